@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from distced.middleware.sets.describable import DescribableSet, conditions
-from distced.middleware.sets.expressions import Expression, Node
+from distced.middleware.sets.expressions import Expression, Spanned
 
 
 @dataclass(frozen=True, slots=True)
-class Atom(Node):
+class Atom(Spanned):
     """`[A, B as x set n = n + 1 <= Σ]`: the first event of the domain that follows; one not in the label fails.
 
     Attributes:
@@ -33,35 +33,35 @@ class Atom(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Reference(Node):
+class Reference(Spanned):
     """`Name` or `[Name]`, where a definition is meant."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation(Node):
+class Concatenation(Spanned):
     """`C1 C2 ...`: each weakly follows the one before."""
 
     parts: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence(Node):
+class Sequence(Spanned):
     """`C1 ; C2 ; ...`: each strongly follows the one before."""
 
     parts: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Alternation(Node):
+class Alternation(Spanned):
     """`C1 | C2 | ...`: either, each an instance of its own."""
 
     parts: tuple[Pattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel(Node):
+class Parallel(Spanned):
     """`C1 & C2`: both, in any order. Not flattened: which two are joined first makes a difference."""
 
     left: Pattern
@@ -69,7 +69,7 @@ class Parallel(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration(Node):
+class Iteration(Spanned):
     """`C{least,most}`, None for no limit; `C*` is `C{0,}` and `C+` is `C{1,}`."""
 
     body: Pattern
@@ -103,7 +103,7 @@ When: TypeAlias = Relative | TimeOfDay | Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Timing(Node):
+class Timing(Spanned):
     """`(C1, C2) @ T = when`: T is set off by the end of C1, and is in the domain of all of C2's states."""
 
     first: Pattern
@@ -113,7 +113,7 @@ class Timing(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Scope(Node):
+class Scope(Spanned):
     """`[ C <= Σ ]`: adds Σ to the domain of every state inside C."""
 
     body: Pattern
@@ -121,14 +121,14 @@ class Scope(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden(Node):
+class Hidden(Spanned):
     """`~C`: matches as C, but what it matches is no constituent."""
 
     body: Pattern
 
 
 @dataclass(frozen=True, slots=True)
-class Window(Node):
+class Window(Spanned):
     """`C within 5s`: the span of the match is at most this long, ns, inclusive."""
 
     body: Pattern
@@ -136,7 +136,7 @@ class Window(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed(Node):
+class Keyed(Spanned):
     """`C by room`, `C by (room, person)`: every set in C is read per value of the attributes."""
 
     body: Pattern
@@ -144,7 +144,7 @@ class Keyed(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Init(Node):
+class Init(Spanned):
     """`init n = 0, top = 0 : C`: registers with the values they have on entering C."""
 
     registers: tuple[tuple[str, Expression], ...]
@@ -152,7 +152,7 @@ class Init(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Delegated(Node):
+class Delegated(Spanned):
     """Sub-pattern that a detector of its own detects; made by cutting, never written.
 
     Attributes:
@@ -192,7 +192,7 @@ Pattern: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Output(Node):
+class Output(Spanned):
     """`-> Name(attribute = expression, ...) where condition`: output published for a match.
 
     Attributes:
@@ -214,7 +214,7 @@ class Publication:
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedType(Node):
+class DerivedType(Spanned):
     """`type Name = Base where condition every 1min by (person, room)`; `every` in ns, 0 for no throttling."""
 
     name: str

@@ -16,7 +16,7 @@ from distced.middleware.sets.expressions import (
     FALSE,
     TRUE,
     Expression,
-    Node,
+    Spanned,
     conjunction,
     disjunction,
     format_expression,
@@ -26,26 +26,26 @@ from distced.middleware.sets.expressions import (
 
 
 @dataclass(frozen=True, slots=True)
-class TypeSet(Node):
+class TypeSet(Spanned):
     """All events of a type, or a time event by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class AnySet(Node):
+class AnySet(Spanned):
     """`any`: every event that is published; time events are in it by name only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Union(Node):
+class Union(Spanned):
     """`{A, B}`; of nothing: the empty set."""
 
     members: tuple[DescribableSet, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Intersection(Node):
+class Intersection(Spanned):
     """`A & B`."""
 
     left: DescribableSet
@@ -53,7 +53,7 @@ class Intersection(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Difference(Node):
+class Difference(Spanned):
     """`A - B`."""
 
     left: DescribableSet
@@ -61,7 +61,7 @@ class Difference(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered(Node):
+class Filtered(Spanned):
     """`A where condition`."""
 
     base: DescribableSet

@@ -21,14 +21,14 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Node:
+class Spanned:
     """Node of a tree; its place in the text does not count in comparisons."""
 
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(Spanned):
     """Number, text, true, false or null; a duration is its nanoseconds."""
 
     value: Attribute
@@ -45,14 +45,14 @@ class Literal(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(Spanned):
     """Bare name: a register in whose scope it stands, else an attribute of the event at hand."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Node):
+class Field(Spanned):
     """`x.attribute`: an attribute of the event bound to the variable `x`; null while nothing is bound to it."""
 
     variable: str
@@ -60,7 +60,7 @@ class Field(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(Spanned):
     """`not a` or `-a`."""
 
     operator: str
@@ -68,7 +68,7 @@ class Unary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Binary(Node):
+class Binary(Spanned):
     """`a operator b`, with an operator out of `LEVELS`."""
 
     operator: str
@@ -77,7 +77,7 @@ class Binary(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class Call(Spanned):
     """`function(arguments)`, with a function out of `values.FUNCTIONS`, or one of the times of an event."""
 
     function: str
@@ -85,7 +85,7 @@ class Call(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Moment(Node):
+class Moment(Spanned):
     """`lo(x)` or `hi(x)`: an end of the timestamp of the event bound to `x`, or of the one at hand without x."""
 
     end: str
@@ -93,7 +93,7 @@ class Moment(Node):
 
 
 @dataclass(frozen=True, slots=True)
-class Verbatim(Node):
+class Verbatim(Spanned):
     """Expression as text, unparsed: how a client passes a condition on. The parser gives none."""
 
     text: str

@@ -12,8 +12,8 @@ A frame is an array, in two kinds that its first element tells apart:
 a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, where `seq` is an integer or
 such a digest, and `events` the constituents themselves where they travel along (`event_encoding`). `derivations` are
 the ways the event came about, `again` tells that only these are new, and `open` how far they are complete
-(`provenance`), all three only where requested. The watermark promises that no further event of this source has `hi <= watermark`; nil
-promises nothing. A frame without rows is a heartbeat.
+(`provenance`), all three only where requested. The watermark promises that no further event of this source has `hi <=
+watermark`; nil promises nothing. A frame without rows is a heartbeat.
 
 Fields are only ever appended, to the frame or to a row: a reader of an older format ignores further fields, one of a
 newer format fills in missing ones. The version is raised only when an old reader would *misread* a frame, and a reader
