@@ -33,7 +33,7 @@ import msgspec
 
 from distced.detectors.compiler import Consumption
 from distced.detectors.conformance.event_text import parse_event
-from distced.middleware.mapping.schema_check import shape
+from distced.middleware.mapping.schema import shape
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event

@@ -19,7 +19,7 @@ from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.timestamps import parse_instant
-from distced.middleware.patterns.durations import CLOCK_TIME, clock_time
+from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,

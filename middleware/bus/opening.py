@@ -1,7 +1,7 @@
 """Opening of a socket to a server: name look-up, connection, TLS; on a thread that may block, or on asyncio.
 
 paho opens its socket by blocking, so aiomqtt calls it on asyncio's executor. Here the socket is opened outside of paho
-and handed in (`paho_client`); only a host name takes a thread, that of `loop.getaddrinfo`.
+and handed in; only a host name takes a thread, that of `loop.getaddrinfo`.
 """
 
 from __future__ import annotations

@@ -23,9 +23,8 @@ from hashlib import blake2b
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
-from distced.middleware.bus.bus import Bus
+from distced.middleware.bus.bus import AsyncBus, Bus
 from distced.middleware.bus.delivery import Changed
 from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message

@@ -1,4 +1,4 @@
-"""Driver of a client session: its effects over buses; on threads here, on asyncio in `aio_driver`.
+"""Driver of a client session: its effects over buses; on threads here, on asyncio in `aio`.
 
 Session and effects run on the loop of the bus to the server of the directory, one after another, in the order of the
 decisions; calls from elsewhere are posted to it. On threads the application waits on its own for its operations, and
@@ -22,9 +22,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import structlog
 
 from distced.middleware.bus import Bus, BusState, Message
-from distced.middleware.bus.async_bus import AsyncBus
+from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.pool import BaseConnections, Connections
-from distced.middleware.bus.routes import Handler
+from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription import QueuedSubscription

@@ -10,7 +10,7 @@ from typing import Any, Protocol, Self
 
 import structlog
 
-from distced.middleware.bus.routes import Handler
+from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock

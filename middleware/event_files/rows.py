@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from distced.middleware.event_files.formats import opened, opened_text
-from distced.middleware.mapping.payloads import decode_json, split_columns
+from distced.middleware.mapping.extraction import decode_json, split_columns
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import EventType
 

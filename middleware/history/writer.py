@@ -10,9 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.arrow_form import table_of
 from distced.middleware.event_files.reader import in_order
-from distced.middleware.event_files.tables import import_pyarrow
+from distced.middleware.event_files.tables import import_pyarrow, table_of
 from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,

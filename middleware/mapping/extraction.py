@@ -1,4 +1,4 @@
-"""Extraction of values from a message: paths into its fields, templates made of them, and conditions on them.
+"""Extraction of values from a message: its payload decoded, paths into its fields, templates and conditions on them.
 
 A path is dotted (`Wifi.RSSI`, `sensors.0.value`). One that starts with `$` leaves the payload: `$topic`, a level of the
 topic by number or name (`$2`, `$device`), the levels behind a final `#` (`$rest`), the whole `$payload`, the `$key`
@@ -10,12 +10,16 @@ Conditions are plain tests of one value each, which choose a rule; a combination
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from distced.middleware.mapping.schema import ConditionSpec, Scalar, ValuePath
+import msgspec
+
+from distced.middleware.mapping.schema import ConditionSpec, PayloadFormat, Scalar, ValuePath
 from distced.middleware.model.errors import MappingError
 
 
@@ -198,3 +202,51 @@ def compile_regex(pattern: str) -> re.Pattern[str]:
         return re.compile(pattern)
     except re.error as error:
         raise MappingError("not a regular expression", given=pattern, advice=str(error)) from None
+
+
+def decode_payload(
+    payload: bytes, form: PayloadFormat, columns: Sequence[str] = (), separator: str = ","
+) -> dict[str, object]:
+    """Fields of a payload. One that is no table (a number, a text, an array) is one field, `value`."""
+    if form == "json":
+        return as_fields(decode_json(payload))
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError as error:
+        raise MappingError("a payload that is no UTF-8 text", given=payload, advice=str(error)) from None
+    if form == "text":
+        return {"value": text}
+    return split_columns(text, columns, separator)
+
+
+def decode_json(payload: bytes | str) -> object:
+    """Any JSON value; NaN and Infinity, which JSON has not and devices send, included."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        try:
+            found = json.loads(payload)
+            # Half of a pair of surrogates is no text, which Python does not mind.
+            json.dumps(found, ensure_ascii=False).encode()
+            return found
+        except (ValueError, RecursionError):
+            raise MappingError(
+                "not JSON", given=payload, allowed="a JSON value in UTF-8", advice=f"{error}; is it format = 'text'?"
+            ) from None
+    except RecursionError:
+        raise MappingError("JSON nested too deeply", given=payload) from None
+
+
+def as_fields(value: object) -> dict[str, object]:
+    """Fields of a JSON value by name."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {"value": value}
+
+
+def split_columns(text: str, columns: Sequence[str], separator: str) -> dict[str, object]:
+    """Columns of one line by name; a blank as separator stands for any run of blanks and tabs."""
+    cells = text.split() if separator == " " else next(csv.reader([text], delimiter=separator), [])
+    if len(cells) != len(columns):
+        raise MappingError(
+            f"{len(cells)} columns in place of {len(columns)}", given=text, allowed=separator.join(columns)
+        )
+    return dict(zip(columns, cells, strict=True))

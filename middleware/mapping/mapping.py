@@ -15,9 +15,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.mapping.extraction import DeviceMessage, Pick, text_of
-from distced.middleware.mapping.instants import InstantReader
-from distced.middleware.mapping.payloads import decode_payload
+from distced.middleware.mapping.clocks import InstantReader
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, decode_payload, text_of
 from distced.middleware.mapping.rejected import Rejected, located
 from distced.middleware.mapping.rules import Memory, Rule
 from distced.middleware.mapping.schema import FileSpec

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from distced.middleware.mapping.clocks import ClockPolicy
+from distced.middleware.mapping.clocks import ClockPolicy, InstantReader, TimeReader
 from distced.middleware.mapping.conversion import AttributeReader, compile_attribute
 from distced.middleware.mapping.extraction import (
     Pick,
@@ -18,7 +18,6 @@ from distced.middleware.mapping.extraction import (
     compile_template,
     compile_value,
 )
-from distced.middleware.mapping.instants import InstantReader, TimeReader
 from distced.middleware.mapping.mapping import Mapping, RowReader
 from distced.middleware.mapping.rejected import located
 from distced.middleware.mapping.rules import Duplicates, Lookup, Rule
@@ -30,8 +29,8 @@ from distced.middleware.mapping.schema import (
     TimeSpec,
     TypeSpec,
     ValuePath,
+    shape,
 )
-from distced.middleware.mapping.schema_check import shape
 from distced.middleware.mapping.topics import TopicFilter
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import KINDS, EventType, Kind, event_type

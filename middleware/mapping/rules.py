@@ -14,11 +14,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.mapping.clocks import ClockPolicy, SourceClock
+from distced.middleware.mapping.clocks import Claim, ClockPolicy, SourceClock, TimeReader
 from distced.middleware.mapping.conversion import AttributeReader, to_number
-from distced.middleware.mapping.extraction import DeviceMessage, Pick, RuleCondition, compile_path, text_of
-from distced.middleware.mapping.instants import Claim, TimeReader
-from distced.middleware.mapping.payloads import as_fields
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, RuleCondition, as_fields, compile_path, text_of
 from distced.middleware.mapping.rejected import Rejected, located
 from distced.middleware.mapping.schema import DuplicatesSpec, PayloadFormat
 from distced.middleware.mapping.topics import TopicFilter

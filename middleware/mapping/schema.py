@@ -1,17 +1,21 @@
-"""Schema of a mapping file: its tables and keys, as they stand in the TOML.
+"""Schema of a mapping file: its tables and keys, as they stand in the TOML, and the check of their shape.
 
 These structs are the reference of the language: `mapping_file` reads a file into them, other modules compile them.
-Nothing here has been checked beyond its shape. Regular tables were chosen over templates with expressions (Jinja in
-Home
-Assistant, JSONata in Node-RED): a mapping translates what a device sends, its meaning is the pattern's business, and a
-table can be checked when it is loaded.
+msgspec checks; its messages name the place, the alternatives are looked up in the structs. Regular tables were chosen
+over templates with expressions (Jinja in Home Assistant, JSONata in Node-RED): a mapping translates what a device
+sends,
+its meaning is the pattern's business, and a table can be checked when it is loaded.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+import re
+from types import UnionType
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+
+from distced.middleware.model.errors import MappingError
 
 ValuePath: TypeAlias = str | list[str]
 """Where a value stands: `"Wifi.RSSI"`, `"sensors.0.value"`, `"$topic"`; a list of steps where names hold dots."""
@@ -210,3 +214,84 @@ class FileOfRules(msgspec.Struct, forbid_unknown_fields=True):
     rule: list[dict[str, Any]]
     file: FileSpec = msgspec.field(default_factory=FileSpec)
     defaults: dict[str, Any] = {}
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d*|\.\.\.)\]")
+_WORDS: Final = {"object": "table", "str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
+
+
+def shape(raw: object, wanted: type[_T], where: str) -> _T:
+    """TOML table as a struct."""
+    try:
+        return msgspec.convert(raw, wanted)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        steps = [name or index for name, index in _STEP.findall(path.rstrip("`"))]
+        found = _at(wanted, steps)
+        place = ", ".join([where, ".".join(_counted(steps))]) if steps else where
+        unknown = re.search(r"unknown field `(.*)`", problem)
+        if unknown is not None:
+            raise MappingError("unknown key", given=unknown[1], allowed=_keys(found), where=place) from None
+        missing = re.search(r"missing required field `(.*)`", problem)
+        if missing is not None:
+            raise MappingError("a key is missing", given=missing[1], allowed=_keys(found), where=place) from None
+        raise MappingError(
+            "not a value for this key", given=_given(raw, steps), allowed=_allowed(found, problem), where=place
+        ) from None
+
+
+def _at(wanted: Any, steps: list[str]) -> Any:
+    """Annotation at the end of a path through structs and lists."""
+    for step in steps:
+        for option in _options(wanted):
+            if isinstance(option, type) and issubclass(option, msgspec.Struct):
+                hints = get_type_hints(option)
+                if step in hints:
+                    wanted = hints[step]
+                    break
+            elif get_origin(option) is list and step.isdecimal():
+                wanted = get_args(option)[0]
+                break
+        else:
+            return None
+    return wanted
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _keys(found: Any) -> str | None:
+    for option in _options(found):
+        if isinstance(option, type) and issubclass(option, msgspec.Struct):
+            return ", ".join(option.__struct_fields__)
+    return None
+
+
+def _allowed(found: Any, problem: str) -> str:
+    """Alternatives where there is a list of them, else the kinds msgspec expected."""
+    for option in _options(found):
+        if get_origin(option) is Literal:
+            return ", ".join(get_args(option))
+    expected = re.search(r"Expected `([^`]*)`", problem)
+    if expected is None:
+        return problem
+    kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ") if kind != "null"]
+    return " or ".join(dict.fromkeys(kinds))
+
+
+def _given(raw: Any, steps: list[str]) -> object:
+    for step in steps:
+        if isinstance(raw, dict) and step in raw:
+            raw = raw[step]
+        elif isinstance(raw, list) and step.isdecimal():
+            raw = raw[int(step)]
+        else:
+            return None
+    return raw
+
+
+def _counted(steps: list[str]) -> list[str]:
+    """Steps with places counted from 1, as people do."""
+    return [str(int(step) + 1) if step.isdecimal() else step for step in steps]

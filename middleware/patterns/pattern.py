@@ -16,7 +16,7 @@ from datetime import datetime, time, timedelta
 from typing import TypeAlias
 
 from distced.middleware.model.errors import PatternError
-from distced.middleware.patterns import durations, tree
+from distced.middleware.patterns import operands, tree
 from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
 from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
@@ -128,7 +128,7 @@ class Pattern:
 
     def within(self, length: Duration) -> Pattern:
         """`C within 5s`: all it matches lies within a span of this length."""
-        return Pattern(tree.Window(self._tree, durations.duration(length)))
+        return Pattern(tree.Window(self._tree, operands.duration(length)))
 
     def by(self, *attributes: str) -> Pattern:
         """`C by room`: everything in it is read for each value of the attributes on its own."""
@@ -146,7 +146,7 @@ class Pattern:
             second: called with the time event, an event like others; returns the pattern that follows.
             name: in the text; T, T2, ... where left out.
         """
-        due = durations.when(after)
+        due = operands.when(after)
         timer = placeholder(name or "")
         following = as_pattern(second(Timer(TypeSet(timer))))
         return Pattern(tree.Timing(self._tree, following._tree, timer, due))
@@ -401,7 +401,7 @@ def derived_type(
         raise PatternError("a key of throttling needs every", given=f"by {', '.join(keys)}", advice="add every='1min'")
     with_names(tree.Atom(described))  # it reads no other event
     condition = described.condition if isinstance(described, Filtered) else None
-    interval = 0 if every is None else durations.duration(every)
+    interval = 0 if every is None else operands.duration(every)
     derived = _DerivedName(name)
     derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys)
     return EventSet(TypeSet(derived))

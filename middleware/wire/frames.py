@@ -35,6 +35,7 @@ import msgspec
 from distced.middleware.model.errors import DistcedError, FrameError
 from distced.middleware.model.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
 from distced.middleware.wire.event_encoding import (
     Checked,
     Digest,
@@ -42,26 +43,23 @@ from distced.middleware.wire.event_encoding import (
     Instant,
     Name,
     PackedConstituent,
+    PackedDerivation,
     PackedEvent,
+    PackedOpenGap,
     Unchecked,
     V,
     bad_span,
     check_all,
-    pack_constituent,
-    pack_event,
-    pack_id,
-    unpack_constituent,
-    unpack_ids,
-)
-from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
-from distced.middleware.wire.provenance import (
-    PackedDerivation,
-    PackedOpenGap,
     check_derivation,
     check_open_gap,
+    pack_constituent,
     pack_derivation,
+    pack_event,
+    pack_id,
     pack_open_gap,
+    unpack_constituent,
     unpack_derivation,
+    unpack_ids,
     unpack_open_gap,
 )
 

@@ -14,15 +14,13 @@ from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from distced.middleware.bus.connection import Connection, Settings
+from distced.middleware.bus.connection import BufferedSocket, Connection, Settings, split_key
 from distced.middleware.bus.delivery import Outbox
 from distced.middleware.bus.failures import lost, refused, unreachable
 from distced.middleware.bus.loop import Timer, Timers
 from distced.middleware.bus.messages import Message
-from distced.middleware.bus.paho_client import BufferedSocket, split_key
 from distced.middleware.bus.reconnection import Backoff
-from distced.middleware.bus.routes import MEMORY, Route, Routes, check_filter
-from distced.middleware.bus.subscriptions import Cover, overlap, union
+from distced.middleware.bus.subscriptions import MEMORY, Cover, Route, Routes, check_filter, overlap, union
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address, parse_address
 from distced.middleware.wire.topics import matches
