@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from distced.detectors.batch_run.report import event_as_dict
 from distced.middleware.cli.output import messages
 from distced.middleware.event_files import json_line, write_events
-from distced.middleware.event_files.formats import written
+from distced.middleware.event_files.rows import written
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent
 

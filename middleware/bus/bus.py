@@ -118,31 +118,17 @@ class BaseBus(ABC, Generic[L, C]):
         if self.address.tls and tls is None:
             tls = ssl.create_default_context()
         settings = Settings(
-            self.address,
-            self.client_id,
-            keepalive,
-            session_expiry,
-            will,
-            will_delay,
-            connect_timeout,
-            max_inflight,
+            self.address, self.client_id, keepalive, session_expiry, will, will_delay, connect_timeout, max_inflight,
             tls,
-        )
-        clock = clock or SystemClock()
-        self._clock = clock
-        self._loop, self._changed = self._driver(clock)
+        )  # fmt: skip
+        backoff = Backoff(first_delay, longest_delay, random or Random(self.client_id))
+        self._clock = clock or SystemClock()
+        self._loop, self._changed = self._driver(self._clock)
         self._dispatch = Dispatch(
-            settings,
-            protocol,
-            Backoff(first_delay, longest_delay, random or Random(self.client_id)),
-            clock,
-            self._loop,
-            self._changed,
-            max_queued=max_queued,
-            hold_acknowledgements=hold_acknowledgements,
-            on_state=on_state,
+            settings, protocol, backoff, self._clock, self._loop, self._changed,
+            max_queued=max_queued, hold_acknowledgements=hold_acknowledgements, on_state=on_state,
             on_failure=on_failure,
-        )
+        )  # fmt: skip
 
     @abstractmethod
     def _driver(self, clock: Clock) -> tuple[L, C]:

@@ -29,6 +29,8 @@ class Outbox:
     """Bounded queue of messages to send; notifies of room and of completion.
 
     Attributes:
+        unsettled: messages queued, or under way at QoS 1.
+        closed: whether it takes no further message.
         refused, waiting: messages that found no room in time, and publishers that wait for room.
     """
 
@@ -38,9 +40,9 @@ class Outbox:
         self.limit = limit
         self.refused = 0
         self.waiting = 0
+        self.unsettled = 0
+        self.closed = False
         self._queue: deque[Message] = deque()
-        self._unsettled = 0
-        self._closed = False
         self._changed = changed
 
     def __bool__(self) -> bool:
@@ -48,36 +50,26 @@ class Outbox:
         return bool(self._queue)
 
     @property
-    def unsettled(self) -> int:
-        """Number of messages queued, or under way at QoS 1."""
-        return self._unsettled
-
-    @property
     def full(self) -> bool:
         """Whether there is no room."""
-        return self._unsettled >= self.limit
-
-    @property
-    def closed(self) -> bool:
-        """Whether it takes no further message."""
-        return self._closed
+        return self.unsettled >= self.limit
 
     def has_room(self) -> bool:
         """Whether waiting for room is over: there is some, or the outbox is closed."""
-        return self._unsettled < self.limit or self._closed
+        return self.unsettled < self.limit or self.closed
 
     def is_through(self) -> bool:
         """Whether waiting for completion is over: all is settled, or never will be."""
-        return not self._unsettled or self._closed
+        return not self.unsettled or self.closed
 
     def put(self, message: Message) -> bool:
         """Queue a message; False where it is full or closed. The caller holds the condition."""
-        if self._closed:
+        if self.closed:
             return False
-        if self._unsettled >= self.limit:
+        if self.unsettled >= self.limit:
             self.refused += 1
             return False
-        self._unsettled += 1
+        self.unsettled += 1
         self._queue.append(message)
         return True
 
@@ -92,9 +84,9 @@ class Outbox:
     def settle(self, count: int) -> None:
         """Count messages as through, or given up."""
         with self._changed:
-            self._unsettled -= count
+            self.unsettled -= count
             # Publishers are woken when half is free: one by one, threads would switch for each message.
-            if not self._unsettled or (self.waiting and self._unsettled <= self.limit // 2):
+            if not self.unsettled or (self.waiting and self.unsettled <= self.limit // 2):
                 self._changed.notify_all()
 
     def put_back(self, messages: Iterable[Message]) -> None:
@@ -104,7 +96,7 @@ class Outbox:
     def close(self) -> list[Message]:
         """Take no further message, end all waiting, and return the queue."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             left = list(self._queue)
             self._queue.clear()
             self._changed.notify_all()

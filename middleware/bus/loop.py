@@ -11,6 +11,7 @@ import ssl
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Final, Protocol, TypeAlias
@@ -29,16 +30,14 @@ Opened: TypeAlias = Callable[[socket.socket | None, Exception | None], None]
 """Called with an open socket, or with the error that kept it from opening."""
 
 
+@dataclass(slots=True, eq=False)
 class Timer:
     """Call due at an instant, or repeated at an interval, ns by the clock of the bus; 0 for once."""
 
-    __slots__ = ("cancelled", "due", "interval", "run")
-
-    def __init__(self, due: int, interval: int, run: Callable[[], Any]) -> None:
-        self.due = due
-        self.interval = interval
-        self.run = run
-        self.cancelled = False
+    due: int
+    interval: int
+    run: Callable[[], Any]
+    cancelled: bool = False
 
     def cancel(self) -> None:
         """Call it off; from any thread."""

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from distced.middleware.event_files.formats import format_of
 from distced.middleware.event_files.native import EventBuilder, JsonEvent, TableForm, of_json
-from distced.middleware.event_files.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows
+from distced.middleware.event_files.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
-from distced.middleware.mapping.rejected import located
+from distced.middleware.mapping.rules import located
 from distced.middleware.model.errors import DistcedError, EventError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event

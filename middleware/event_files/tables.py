@@ -21,9 +21,8 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.formats import opened
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX
-from distced.middleware.event_files.rows import Row, Rows
+from distced.middleware.event_files.rows import Row, Rows, opened
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType, Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event

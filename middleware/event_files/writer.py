@@ -15,8 +15,8 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.formats import format_of, written
 from distced.middleware.event_files.native import EventBuilder
+from distced.middleware.event_files.rows import format_of, written
 from distced.middleware.event_files.tables import arrow_errors, column_of, constituents_text, import_pyarrow, table_of
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import Kind

@@ -17,8 +17,7 @@ import msgspec
 
 from distced.middleware.mapping.clocks import InstantReader
 from distced.middleware.mapping.extraction import DeviceMessage, Pick, decode_payload, text_of
-from distced.middleware.mapping.rejected import Rejected, located
-from distced.middleware.mapping.rules import Memory, Rule
+from distced.middleware.mapping.rules import Memory, Rejected, Rule, located
 from distced.middleware.mapping.schema import FileSpec
 from distced.middleware.model.errors import MappingError
 from distced.middleware.model.event_types import EventType

@@ -12,6 +12,7 @@ from distced.middleware.mapping.clocks import ClockPolicy, InstantReader, TimeRe
 from distced.middleware.mapping.conversion import AttributeReader, compile_attribute
 from distced.middleware.mapping.extraction import (
     Pick,
+    TopicFilter,
     compile_condition,
     compile_path,
     compile_regex,
@@ -19,8 +20,7 @@ from distced.middleware.mapping.extraction import (
     compile_value,
 )
 from distced.middleware.mapping.mapping import Mapping, RowReader
-from distced.middleware.mapping.rejected import located
-from distced.middleware.mapping.rules import Duplicates, Lookup, Rule
+from distced.middleware.mapping.rules import Duplicates, Lookup, Rule, located
 from distced.middleware.mapping.schema import (
     AttributeSpec,
     FileOfRules,
@@ -31,7 +31,6 @@ from distced.middleware.mapping.schema import (
     ValuePath,
     shape,
 )
-from distced.middleware.mapping.topics import TopicFilter
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import KINDS, EventType, Kind, event_type
 

@@ -6,6 +6,7 @@ where rule, source and the values named by the rule (or else the whole payload) 
 
 from __future__ import annotations
 
+import json
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -16,10 +17,16 @@ import msgspec
 
 from distced.middleware.mapping.clocks import Claim, ClockPolicy, SourceClock, TimeReader
 from distced.middleware.mapping.conversion import AttributeReader, to_number
-from distced.middleware.mapping.extraction import DeviceMessage, Pick, RuleCondition, as_fields, compile_path, text_of
-from distced.middleware.mapping.rejected import Rejected, located
+from distced.middleware.mapping.extraction import (
+    DeviceMessage,
+    Pick,
+    RuleCondition,
+    TopicFilter,
+    as_fields,
+    compile_path,
+    text_of,
+)
 from distced.middleware.mapping.schema import DuplicatesSpec, PayloadFormat
-from distced.middleware.mapping.topics import TopicFilter
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, Event
@@ -269,3 +276,34 @@ class Deliveries:
             self.seen.popitem(last=False)
             if not self.seen:
                 break
+
+
+class Rejected(NamedTuple):
+    """Message or row, or a part of one, that should have become an event and did not.
+
+    Attributes:
+        where: its topic, or its file and row.
+        rule: name of the rule; empty where it failed before any rule.
+        reason: payload, row, arrival, each, source, type, attribute, time or sequence.
+        given: fields, payload or line, as they came.
+    """
+
+    where: str
+    rule: str
+    reason: str
+    error: DistcedError
+    given: object
+
+
+def located(error: DistcedError, where: str) -> MappingError:
+    """Copy of an error with the place it happened at."""
+    place = where if error.where is None else f"{where}, {error.where}"
+    return MappingError(error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice)
+
+
+def rejected_line(rejected: Rejected) -> bytes:
+    """JSON line of rejected input."""
+    shown = {"where": rejected.where, "rule": rejected.rule, "reason": rejected.reason, **rejected.error.as_dict()}
+    line = json.dumps({**shown, "row": rejected.given}, ensure_ascii=False, default=repr)
+    # What is no text may be why it was rejected.
+    return line.encode(errors="backslashreplace") + b"\n"

@@ -1,10 +1,10 @@
 """Schema of a mapping file: its tables and keys, as they stand in the TOML, and the check of their shape.
 
-These structs are the reference of the language: `mapping_file` reads a file into them, other modules compile them.
-msgspec checks; its messages name the place, the alternatives are looked up in the structs. Regular tables were chosen
-over templates with expressions (Jinja in Home Assistant, JSONata in Node-RED): a mapping translates what a device
-sends,
-its meaning is the pattern's business, and a table can be checked when it is loaded.
+The keys are explained in docs/how-to/mappings.md. `mapping_file` reads a file into these structs, other modules compile
+them. msgspec checks; its messages name the place, the alternatives are looked up in the structs. Regular tables were
+chosen over templates with expressions (Jinja in Home Assistant, JSONata in Node-RED): a mapping translates what a
+device
+sends, its meaning is the pattern's business, and a table can be checked when it is loaded.
 """
 
 from __future__ import annotations
@@ -31,14 +31,7 @@ Wrong = Literal["reject", "null"]
 
 
 class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold.
-
-    Attributes:
-        present: whether the value must be there and not null; with no test at all, it must.
-        equals, differs: a value or a list of values, one of which (none of which) it must be.
-        matches: a regular expression its text must hold somewhere; its named groups join the fields of the message.
-        above, below: bounds that a number, or a text that is one, must exceed or stay under.
-    """
+    """Condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold."""
 
     path: ValuePath
     present: bool | None = None
@@ -50,13 +43,7 @@ class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Event type that depends on the message: a value looked up in a table of event types.
-
-    Attributes:
-        path, text: the value, or a template that makes it; one of the two.
-        lookup: event types by that value's text.
-        default: the event type for values not in the table; without it they are rejected.
-    """
+    """Event type looked up by a value, or by a template that makes it; others take the default, or are rejected."""
 
     lookup: dict[str, str]
     path: ValuePath | None = None
@@ -65,20 +52,7 @@ class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Attribute of the event, and its extraction from the message.
-
-    Attributes:
-        kind: number, string or boolean.
-        path, text: the value, or a template that makes it; without either, the field of the attribute's own name.
-        null: further values that mean null, besides a missing one, an empty text and NaN.
-        default: the value in place of null, as the event carries it.
-        lookup: values by the text of the message's value.
-        scale, offset: of a number, `value * scale + offset`.
-        range: of a number, the least and the greatest value accepted, after scale and offset.
-        true, false: values that mean true and false; with one list alone, everything else is the other.
-        above, below: of a boolean, the bound above (below) which a number means true.
-        wrong: fate of the event where the value is of another kind, in no lookup or out of range.
-    """
+    """Attribute of the event, and its extraction from the message."""
 
     kind: AttributeKind
     path: ValuePath | None = None
@@ -97,22 +71,7 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Timestamp of the event, and how far its clock is trusted. Durations are texts such as `20s`.
-
-    Attributes:
-        path, text: the value, or a template that makes it; without either (and without `start`), time is the arrival.
-        start, end: in place of `path`, the two ends of an interval.
-        format: `iso`, a count of `s`, `ms`, `us` or `ns` since 1970, or a strptime format.
-        year: of the first event, where the format has none; it grows by itself at New Year.
-        timezone: of texts that name no zone: `UTC`, `+01:00` or a name such as `Europe/Berlin`.
-        uncertainty: the interval reaches this far both ways.
-        before, after: the interval reaches this much further back, and on.
-        clock: `as-is`; `monotone` where it may jump back; `offset` where it is off by a constant; `zone` where it shows
-            the local time of an unknown zone.
-        skew: the greatest difference from the arrival at which the clock is trusted.
-        otherwise: `reject` or `arrival`, where the time is missing, unreadable or not trusted.
-        delay: the longest time a message is under way, where its arrival is taken for its time.
-    """
+    """Timestamp of the event, and how far its clock is trusted. Durations are texts such as `20s`."""
 
     path: ValuePath | None = None
     text: str | None = None
@@ -131,36 +90,14 @@ class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DuplicatesSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Second deliveries of messages, to be dropped and counted.
-
-    Attributes:
-        within: how long a message is remembered.
-        by: values that two deliveries share; without them, or where one is missing, the whole payload.
-    """
+    """Second deliveries of messages, to be dropped and counted."""
 
     within: str
     by: list[ValuePath] = []
 
 
 class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Rule: which messages or rows it applies to, and the event each becomes.
-
-    Attributes:
-        name: in reports; the event type and place in the file where left out.
-        topic: an MQTT topic filter, whose levels may be named: `zigbee2mqtt/{device}`. Without it the rule is for rows.
-        format: of the payload: `json`, `text` (one field `value`) or `csv`.
-        columns, separator: of a csv payload, the names of its fields, and what stands between them.
-        when: the conditions under which the rule applies.
-        each: an array or table in the payload, each element of which becomes an event.
-        final: once this rule applies, later ones are not tried.
-        type: the event type, or a table that looks it up.
-        source: a template for the source, such as `{$device}` or `office-{room}`.
-        sequence: the source's own sequence number; without it, events are counted for each source.
-        attributes: by name, a kind, or a table.
-        null: values that mean null in every attribute.
-        time: the timestamp; without it, the arrival.
-        duplicates: second deliveries; without it, none are looked for.
-    """
+    """Rule: which messages or rows it applies to, and the event each becomes."""
 
     name: str | None = None
     topic: str | None = None
@@ -188,16 +125,7 @@ class ArrivalSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Reading of rows from a file.
-
-    Attributes:
-        format: `csv`, `jsonl`, `text` or `parquet`; by the ending of the file's name where left out.
-        columns: names of the columns, of a file that has no heading.
-        separator: between columns; a blank stands for any run of blanks and tabs.
-        pattern: of a text file, a regular expression for a line, whose named groups are its fields.
-        topic, payload: of recorded messages, where a row holds these two; the rules with topics then apply to it.
-        arrival: of the row.
-    """
+    """Reading of rows from a file."""
 
     format: FileFormat | None = None
     columns: list[str] = []

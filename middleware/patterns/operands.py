@@ -1,8 +1,7 @@
 """Operands of patterns: values and conditions, durations and due times, from Python's values or text to the tree's.
 
-Operators make expressions rather than compute; a condition is neither true nor false before events come, so `and`,
-`or`,
-`not` and chained comparisons are errors that say what to write.
+Operators make expressions and compute nothing. `&`, `|` and `~` stand for `and`, `or` and `not`, which Python does not
+let be overloaded; a chained comparison or a condition in an `if` is an error that says what to write.
 """
 
 from __future__ import annotations

@@ -35,7 +35,6 @@ import msgspec
 from distced.middleware.model.errors import DistcedError, FrameError
 from distced.middleware.model.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
 from distced.middleware.wire.event_encoding import (
     Checked,
     Digest,
@@ -62,6 +61,7 @@ from distced.middleware.wire.event_encoding import (
     unpack_ids,
     unpack_open_gap,
 )
+from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
 
 __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
-from distced.middleware.mapping.topics import TopicFilter
+from distced.middleware.mapping.extraction import TopicFilter
 from distced.middleware.model.timestamps import SECOND
 
 ARRIVAL = 1_795_248_000 * SECOND
