@@ -66,14 +66,12 @@ class AsyncioLoop(Loop):
         if loop.is_closed():
             return  # The application ended without `stop`, and the socket is collected only now.
         before = self._watched.get(descriptor, 0)
-        if interest & EVENT_READ and not before & EVENT_READ:
-            loop.add_reader(descriptor, self._socket_ready, ready, EVENT_READ)
-        elif before & EVENT_READ and not interest & EVENT_READ:
-            loop.remove_reader(descriptor)
-        if interest & EVENT_WRITE and not before & EVENT_WRITE:
-            loop.add_writer(descriptor, self._socket_ready, ready, EVENT_WRITE)
-        elif before & EVENT_WRITE and not interest & EVENT_WRITE:
-            loop.remove_writer(descriptor)
+        reading, writing = (loop.add_reader, loop.remove_reader), (loop.add_writer, loop.remove_writer)
+        for mask, (add, remove) in ((EVENT_READ, reading), (EVENT_WRITE, writing)):
+            if interest & mask and not before & mask:
+                add(descriptor, self._socket_ready, ready, mask)
+            elif before & mask and not interest & mask:
+                remove(descriptor)
         if interest:
             self._watched[descriptor] = interest
         else:

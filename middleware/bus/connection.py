@@ -213,7 +213,9 @@ class Connection:
 
     def is_too_large(self, message: Message) -> bool:
         """Whether the server would hang up on this message."""
-        return self.accepted is not None and _packet_size(message) > self.accepted.packet_limit
+        # Every character of the topic may take four bytes.
+        size = len(message.payload) + 4 * len(message.topic) + HEADER_MAX
+        return self.accepted is not None and size > self.accepted.packet_limit
 
     def send(self, message: Message) -> None:
         """Hand a message over, to be written by `write`; it is settled later."""
@@ -345,11 +347,6 @@ def _nothing() -> None: ...
 
 def _is_through(info: MQTTMessageInfo) -> bool:
     return info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and info.is_published()
-
-
-def _packet_size(message: Message) -> int:
-    """Bytes of a packet that publishes the message, at most; every character may take four."""
-    return len(message.payload) + 4 * len(message.topic) + HEADER_MAX
 
 
 def _properties(packet: int, **values: int) -> Properties:

@@ -30,7 +30,7 @@ from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import Address, parse_address
+from distced.middleware.model.server_address import parse_address
 
 B = TypeVar("B", Bus, AsyncBus)
 C = TypeVar("C", bound=Changed)
@@ -154,7 +154,8 @@ class BaseConnections(Generic[B, C]):
         # What is sent over an encrypted connection is not to be read off another.
         if wanted.username is not None or known.username is None or (known.tls and not wanted.tls):
             return home
-        return f"mqtt{'s' * wanted.tls}://{_login(known)}@{wanted}"
+        password = "" if known.password is None else f":{quote(known.password, safe='')}"
+        return f"mqtt{'s' * wanted.tls}://{quote(known.username, safe='')}{password}@{wanted}"
 
     def _entered(self, home: str, state: BusState, error: BusError | None) -> None:
         """Record a state, on the loop of the bus."""
@@ -231,8 +232,3 @@ class AsyncConnections(BaseConnections[AsyncBus, AsyncioCondition]):
         finally:
             for bus in left:
                 bus.stop_nowait()
-
-
-def _login(address: Address) -> str:
-    password = "" if address.password is None else f":{quote(address.password, safe='')}"
-    return f"{quote(address.username or '', safe='')}{password}"

@@ -303,7 +303,7 @@ class Routes:
         subscribed = [one for one in named if one is not None and matches(one.filter, topic)]
         if len(subscribed) < len(named) or not named:
             # No identifiers, or ones from before a restart that mean nothing or something else now.
-            subscribed = list(self._matching(topic))
+            subscribed = list(chain.from_iterable(self._tree.iter_match(topic)))  # type: ignore[no-untyped-call]
         return tuple(handler for one in subscribed for handler, _ in one.handlers)
 
     def remember(self, key: bytes, route: Route) -> None:
@@ -311,9 +311,6 @@ class Routes:
         if len(self.memory) >= MEMORY:
             self.memory.clear()
         self.memory[key] = route
-
-    def _matching(self, topic: str) -> Iterator[Subscribed]:
-        return chain.from_iterable(self._tree.iter_match(topic))  # type: ignore[no-untyped-call]
 
     def _plant(self, plain: str) -> None:
         here = [one for one in self._by_filter.values() if ungrouped(one.filter) == plain]

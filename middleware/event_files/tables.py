@@ -156,13 +156,9 @@ def _values(column: Any) -> list[object]:
     if types.is_duration(kind):
         return column.cast(pyarrow.int64()).to_pylist()  # type: ignore[no-any-return]
     if types.is_decimal(kind):
-        return [None if value is None else _plain(value) for value in column.to_pylist()]
+        values = column.to_pylist()
+        return [value if value is None else int(value) if value == int(value) else float(value) for value in values]
     return column.to_pylist()  # type: ignore[no-any-return]
-
-
-def _plain(value: Any) -> int | float:
-    """Decimal as a whole number where it is one."""
-    return int(value) if value == int(value) else float(value)
 
 
 def _names(schema: Any) -> list[str]:

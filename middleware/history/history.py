@@ -137,7 +137,9 @@ class History:
         found: list[Problem] = []
         known: dict[str, list[str]] = {}
         for each in sorted(self.files, key=lambda file: (file.note.first, file.path)):
-            signature, before = _signature(each.event_type), known.setdefault(each.type, [])
+            kinds = each.event_type.attributes.items()
+            signature = ", ".join(f"{name}: {kind}" for name, kind in kinds) or "no attributes"
+            before = known.setdefault(each.type, [])
             if signature in before:
                 continue
             before.append(signature)
@@ -228,10 +230,6 @@ def _noted(schema: Any, where: str) -> FileNote:
         return msgspec.json.decode(noted, type=FileNote)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
-
-
-def _signature(event_type: EventType) -> str:
-    return ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items()) or "no attributes"
 
 
 def by_day(files: Iterable[HistoryFile]) -> Iterator[list[HistoryFile]]:

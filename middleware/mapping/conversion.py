@@ -49,7 +49,8 @@ def compile_attribute(
     pick = compile_value(spec.path, spec.text, outside) or compile_path([name], outside)
     texts = frozenset(text_of(value) for value in (*nulls, *spec.null))
     texts |= NULL_TEXTS if spec.kind == "string" else NULL_NUMBERS
-    convert = _looked_up(spec.lookup) if spec.lookup is not None else _convert(spec)
+    converts = {"number": _number, "string": lambda spec: _string, "boolean": _boolean}
+    convert = _looked_up(spec.lookup) if spec.lookup is not None else converts[spec.kind](spec)
     default = spec.default
 
     def read(message: DeviceMessage) -> Attribute:
@@ -102,12 +103,6 @@ def _looked_up(lookup: dict[str, Scalar]) -> Convert:
     return convert
 
 
-def _convert(spec: AttributeSpec) -> Convert:
-    if spec.kind == "number":
-        return _number(spec)
-    return _string if spec.kind == "string" else _boolean(spec)
-
-
 def to_number(value: object) -> int | float:
     """Number, or number in a text; an integer of 64 bits stays one."""
     number: int | float
@@ -140,10 +135,9 @@ def _not_a_number(value: object) -> MappingError:
 
 def _number(spec: AttributeSpec) -> Convert:
     scale, offset, believed = spec.scale, spec.offset, spec.range
-    if scale is None and offset is None:
-        return to_number if believed is None else _ranged(*believed)
-
     check = to_number if believed is None else _ranged(*believed)
+    if scale is None and offset is None:
+        return check
 
     def convert(value: object) -> Attribute:
         number = to_number(value)

@@ -12,25 +12,7 @@ from itertools import count
 from typing import Final
 
 from distced.middleware.model.errors import PatternError
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Delegated,
-    Init,
-    Output,
-    Parallel,
-    Pattern,
-    Reference,
-    Scope,
-    Sequence,
-    Timing,
-    children,
-    expressions_of,
-    output_expressions,
-    sets_of,
-    walk,
-)
+from distced.middleware.patterns import tree
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -76,8 +58,8 @@ def type_names(described: DescribableSet) -> tuple[str, ...]:
 
 
 def with_names(
-    pattern: Pattern, output: Output | None = None, *, lenient: bool = False
-) -> tuple[Pattern, Output | None]:
+    pattern: tree.Pattern, output: tree.Output | None = None, *, lenient: bool = False
+) -> tuple[tree.Pattern, tree.Output | None]:
     """Pattern and output with names in the place of placeholders; events that are not read get none.
 
     Args:
@@ -95,16 +77,16 @@ def with_names(
 class _Names:
     """Choice of names, by placeholder."""
 
-    def __init__(self, pattern: Pattern, output: Output | None, lenient: bool) -> None:
-        nodes = list(walk(pattern))
-        sets = [each for node in nodes for each in sets_of(node)]
+    def __init__(self, pattern: tree.Pattern, output: tree.Output | None, lenient: bool) -> None:
+        nodes = list(tree.walk(pattern))
+        sets = [each for node in nodes for each in tree.sets_of(node)]
         self.names: dict[str, str] = {}
         self._lenient = lenient
-        bound = dict.fromkeys(node.variable for node in nodes if isinstance(node, Atom))
+        bound = dict.fromkeys(node.variable for node in nodes if isinstance(node, tree.Atom))
         self._events = [each for each in bound if isinstance(each, Placeholder)]
         timers = [each for each in dict.fromkeys(_timers(pattern)) if isinstance(each, Placeholder)]
         self._taken = {name for each in sets for name in type_names(each)}
-        self._taken |= {name for node in nodes if isinstance(node, Init) for name, _ in node.registers}
+        self._taken |= {name for node in nodes if isinstance(node, tree.Init) for name, _ in node.registers}
         self._taken |= {each.wanted for each in (*self._events, *timers)}
         for timer in timers:
             self.names[timer] = timer.wanted or self._fresh("T")
@@ -112,8 +94,8 @@ class _Names:
             if isinstance(each, TypeSet) and isinstance(each.name, Placeholder) and each.name not in self.names:
                 self._outside(each.name)
         self.names |= {event: event.wanted for event in self._events if event.wanted}
-        expressions = [each for node in nodes for each in expressions_of(node)]
-        for expression in (*expressions, *output_expressions(output)):
+        expressions = [each for node in nodes for each in tree.expressions_of(node)]
+        for expression in (*expressions, *tree.output_expressions(output)):
             for read in _read(expression):
                 self.names[read] = self._variable(self._matched(read))
 
@@ -158,14 +140,14 @@ class _Names:
         return name
 
 
-def _timers(pattern: Pattern) -> Iterator[str]:
+def _timers(pattern: tree.Pattern) -> Iterator[str]:
     """The time events, each before those of what it sets in."""
-    if isinstance(pattern, Timing):
+    if isinstance(pattern, tree.Timing):
         yield from _timers(pattern.first)
         yield pattern.timer
         yield from _timers(pattern.second)
         return
-    for child in children(pattern):
+    for child in tree.children(pattern):
         yield from _timers(child)
 
 
@@ -175,33 +157,33 @@ def _read(expression: Expression) -> Iterator[Placeholder]:
             yield node.variable
 
 
-def rebuild(pattern: Pattern, change: Callable[[Pattern], Pattern]) -> Pattern:
+def rebuild(pattern: tree.Pattern, change: Callable[[tree.Pattern], tree.Pattern]) -> tree.Pattern:
     """Pattern with `change` applied to each pattern directly inside it."""
     match pattern:
-        case Atom() | Reference() | Delegated():
+        case tree.Atom() | tree.Reference() | tree.Delegated():
             return pattern
-        case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
+        case tree.Concatenation(parts=parts) | tree.Sequence(parts=parts) | tree.Alternation(parts=parts):
             return replace(pattern, parts=tuple(change(part) for part in parts))
-        case Parallel(left=left, right=right):
+        case tree.Parallel(left=left, right=right):
             return replace(pattern, left=change(left), right=change(right))
-        case Timing(first=first, second=second):
+        case tree.Timing(first=first, second=second):
             return replace(pattern, first=change(first), second=change(second))
         case _:
             return replace(pattern, body=change(pattern.body))
 
 
-def replace_sets(pattern: Pattern, change: Callable[[DescribableSet], DescribableSet]) -> Pattern:
+def replace_sets(pattern: tree.Pattern, change: Callable[[DescribableSet], DescribableSet]) -> tree.Pattern:
     """Pattern with `change` applied to every label and domain in it."""
     match pattern:
-        case Atom(label=label, domain=domain):
+        case tree.Atom(label=label, domain=domain):
             return replace(pattern, label=change(label), domain=None if domain is None else change(domain))
-        case Scope(body=body, domain=domain):
+        case tree.Scope(body=body, domain=domain):
             return replace(pattern, body=replace_sets(body, change), domain=change(domain))
         case _:
             return rebuild(pattern, lambda part: replace_sets(part, change))
 
 
-def renamed(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
+def renamed(pattern: tree.Pattern, names: Mapping[str, str]) -> tree.Pattern:
     """Pattern with other names for variables, time events and registers.
 
     `names` holds every variable that is read and every time event; other variables are left out, other registers keep
@@ -213,29 +195,29 @@ def renamed(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
         return renamed_expression(node, names)
 
     match pattern:
-        case Atom(label=label, domain=domain, variable=variable, updates=updates):
-            return Atom(
+        case tree.Atom(label=label, domain=domain, variable=variable, updates=updates):
+            return tree.Atom(
                 renamed_set(label, names),
                 None if domain is None else renamed_set(domain, names),
                 names.get(variable, ""),
                 tuple((names.get(name, name), expression(value)) for name, value in updates),
             )
-        case Timing(first=first, second=second, timer=timer, when=when):
-            return Timing(renamed(first, names), renamed(second, names), names[timer], when)
-        case Scope(body=body, domain=domain):
-            return Scope(renamed(body, names), renamed_set(domain, names))
-        case Init(registers=registers, body=body):
+        case tree.Timing(first=first, second=second, timer=timer, when=when):
+            return tree.Timing(renamed(first, names), renamed(second, names), names[timer], when)
+        case tree.Scope(body=body, domain=domain):
+            return tree.Scope(renamed(body, names), renamed_set(domain, names))
+        case tree.Init(registers=registers, body=body):
             begun = tuple((names.get(name, name), expression(value)) for name, value in registers)
-            return Init(begun, renamed(body, names))
+            return tree.Init(begun, renamed(body, names))
         case _:
             return rebuild(pattern, lambda part: renamed(part, names))
 
 
-def renamed_output(output: Output, names: Mapping[str, str]) -> Output:
+def renamed_output(output: tree.Output, names: Mapping[str, str]) -> tree.Output:
     """Output with other names in attributes and final filter."""
     pairs = tuple((name, renamed_expression(value, names)) for name, value in output.attributes)
     condition = None if output.condition is None else renamed_expression(output.condition, names)
-    return Output(output.type_name, pairs, condition)
+    return tree.Output(output.type_name, pairs, condition)
 
 
 def renamed_set(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 from distced.middleware.sets.expressions import (
@@ -113,7 +114,7 @@ def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> Condit
             # Joined in pairs, so that the condition of a thousand members is ten levels deep.
             forms = [normal_form(member, timers) for member in members] or [EMPTY]
             while len(forms) > 1:
-                forms = [union(*pair) if len(pair) > 1 else pair[0] for pair in _pairs(forms)]
+                forms = [reduce(union, forms[place : place + 2]) for place in range(0, len(forms), 2)]
             return forms[0]
         case Intersection(left=left, right=right):
             return combine(normal_form(left, timers), normal_form(right, timers), conjunction)
@@ -127,10 +128,6 @@ def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> Condit
                 {name: conjunction(each, condition) for name, each in form.by_type.items()},
                 conjunction(form.others, condition),
             )
-
-
-def _pairs(forms: list[ConditionByType]) -> list[list[ConditionByType]]:
-    return [forms[place : place + 2] for place in range(0, len(forms), 2)]
 
 
 def union(left: ConditionByType, right: ConditionByType) -> ConditionByType:
@@ -179,9 +176,11 @@ def format_set(described: DescribableSet) -> str:
     """Text that reads back as the same set, as a member of a list."""
     match described:
         case Filtered(base=base, condition=condition):
-            return f"{_format_filtered_base(base)} where {format_expression(condition)}"
+            text = format_set(base) if isinstance(base, Filtered) else format_set_primary(base)
+            return f"{text} where {format_expression(condition)}"
         case Difference(left=left, right=right):
-            return f"{_format_difference_left(left)} - {_format_factor(right)}"
+            text = format_set(left) if isinstance(left, Difference) else _format_factor(left)
+            return f"{text} - {_format_factor(right)}"
         case _:
             return _format_factor(described)
 
@@ -204,16 +203,6 @@ def format_filtered_guarded(described: Filtered) -> str:
     base = described.base
     text = format_filtered_guarded(base) if isinstance(base, Filtered) else format_set_primary(base)
     return f"{text} where ({format_expression(described.condition)})"
-
-
-def _format_filtered_base(described: DescribableSet) -> str:
-    return format_set(described) if isinstance(described, Filtered) else format_set_primary(described)
-
-
-def _format_difference_left(described: DescribableSet) -> str:
-    if isinstance(described, Difference):
-        return format_set(described)
-    return _format_factor(described)
 
 
 def _format_factor(described: DescribableSet) -> str:

@@ -92,7 +92,8 @@ def _plain(made: dict[str, Any], named: Mapping[str, Any], now: int | None) -> E
         lo = hi = _time(made, now)
     event = Event(_name("type", named), lo, hi, _name("source", named), 0, _attributes("attributes", made))
     check_event(event)
-    seq = made["seq"] if "seq" in made else _digest(_event_text(event))
+    content = [event.type, event.lo, event.hi, sorted(event.attributes.items(), key=lambda one: one[0])]
+    seq = made["seq"] if "seq" in made else _digest(msgspec.json.encode(content))
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQUENCE_MAX:
         raise FrameError("not a sequence number", given=seq, allowed=f"an integer from 0 to {SEQUENCE_MAX}")
     return msgspec.structs.replace(event, seq=seq)
@@ -140,12 +141,6 @@ def _attributes(field: str, made: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(attributes, dict):
         raise FrameError(f"{field} holds no attributes", given=attributes, allowed="a JSON object")
     return attributes
-
-
-def _event_text(event: Event) -> bytes:
-    return msgspec.json.encode(
-        [event.type, event.lo, event.hi, sorted(event.attributes.items(), key=lambda one: one[0])]
-    )
 
 
 def _digest(text: bytes) -> int:
