@@ -1,7 +1,9 @@
 """Loop of a bus: calls, timers and turns, while a thread of its own or asyncio waits for the network.
 
 A turn runs the calls and timers that are due, then the work of the bus. Timers are kept in this heap rather than in
-asyncio's, because the clock of a bus is handed in and may be set back.
+asyncio's, because the clock of a bus is handed in and may be set back. Sockets are opened by the loops and handed to
+paho, which opens its own by blocking, so that aiomqtt calls it on asyncio's executor; here only a host name takes a
+thread, that of `loop.getaddrinfo`.
 """
 
 from __future__ import annotations
@@ -185,3 +187,10 @@ class Loop(ABC):
         except Exception as error:
             if self._driven is not None:
                 self._driven.failed(error, run)
+
+
+def prepared(stream: socket.socket) -> socket.socket:
+    """Open socket that does not block and sends small frames at once, not behind an acknowledgement."""
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream.setblocking(False)
+    return stream

@@ -13,8 +13,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from distced.middleware.bus.loop import Loop, Opened, Ready, Work
-from distced.middleware.bus.opening import open_blocking
+from distced.middleware.bus.loop import Loop, Opened, Ready, Work, prepared
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.server_address import Address
 
@@ -110,7 +109,7 @@ class ThreadLoop(Loop):
         stream: socket.socket | None = None
         error: Exception | None = None
         try:
-            stream = open_blocking(address, timeout, tls)
+            stream = _open_blocking(address, timeout, tls)
         except Exception as problem:
             error = problem
         self._arrived.append((stream, error, opened))
@@ -136,3 +135,21 @@ class ThreadLoop(Loop):
                 pass
         except BlockingIOError:
             pass
+
+
+def _open_blocking(address: Address, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    """Socket connected to a server, after the handshake of TLS; each step waits up to `timeout` seconds.
+
+    Raises:
+        OSError: of the network, the resolver or TLS.
+    """
+    stream = socket.create_connection((address.host, address.port), timeout)
+    try:
+        if tls is not None:
+            stream = tls.wrap_socket(stream, server_hostname=address.host, do_handshake_on_connect=False)
+            stream.settimeout(timeout)
+            stream.do_handshake()
+        return prepared(stream)
+    except BaseException:
+        stream.close()
+        raise

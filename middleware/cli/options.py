@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, Field, fields
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
@@ -76,10 +76,7 @@ def verb(function: Callable[[O], int]) -> Callable[..., int]:
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(
-                each.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=inspect.Parameter.empty if each.default is MISSING else each.default,
-                annotation=annotations[each.name],
+                each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=annotations[each.name]
             )
             # The one that every verb has comes last.
             for each in sorted(fields(options), key=lambda each: each.name == "as_json")
@@ -99,6 +96,12 @@ def connected(url: str, home: str | None = None) -> Iterator[Client]:
         yield client
     finally:
         client.stop()
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def _nanoseconds(given: str | int) -> int:

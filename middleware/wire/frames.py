@@ -146,12 +146,12 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 def encode(
     events: Sequence[Event],
     *,
-    type: str,  # noqa: A002
+    type: str,
     source: str,
     watermark: int | None = None,
     kind: FrameKind | None = None,
     check: bool = True,
-    open: Sequence[OpenGap] = (),  # noqa: A002
+    open: Sequence[OpenGap] = (),
 ) -> bytes:
     """Frame of events of one type from one source; without events a heartbeat.
 
@@ -224,7 +224,7 @@ def decode_any(
     payload: bytes,
     *,
     where: str | None = None,
-    type: str | None = None,  # noqa: A002
+    type: str | None = None,
     source: str | None = None,
     now: int | None = None,
 ) -> Frame:

@@ -32,7 +32,7 @@ def decode_json(
     payload: bytes,
     *,
     where: str | None = None,
-    type: str | None = None,  # noqa: A002
+    type: str | None = None,
     source: str | None = None,
     now: int | None = None,
 ) -> Event:

@@ -50,12 +50,12 @@ class Topic(NamedTuple):
     levels: tuple[str, ...]
 
 
-def event_topic(type: str, source: str, *, root: str = ROOT) -> str:  # noqa: A002
+def event_topic(type: str, source: str, *, root: str = ROOT) -> str:
     """Topic of primitive events of a type from a source."""
     return _join(root, Area.EVENTS, encode_level(type), encode_level(source))
 
 
-def event_filter(type: str | None = None, source: str | None = None, *, root: str = ROOT) -> str:  # noqa: A002
+def event_filter(type: str | None = None, source: str | None = None, *, root: str = ROOT) -> str:
     """Filter for primitive events; None stands for every type, every source."""
     return _join(root, Area.EVENTS, _level_or_any(type), _level_or_any(source))
 
