@@ -18,8 +18,7 @@ from distced.middleware.bus.loop import Loop, Opened, Ready, Work, prepared
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.server_address import Address
 
-_EARLY: Final = 0.001
-"""Seconds by which a turn may come too early; a timer is not set again for less."""
+_EARLY: Final = 0.001  # s by which a turn may come too early; a timer is not set again for less
 
 
 class AsyncioLoop(Loop):

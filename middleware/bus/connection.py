@@ -356,9 +356,7 @@ def _properties(packet: int, **values: int) -> Properties:
     return properties
 
 
-_PIECE: Final = 65_536
-"""Bytes read from the socket at once."""
-
+_PIECE: Final = 65_536  # bytes read from the socket at once
 _SEAMS: Final = ("_create_socket", "_handle_publish", "_do_on_publish")
 
 if missing := [name for name in _SEAMS if not hasattr(paho.Client, name)]:

@@ -21,8 +21,7 @@ from distced.middleware.bus.subscriptions import Subscriptions
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 
-_SEND_AT_ONCE: Final = 64
-"""Messages handed over before the network is read again."""
+_SEND_AT_ONCE: Final = 64  # messages handed over before the network is read again
 
 
 class BusState(StrEnum):

@@ -22,9 +22,7 @@ from distced.middleware.model.clock import Clock
 from distced.middleware.model.server_address import Address
 from distced.middleware.model.timestamps import SECOND
 
-LONGEST_WAIT: Final = 0.5
-"""Seconds; the clock may be set, so a wait is never trusted for longer."""
-
+LONGEST_WAIT: Final = 0.5  # s; the clock may be set, so no wait is longer
 Ready: TypeAlias = Callable[[int], None]
 """Called with the mask of `selectors` for which a socket is ready."""
 

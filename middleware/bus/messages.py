@@ -8,12 +8,8 @@ import msgspec
 
 from distced.middleware.model.errors import BusError
 
-PACKET_MAX: Final = 268_435_455
-"""Bytes of the longest packet MQTT can express."""
-
-HEADER_MAX: Final = 64
-"""Bytes of a packet that publishes besides topic and payload, at most."""
-
+PACKET_MAX: Final = 268_435_455  # bytes of the longest packet MQTT can express
+HEADER_MAX: Final = 64  # most bytes of a packet that publishes, besides topic and payload
 _TOPIC_MAX: Final = 65_535
 
 

@@ -15,9 +15,7 @@ from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.timestamps import SECOND
 
-_READ_AT_ONCE: Final = 64
-"""Packets handled before what their handlers published is sent."""
-
+_READ_AT_ONCE: Final = 64  # packets handled before the messages of their handlers are sent
 _STEADY: Final = 1 * SECOND
 """A connection that stood for so long is a good one: the next loss is no repetition of the last."""
 

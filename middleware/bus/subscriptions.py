@@ -230,11 +230,8 @@ def union(one: str, other: str) -> str:
 Handler: TypeAlias = Callable[[str, bytes, bool], object]
 """Takes topic, payload, and whether the message was retained by the server from before the subscription."""
 
-MEMORY: Final = 8192
-"""How many topics are remembered."""
-
-IDENTIFIER_MAX: Final = 268_435_455
-"""The greatest subscription identifier (MQTT 5, section 3.8.2.1.2)."""
+MEMORY: Final = 8192  # most routes cached
+IDENTIFIER_MAX: Final = 268_435_455  # greatest subscription identifier (MQTT 5, section 3.8.2.1.2)
 
 
 class Route(NamedTuple):

@@ -25,9 +25,7 @@ from distced.middleware.cli.output import error_as_dict, messages, print_json, s
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.extras import missing
 
-VERBS: Final = "distced.verbs"
-"""The group of entry points that are verbs."""
-
+VERBS: Final = "distced.verbs"  # group of entry points that are verbs
 WRONG: Final = 2
 INTERRUPTED: Final = 130
 

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "DISTCED_SERVER"
 DEFAULT: Final = "mqtt://127.0.0.1:1883"
 
-PATIENCE: Final = 4.0
-"""Time for a server to answer a verb, s."""
-
+PATIENCE: Final = 4.0  # time for a server to answer a verb, s
 O = TypeVar("O")  # noqa: E741
 
 ServerOption: TypeAlias = Annotated[

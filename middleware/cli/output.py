@@ -23,12 +23,8 @@ from distced.middleware.model.timestamps import HOUR, MICROSECOND, MILLISECOND, 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
 """The option that every verb has."""
 
-PIPE_WIDTH: Final = 160
-"""Columns where the output is no terminal: tables then need not be squeezed into 80."""
-
-FEW: Final = 3
-"""Names that are listed; of more the number is given."""
-
+PIPE_WIDTH: Final = 160  # columns where the output is no terminal: tables need not fit into 80
+FEW: Final = 3  # names listed; of more the number is given
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
 

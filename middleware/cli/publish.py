@@ -25,11 +25,8 @@ from distced.middleware.model.event_types import KINDS, EventType, Kind, event_t
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND, format_instant, instant_of
 
-BEAT: Final = 0.25
-"""Interval of watermarks while no event is due, s."""
-
-FLUSH: Final = 60.0
-"""Time for the server to acknowledge everything at the end, s."""
+BEAT: Final = 0.25  # interval of watermarks while no event is due, s
+FLUSH: Final = 60.0  # time for the server to acknowledge everything at the end, s
 
 
 @dataclass(frozen=True)

@@ -37,10 +37,8 @@ from distced.middleware.wire.topics import directory_topic
 B = TypeVar("B", Bus, AsyncBus)
 Operation: TypeAlias = Future[None] | asyncio.Future[None]
 
-ROOM_WITHIN: Final = 5.0
-ROOM_EVERY: Final = 0.02
-"""Seconds for which a message waits for room at the bus, and between attempts."""
-
+ROOM_WITHIN: Final = 5.0  # time for which a message waits for room at the bus, s
+ROOM_EVERY: Final = 0.02  # time between attempts, s
 _log = structlog.get_logger("distced.client")
 
 

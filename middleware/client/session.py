@@ -28,9 +28,7 @@ from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic, pointer_topic
 
-PATIENCE: Final = 5 * SECOND
-"""How long nodes and servers have to answer where the application does not say, ns."""
-
+PATIENCE: Final = 5 * SECOND  # default time for nodes and servers to answer, ns
 _parse = lru_cache(maxsize=65_536)(parse_topic)
 
 

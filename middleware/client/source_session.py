@@ -26,8 +26,7 @@ from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic, event_topic
 
-FRAME: Final = 500
-"""Most events in one frame; decoding, not matching, limits what a node can take."""
+FRAME: Final = 500  # most events in one frame; decoding, not matching, limits the throughput of a node
 
 
 class SourceState:

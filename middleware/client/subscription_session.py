@@ -31,8 +31,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry, Subscriptio
 from distced.middleware.wire.mqtt_effects import Note, Publish
 from distced.middleware.wire.topics import administration_topic, composite_topic, event_filter
 
-LINGER: Final = 10 * SECOND
-"""How long a subscription listens where its detector has published before, ns."""
+LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
 
 READY_AGAIN: Final = SECOND, 32 * SECOND
 """Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each

@@ -20,8 +20,7 @@ from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.frames import decode_any
 
-REMEMBERED: Final = 100_000
-"""Number of event ids that a subscription keeps to recognise duplicates."""
+REMEMBERED: Final = 100_000  # event ids that a subscription keeps to recognise duplicates
 
 
 class Place(NamedTuple):

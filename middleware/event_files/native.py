@@ -24,9 +24,7 @@ from distced.middleware.model.timestamps import parse_instant
 OWN_COLUMNS: Final = ("type", "lo", "hi", "time", "source", "seq", "constituents")
 """The columns of a table that are no attributes."""
 
-PREFIX: Final = "attributes."
-"""Stands before the column of an attribute that has the name of one of those."""
-
+PREFIX: Final = "attributes."  # before the column of an attribute with the name of one of those
 _EXACT: Final = 2**53
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 

@@ -14,8 +14,7 @@ from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
 
-BATCH: Final = 1_000
-"""Events sent between two promises, at most."""
+BATCH: Final = 1_000  # most events sent between two watermarks
 
 
 class Feed:

@@ -16,8 +16,7 @@ from distced.middleware.model.errors import DistcedError, EventError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 
-REJECTED_KEPT: Final = 1_000
-"""Rejected rows that are kept of one pass; all are counted."""
+REJECTED_KEPT: Final = 1_000  # rejected rows kept of one pass; all are counted
 
 
 class EventReader(Iterable[Event]):

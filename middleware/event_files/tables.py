@@ -28,9 +28,7 @@ from distced.middleware.model.event_types import EventType, Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX
 
-TYPES_KEY: Final = b"distced.types"
-"""Where the schema of a Parquet file that was written here notes the event types."""
-
+TYPES_KEY: Final = b"distced.types"  # entry of a Parquet schema with the event types
 WHOLE: Final = "whole."
 """Stands before the second column of a number attribute, which holds the whole numbers among fractions."""
 
@@ -180,9 +178,7 @@ def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
         raise EventError("event types that cannot be read", given=noted, where=name, advice=str(error)) from None
 
 
-DIGITS: Final = 29
-"""Of the greatest sequence number of a composite event, a digest of 96 bits."""
-
+DIGITS: Final = 29  # of the greatest sequence number of a composite event, a digest of 96 bits
 _encoder = msgspec.json.Encoder()
 
 

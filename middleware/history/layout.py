@@ -24,9 +24,7 @@ from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
 VERSION: Final = 1
-NOTE_KEY: Final = b"distced.history"
-"""Where the schema of a file notes what it holds."""
-
+NOTE_KEY: Final = b"distced.history"  # entry of a Parquet schema with the `FileNote`
 MARK: Final = "history.json"
 RECORDERS: Final = "recorders"
 

@@ -30,8 +30,7 @@ from distced.middleware.model.timestamps import format_instant
 ORDER: Final = ("hi", "lo", "source", "seq")
 """The columns that files are sorted by: the order of consumption (`Event.key`) among events of one type."""
 
-ROW_GROUP: Final = 262_144
-"""Rows that are read at once."""
+ROW_GROUP: Final = 262_144  # rows read at once
 
 
 class HistoryWriter:

@@ -40,9 +40,8 @@ from distced.middleware.model.timestamps import (
 )
 
 ZONE_STEP: Final = 15 * MINUTE
-EASTERNMOST: Final = 14 * HOUR
-WESTERNMOST: Final = 12 * HOUR
-"""How far zones are ahead of UTC, and behind it, at most."""
+EASTERNMOST: Final = 14 * HOUR  # most that zones are ahead of UTC
+WESTERNMOST: Final = 12 * HOUR  # most that zones are behind UTC
 
 
 @dataclass(slots=True)

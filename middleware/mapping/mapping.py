@@ -23,8 +23,7 @@ from distced.middleware.model.errors import MappingError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 
-NO_RULE: Final = "(no rule)"
-"""In place of a rule's name, in counts of what never came to a rule."""
+NO_RULE: Final = "(no rule)"  # in place of a rule's name, in counts of messages that came to no rule
 
 
 class Mapped(NamedTuple):

@@ -224,9 +224,7 @@ class Rule:
         return Rejected(where, self.name, reason, located(error, f"{where}, rule {self.name}"), given)
 
 
-REMEMBERED: Final = 100_000
-"""Deliveries a rule remembers at most; the oldest are forgotten first."""
-
+REMEMBERED: Final = 100_000  # most deliveries a rule remembers; the oldest are forgotten first
 _encoder = msgspec.json.Encoder(order="sorted")
 
 

@@ -21,8 +21,7 @@ Kind = Literal["number", "string", "boolean"]
 KINDS: Final[tuple[Kind, ...]] = ("number", "string", "boolean")
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_NAME_BYTES = 200
-"""So long at most, because a history has a folder for each type."""
+_NAME_BYTES = 200  # at most, because a history has a folder for each type
 
 
 class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -31,8 +31,7 @@ COMPOSITE: Final = 1
 TIME: Final = 2
 
 DIGEST_BYTES: Final = 12
-SEQ_END: Final = 256**DIGEST_BYTES
-"""Sequence numbers are less than this."""
+SEQ_END: Final = 256**DIGEST_BYTES  # bound of sequence numbers
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

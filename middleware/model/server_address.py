@@ -8,9 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from distced.middleware.model.errors import BusError
 
-PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
-"""The schemes of a server's URL, plain and with TLS, and their usual ports."""
-
+PORTS: Final = {"mqtt": 1883, "mqtts": 8883}  # by the scheme of a URL, plain and with TLS
 _ALLOWED: Final = "mqtt://host:port or mqtts://user:password@host:port"
 
 

@@ -116,8 +116,7 @@ TRUE: Final = Literal(True)
 FALSE: Final = Literal(False)
 
 _LEVEL: Final = {operator: level for level, operators in enumerate(LEVELS) for operator in operators}
-SUM_LEVEL: Final = _LEVEL["+"]
-"""The level of expressions without a comparison outside parentheses."""
+SUM_LEVEL: Final = _LEVEL["+"]  # level of expressions without a comparison outside parentheses
 _UNARY_MINUS: Final = len(LEVELS)
 _ATOMIC: Final = _UNARY_MINUS + 1
 

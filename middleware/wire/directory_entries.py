@@ -31,8 +31,7 @@ NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
 
 
-RECORDER: Final = "recorder:"
-"""How a recorder's name begins where it speaks beside nodes, which may be called the same."""
+RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nodes
 
 
 Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]

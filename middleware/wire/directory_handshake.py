@@ -18,8 +18,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic
 
-ASK_EVERY: Final = SECOND // 2
-"""Interval between barriers until one comes back, ns."""
+ASK_EVERY: Final = SECOND // 2  # interval between barriers until one comes back, ns
 
 
 class DirectoryHandshake:

@@ -21,9 +21,7 @@ from distced.middleware.model.errors import DistcedError, FrameError
 from distced.middleware.model.events import Event, check_event
 from distced.middleware.model.timestamps import parse_instant
 
-SEQUENCE_MAX: Final = 2**63 - 1
-"""The greatest sequence number of a primitive event."""
-
+SEQUENCE_MAX: Final = 2**63 - 1  # greatest sequence number of a primitive event
 _PLAIN: Final = ("type", "source", "seq", "time", "lo", "hi", "attributes")
 _INSTANT: Final = "integer nanoseconds since the Unix epoch, or ISO 8601"
 

@@ -20,12 +20,8 @@ from urllib.parse import unquote
 from distced.middleware.model.errors import DistcedError
 
 ROOT: Final = "ced"
-MAX_BYTES: Final = 65_535
-"""How long a topic may be in UTF-8 (MQTT 5, section 1.5.4)."""
-
-ANY: Final = "+"
-"""In a filter: whatever stands on this level."""
-
+MAX_BYTES: Final = 65_535  # of a topic in UTF-8 (MQTT 5, section 1.5.4)
+ANY: Final = "+"  # any level, in a filter
 _RESERVED: Final = frozenset("/+#$%")
 
 
