@@ -41,7 +41,7 @@ class FailureReports:
         count = self._counts[failure.what]
         if count & (count - 1) == 0:
             _log.error(
-                "bus failure", what=failure.what, topic=failure.topic, count=count, client=self._client_id,
+                "bus operation failed", what=failure.what, topic=failure.topic, count=count, client=self._client_id,
                 exc_info=failure.error,
             )  # fmt: skip
         if self._hook is None:
@@ -49,7 +49,7 @@ class FailureReports:
         try:
             self._hook(failure)
         except Exception as error:
-            _log.error("bus failure hook failed", what=failure.what, client=self._client_id, exc_info=error)
+            _log.error("failure hook failed", what=failure.what, client=self._client_id, exc_info=error)
 
 
 def name_of(function: Callable[..., object]) -> str:

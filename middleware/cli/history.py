@@ -100,7 +100,7 @@ class SelectionOptions(HistoryOptions):
         str | None, typer.Option("--from", metavar="TIME", help="The least hi: ISO 8601, or ns since 1970.")
     ] = None
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="The greatest hi; of a day its end.", show_default=False)
+        str | None, typer.Option("--to", metavar="TIME", help="The greatest hi, of a day its end.", show_default=False)
     ] = None
 
     @property
@@ -113,7 +113,7 @@ class ShowOptions(SelectionOptions):
     """Options of `distced history show`."""
 
     limit: Annotated[int, typer.Option(help="Number of events at most; 0 for all.", min=0)] = 100
-    late: Annotated[bool, typer.Option("--late", help="Late events instead.")] = False
+    late: Annotated[bool, typer.Option("--late", help="Show late events instead.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,8 +133,8 @@ class DropOptions(HistoryOptions):
     before: Annotated[
         str | None, typer.Option("--before", metavar="DAY", help="Drop the days before this one.", show_default=False)
     ] = None
-    older: Annotated[int | None, duration_option("--older", help="Drop the days that are older.")] = None
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    older: Annotated[int | None, duration_option("--older", help="Drop the days that are older than this.")] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Drop without asking.")] = False
 
 
 @history.command("ls")

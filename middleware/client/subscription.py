@@ -194,7 +194,7 @@ class Subscription(QueuedSubscription):
                     self._callback(event)
                 except Exception:
                     self.statistics.errors += 1
-                    _log.exception("the callback of a subscription failed", subscription=self.id, id=event.id)
+                    _log.exception("callback failed", subscription=self.id, id=event.id)
         except SubscriptionError:
             # Logged already; there is nobody else to tell.
             self.statistics.errors += 1

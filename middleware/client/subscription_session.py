@@ -305,7 +305,7 @@ class SubscriptionSession:
             return self._give_back(course, error)
         # The offer is repeated until it is taken.
         fields: dict[str, object] = {"subscription": course.state.id, "node": course.state.node, "reason": str(error)}
-        return [Note("warning", "offer not taken yet", fields)]
+        return [Note("warning", "offer deferred", fields)]
 
     def _await_answer(self, course: _Course) -> list[ClientEffect]:
         self._timers.cancel(course.answer_timer)
@@ -408,7 +408,7 @@ class SubscriptionSession:
         return (each for each in list(self._courses.values()) if each.state.type_name in names)
 
     def _missing_note(self, course: _Course, home: str, reason: BusError) -> Note:
-        return Note("warning", "server not listened to yet", {**_fields(course, home), "reason": str(reason)})
+        return Note("warning", "listening deferred", {**_fields(course, home), "reason": str(reason)})
 
 
 def _fields(course: _Course, home: str) -> dict[str, object]:
