@@ -7,9 +7,8 @@ they publish are sent when they return. After a loss the connection is tried aga
 requested again, and messages of QoS 1 that were not acknowledged are published again.
 
 On asyncio a call with `_nowait` never waits, so that handlers may call it; the coroutine of the same name waits for
-room
-or for the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task a message
-or a queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
+room or for the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task a
+message or a queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
 """
 
 from __future__ import annotations
@@ -302,8 +301,7 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         """Publish a message; without a connection it waits for the next one.
 
         Where too many messages wait already, this one waits up to `timeout` seconds for room; on the bus's own thread
-        only
-        while the network takes no more.
+        only while the network takes no more.
 
         Raises:
             BusError: no room in time, a message that no server takes, or a stopped bus.
@@ -334,10 +332,8 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         """Have matching messages handled, from now on and after every reconnection.
 
         Several handlers may stand behind one filter, and filters may overlap: each handler sees each message once per
-        filter.
-        Retained messages are sent again to all handlers of a filter that gets another. Where there is a session,
-        subscribe
-        before `start`: messages the server kept come as soon as it accepts.
+        filter. Retained messages are sent again to all handlers of a filter that gets another. Where there is a
+        session, subscribe before `start`: messages the server kept come as soon as it accepts.
 
         Args:
             handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
@@ -463,8 +459,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         """Subscribe as `Bus.subscribe` does, and wait up to `timeout` seconds for the server to confirm.
 
         The subscription stands also where the wait is cancelled or the server does not answer: it is requested again on
-        the
-        next connection. `unsubscribe` ends it.
+        the next connection. `unsubscribe` ends it.
 
         Raises:
             BusError: a malformed filter, or a server that refuses or does not answer.

@@ -1,10 +1,9 @@
 """Client on asyncio: the session of `Client` on the running event loop, without a thread.
 
 A subscription or a source that is cancelled while it is opened is ended. A full queue pauses the bus that has
-delivered,
-and TCP holds back its server; the rest of the message is held until then. A handler that waits, as on threads, would
-stop the loop. A bus has to be read now and then to be kept alive, so a consumer that is slow for long loses events,
-which are counted.
+delivered, and TCP holds back its server; the rest of the message is held until then. A handler that waits, as on
+threads, would stop the loop. A bus has to be read now and then to be kept alive, so a consumer that is slow for long
+loses events, which are counted.
 """
 
 from __future__ import annotations
@@ -290,8 +289,7 @@ class AsyncSubscription(QueuedSubscription):
     """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
     It has the attributes of `SubscriptionState`. The patience of its quality of service ends at half the keepalive of
-    the
-    connection, 15 s; a consumer that makes progress is waited for again.
+    the connection, 15 s; a consumer that makes progress is waited for again.
     """
 
     def __init__(self, client: AsyncClient, identity: str, pattern: str, quality: QualityOfService) -> None:

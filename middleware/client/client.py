@@ -2,8 +2,7 @@
 
 composite-event-framework-2004, Fig. 5, in Python's idiom. A client is light: it sends pattern text to the broker nodes
 over the bus and compiles nothing. It reads the directory, so it knows the types, the nodes and the sources. There may
-be
-several MQTT servers (`middleware.bus.pool`): that of the directory, to which every client is connected, that of the
+be several MQTT servers (`middleware.bus.pool`): that of the directory, to which every client is connected, that of the
 client's own site, where its sources publish, and those where detectors publish.
 
 Every method may be called from any thread but the bus's own. For asyncio see `middleware.client.aio`.

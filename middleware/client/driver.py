@@ -2,9 +2,8 @@
 
 Session and effects run on the loop of the bus to the server of the directory, one after another, in the order of the
 decisions; calls from elsewhere are posted to it. On threads the application waits on its own for its operations, and
-the
-lock is for readers of the session there. Deciding on the calling threads under the lock was rejected: a publish that
-waits for room at the bus would hold the lock that the bus needs to make room.
+the lock is for readers of the session there. Deciding on the calling threads under the lock was rejected: a publish
+that waits for room at the bus would hold the lock that the bus needs to make room.
 """
 
 from __future__ import annotations

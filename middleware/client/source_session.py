@@ -2,8 +2,7 @@
 
 A source is an entry of the directory. Each broker node and recorder acknowledges it when it listens at the server where
 the source publishes, with the watermark of its detectors; only then does the source publish. Its end is published in
-the
-directory, too; where that is another server than the one of its events, only when its events are there.
+the directory, too; where that is another server than the one of its events, only when its events are there.
 """
 
 from __future__ import annotations
@@ -80,8 +79,7 @@ class SourceState:
         """Messages that publish events in this order, several of one type in one frame, each message with its events.
 
         A message counts as published when the next one is asked for. The watermark, ns, promises no further event with
-        `hi` at
-        or before it.
+        `hi` at or before it.
 
         Raises:
             EventError: before the first message, an event of another type, or behind an earlier promise.

@@ -4,8 +4,8 @@ Entries of the directory that are published again after a reconnection are `dire
 listens at the homes of its sources and detectors. For a pattern it publishes an entry, and a broker node answers with
 the topic of a detector and the homes where it publishes; the client listens there and says that it is ready; the node
 answers that the detector is active. When that node is lost another one offers the detector again, and the client
-answers
-again without the application's doing. At the former homes it goes on listening for a while, for events still under way.
+answers again without the application's doing. At the former homes it goes on listening for a while, for events still
+under way.
 
 A client is ready when the servers have confirmed that it listens. A server that cannot be reached is waited for no
 longer than the others take, and listened to as soon as it can be. An event that comes twice is recognised by its id, so

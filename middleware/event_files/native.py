@@ -129,8 +129,7 @@ class TableForm:
     """Interpretation of a table's columns, which takes a pass over its rows.
 
     Text columns are numbers where all their cells are, booleans where all are `true` or `false`, else strings; a
-    heading
-    such as `room:string` says it outright. An event has the attributes that any of its type has a value for.
+    heading such as `room:string` says it outright. An event has the attributes that any of its type has a value for.
 
     Attributes:
         attributes, kinds: name and kind of the attribute, by column.

@@ -112,8 +112,7 @@ def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader
     """Events of a file: `.csv`, `.jsonl`, `.parquet`, or `.log`, `.txt` and `.dat`, each also with `.gz`.
 
     Without a mapping rows are in the native form. Bad rows are kept in the reader and the others go on; a file that
-    cannot
-    be read is an `EventError`.
+    cannot be read is an `EventError`.
     """
     path = Path(path)
     spec = FileSpec() if mapping is None else mapping.file

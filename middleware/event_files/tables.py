@@ -5,9 +5,8 @@ needed. Dates and times become ISO 8601 text, which mappings and the native form
 
 The native form of Parquet files is exact to the kind of number. A number attribute with whole numbers and fractions has
 two columns, as Arrow has no column of both: the fractions under its name, the whole numbers under `whole.` and its
-name,
-each null where the other has the value. Floats for all of them were rejected: the id of a composite event tells 3 from
-3.0.
+name, each null where the other has the value. Floats for all of them were rejected: the id of a composite event tells 3
+from 3.0.
 """
 
 from __future__ import annotations

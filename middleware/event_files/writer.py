@@ -31,8 +31,7 @@ def write_events(events: Iterable[Event], path: Path | str) -> int:
     """Write events to a `.jsonl`, `.csv` or `.parquet` file; their number.
 
     The file appears whole or not at all. JSON lines are written one by one; the other two need all events in memory,
-    and
-    each attribute's name to have one kind throughout. Events carried along in a composite event are left out.
+    and each attribute's name to have one kind throughout. Events carried along in a composite event are left out.
     """
     path = Path(path)
     form = None

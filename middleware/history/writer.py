@@ -37,8 +37,7 @@ class HistoryWriter:
     """Writer of events into a history.
 
     Each call makes a file for each day and type, so it is best given many events. Files appear whole or not at all, and
-    the
-    same events make the same file again.
+    the same events make the same file again.
 
     Attributes:
         root: folder of the history.

@@ -7,8 +7,7 @@ wildcards would give several values where an attribute holds one.
 
 Topic filters name their wildcards: `zigbee2mqtt/{device}` is the filter `zigbee2mqtt/+` whose second level is called
 `device`. Matching is MQTT's own (MQTT 5.0, sections 4.7.1 and 4.7.2). Conditions are plain tests of one value each,
-which
-choose a rule; a combination of tests belongs into the pattern.
+which choose a rule; a combination of tests belongs into the pattern.
 """
 
 from __future__ import annotations

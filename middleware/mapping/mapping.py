@@ -1,9 +1,8 @@
 """Mapping at work: events from foreign messages and rows.
 
 Sans-I/O: it takes a topic, a payload and the arrival, or a row, and returns events and rejections. It keeps a little
-for
-each source (sequence number, clock) and recent deliveries, nothing that a restart could not lose: `first_seq` makes ids
-unique from one start to the next.
+for each source (sequence number, clock) and recent deliveries, nothing that a restart could not lose: `first_seq` makes
+ids unique from one start to the next.
 """
 
 from __future__ import annotations
@@ -87,8 +86,8 @@ class Mapping:
         """Counts by the name of the rule and by outcome.
 
         Outcomes are `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that
-        was wrong),
-        `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
+        was wrong), `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule
+        applied.
         """
         return self._memory.counts
 

@@ -3,8 +3,7 @@
 The keys are explained in docs/how-to/mappings.md. `mapping_file` reads a file into these structs, other modules compile
 them. msgspec checks; its messages name the place, the alternatives are looked up in the structs. Regular tables were
 chosen over templates with expressions (Jinja in Home Assistant, JSONata in Node-RED): a mapping translates what a
-device
-sends, its meaning is the pattern's business, and a table can be checked when it is loaded.
+device sends, its meaning is the pattern's business, and a table can be checked when it is loaded.
 """
 
 from __future__ import annotations

@@ -109,8 +109,7 @@ class TypeRegistry:
     """Registry of event types, by name.
 
     An `open` registry takes any type and any attribute as known, for patterns over undeclared events (conformance
-    cases, a
-    first look at a recording).
+    cases, a first look at a recording).
     """
 
     def __init__(self, types: Iterable[EventType] = (), *, open: bool = False) -> None:  # noqa: A002

@@ -74,8 +74,7 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
     """Gap before a match: tells whether it began with the first start event after some other one.
 
     Design, section 2, "Cutting". The earlier events in the domain of the start alternative count in which the match
-    began:
-    an alternation at its start has one for each branch, a key one for each value.
+    began: an alternation at its start has one for each branch, a key one for each value.
 
     Attributes:
         previous: order key of the previous one; None where there was none.
@@ -128,10 +127,8 @@ class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
     """Composite event, found by a detector.
 
     Its timestamp is the union over all events its instance matched, hidden ones and time events included, so `hi` is
-    the
-    moment of detection. Its `source` is the canonical id of the pattern, its `seq` the digest of the constituents' ids
-    and
-    the output attributes: the same detection made twice, anywhere, has the same id.
+    the moment of detection. Its `source` is the canonical id of the pattern, its `seq` the digest of the constituents'
+    ids and the output attributes: the same detection made twice, anywhere, has the same id.
 
     Attributes:
         constituents: ids of the events it is made of, in order of consumption, each once.

@@ -187,8 +187,7 @@ def renamed(pattern: tree.Pattern, names: Mapping[str, str]) -> tree.Pattern:
     """Pattern with other names for variables, time events and registers.
 
     `names` holds every variable that is read and every time event; other variables are left out, other registers keep
-    their
-    names.
+    their names.
     """
 
     def expression(node: Expression) -> Expression:

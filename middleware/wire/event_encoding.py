@@ -15,8 +15,7 @@ section 2, "Cutting"); not to events inside others, which would grow with every 
 primitive event, 1 with the digest of a composite one, 2 for a time event, `[due, due, 2, "@", 0]`. `key` is an array of
 attributes' values, `counted` a map of them by canonical name, `bound` a map of events as they travel inside others. Nil
 or empty ends of a derivation, a gap or an open gap are left out. Order keys without the rank were rejected: nothing
-would
-tell a time event.
+would tell a time event.
 """
 
 from __future__ import annotations

@@ -37,8 +37,7 @@ def decode_json(
     """Event in a JSON object.
 
     The sequence number is `seq`, or a CloudEvent's `id` where that is a decimal number; otherwise a digest of the `id`,
-    or
-    of the event, so that an event delivered twice has one id.
+    or of the event, so that an event delivered twice has one id.
 
     Args:
         where: the topic, for the error.
