@@ -195,7 +195,7 @@ def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "
     for each in file.types:
         registry.register(_event_type(each, registry))
         if each.condition is not None:
-            filtered = Atom(Filtered(TypeSet(each.base, each.span), each.condition, each.span))
+            filtered = Atom(Filtered(TypeSet(each.base, span=each.span), each.condition, span=each.span))
             check(Publication(filtered), registry, text=text)
 
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from distced.middleware.client.aio import AsyncClient, AsyncSource, AsyncSubscription
-    from distced.middleware.client.client import Client
+    from distced.middleware.client.client import Client, Source
     from distced.middleware.client.quality import QualityOfService
-    from distced.middleware.client.source import Source
     from distced.middleware.client.subscription import Subscription
     from distced.middleware.model.errors import (
         DistcedError,
@@ -42,7 +41,7 @@ _HOMES = {
     "EventType": "middleware.model.event_types",
     "PatternError": "middleware.model.errors",
     "QualityOfService": "middleware.client.quality",
-    "Source": "middleware.client.source",
+    "Source": "middleware.client.client",
     "Subscription": "middleware.client.subscription",
     "SubscriptionError": "middleware.model.errors",
     "Timestamp": "middleware.model.timestamps",

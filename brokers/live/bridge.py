@@ -12,7 +12,7 @@ from distced.brokers.bridge import LATENESS, LEASE, Bridge
 from distced.brokers.core.effects import Effect
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import parse_address
-from distced.middleware.bus.routes import Handler
+from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.mapping import Mapping
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError

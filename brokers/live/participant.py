@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.pool import Connections
-from distced.middleware.bus.routes import Handler
+from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError
 

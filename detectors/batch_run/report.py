@@ -17,7 +17,7 @@ from rich.text import Text
 from distced.detectors.batch_run.runner import Replay
 from distced.middleware.cli.output import messages
 from distced.middleware.event_files import REJECTED_KEPT, EventReader, json_line, write_events
-from distced.middleware.event_files.formats import written
+from distced.middleware.event_files.rows import written
 from distced.middleware.mapping import Rejected
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event

@@ -17,7 +17,7 @@ from distced.detectors.compiler import Compiled, Consumption, types_read
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.runtime.engines import EngineName, chosen, make_engine
 from distced.middleware.event_files import EventReader, events_of_table, read_events
-from distced.middleware.event_files.formats import format_of
+from distced.middleware.event_files.rows import format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.errors import DistcedError, EventError, PatternError
@@ -228,8 +228,7 @@ def reader_of(path: Path, mapping: Mapping | None = None) -> EventReader:
         raise EventError(
             "a mapping for an event history", advice="leave it out: what is in a history are events already"
         )
-    from distced.middleware.history.history import History
-    from distced.middleware.history.reader import HistoryReader
+    from distced.middleware.history.history import History, HistoryReader
 
     return HistoryReader(History(path))
 

@@ -20,8 +20,8 @@ from distced.detectors.canonical.conditions import REGISTER, TIMER, VARIABLE
 from distced.detectors.canonical.names import Places, Space, resolve
 from distced.detectors.canonical.pieces import NameSlot, Ordering, combined, mark, numbering
 from distced.detectors.canonical.trees import Trees
+from distced.middleware.patterns.naming import renamed, renamed_output
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.patterns.rewriting import renamed, renamed_output
 from distced.middleware.patterns.tree import Atom, Pattern, Publication, walk
 
 _DIGEST_BYTES: Final = 8

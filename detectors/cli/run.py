@@ -24,7 +24,7 @@ from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, messages, print_json, show_notes
 from distced.middleware.event_files import EventReader
 from distced.middleware.mapping import load_mapping
-from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 

@@ -36,7 +36,7 @@ from distced.detectors.compiler import Consumption
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.parser import INSTANT
 from distced.detectors.language.scanner import Scanner
-from distced.middleware.mapping.schema_check import shape
+from distced.middleware.mapping.schema import shape
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event, check_event

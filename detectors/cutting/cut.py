@@ -21,7 +21,7 @@ from distced.detectors.cutting.joints import flat_children, joined, joint_of
 from distced.detectors.language.derived import Throttling
 from distced.detectors.language.names import referenced
 from distced.middleware.model.event_types import EventType
-from distced.middleware.patterns.rewriting import rebuild
+from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import Concatenation, Delegated, Pattern, Publication, Window
 from distced.middleware.patterns.tree import Sequence as SequenceNode
 

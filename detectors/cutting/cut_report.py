@@ -17,8 +17,8 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, JointView, views
 from distced.detectors.language.derived import split_mark, without_marks
 from distced.detectors.language.names import all_registers, all_variables
+from distced.middleware.patterns.naming import renamed, renamed_output, replace_sets
 from distced.middleware.patterns.printer import format_pattern, format_publication
-from distced.middleware.patterns.rewriting import renamed, renamed_output, replace_sets
 from distced.middleware.patterns.tree import Atom, Pattern, Publication, Timing, When, walk
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
 from distced.middleware.sets.expressions import TRUE

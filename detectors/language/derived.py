@@ -14,7 +14,7 @@ from hashlib import blake2b
 from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import format_duration
-from distced.middleware.patterns.rewriting import replace_sets
+from distced.middleware.patterns.naming import replace_sets
 from distced.middleware.patterns.tree import Pattern
 from distced.middleware.sets.describable import (
     AnySet,

@@ -59,14 +59,14 @@ class ExpressionParser:
         left = operand()
         while word := self.scanner.take(*operators):
             right = operand()
-            left = Binary(word.text, left, right, self._span(start))
+            left = Binary(word.text, left, right, span=self._span(start))
         return left
 
     def _not(self) -> Expression:
         start = self.scanner.word.start
         if self.scanner.take("not"):
             with self._deeper():
-                return Unary("not", self._not(), self._span(start))
+                return Unary("not", self._not(), span=self._span(start))
         return self._comparison()
 
     def _comparison(self) -> Expression:
@@ -82,7 +82,7 @@ class ExpressionParser:
         right = self.sum()
         if self.scanner.at(*COMPARISONS) and not (self.domain_may_follow and self.scanner.word.text == "<="):
             raise self.scanner.unexpected("comparisons do not chain: write 1 < v and v < 3")
-        return Binary(operator, left, right, self._span(start))
+        return Binary(operator, left, right, span=self._span(start))
 
     def _separates_domain(self, left: Expression, closed: bool) -> bool:
         """Whether a `<=` here ends the label of an atom and opens its domain, as in `[A where (a == 1) <= {A, B}]`."""
@@ -102,22 +102,22 @@ class ExpressionParser:
         if self.scanner.at_kind("number") or self.scanner.at("inf"):
             literal = self._primary()
             if isinstance(literal, Literal) and type(literal.value) in (int, float):
-                return Literal(-literal.value, self._span(start))  # type: ignore[operator]
+                return Literal(-literal.value, span=self._span(start))  # type: ignore[operator]
         with self._deeper():
-            return Unary("-", self._negative(), self._span(start))
+            return Unary("-", self._negative(), span=self._span(start))
 
     def _primary(self) -> Expression:
         scanner = self.scanner
         start = scanner.word.start
         if scanner.at_kind("number"):
-            return Literal(self._number(), self._span(start))
+            return Literal(self._number(), span=self._span(start))
         if scanner.at_kind("duration"):
-            return Literal(self.duration(), self._span(start))
+            return Literal(self.duration(), span=self._span(start))
         if scanner.at_kind("string"):
-            return Literal(scanner.next().text, self._span(start))
+            return Literal(scanner.next().text, span=self._span(start))
         if word := scanner.take("true", "false", "null", "inf"):
             value = {"true": True, "false": False, "null": None, "inf": math.inf}[word.text]
-            return Literal(value, self._span(start))
+            return Literal(value, span=self._span(start))
         if scanner.take("("):
             with self._enclosed():
                 inner = self.expression()
@@ -126,7 +126,7 @@ class ExpressionParser:
         name = scanner.expect_kind("name", "an attribute, a variable or a register")
         if scanner.take("."):
             attribute = scanner.expect_kind("name", "an attribute")
-            return Field(name.text, attribute.text, self._span(start))
+            return Field(name.text, attribute.text, span=self._span(start))
         if scanner.text[name.start] != "`" and scanner.word.text == "(" and scanner.word.kind == "sign":
             if name.text in ("lo", "hi"):
                 return self._moment(name.text, start)
@@ -138,13 +138,13 @@ class ExpressionParser:
                 given=name.text,
                 allowed=", ".join((*FUNCTIONS, "lo", "hi")),
             )
-        return Name(name.text, self._span(start))
+        return Name(name.text, span=self._span(start))
 
     def _moment(self, end: str, start: int) -> Expression:
         self.scanner.expect("(")
         variable = self.scanner.next().text if self.scanner.at_kind("name") else ""
         self.scanner.expect(")")
-        return Moment(end, variable, self._span(start))
+        return Moment(end, variable, span=self._span(start))
 
     def _call(self, function: str, start: int) -> Expression:
         arguments: list[Expression] = []
@@ -162,7 +162,7 @@ class ExpressionParser:
                 self._span(start),
                 given=f"{len(arguments)} given",
             )
-        return Call(function, tuple(arguments), self._span(start))
+        return Call(function, tuple(arguments), span=self._span(start))
 
     def _number(self) -> int | float:
         word = self.scanner.next()
@@ -200,35 +200,35 @@ class ExpressionParser:
         members = [self.set()]
         while self.scanner.take(","):
             members.append(self.set())
-        return members[0] if len(members) == 1 else describable.Union(tuple(members), self._span(start))
+        return members[0] if len(members) == 1 else describable.Union(tuple(members), span=self._span(start))
 
     def set(self) -> describable.DescribableSet:
         """A set with `-` and `&`, the latter tighter."""
         start = self.scanner.word.start
         left = self._intersection()
         while self.scanner.take("-"):
-            left = describable.Difference(left, self._intersection(), self._span(start))
+            left = describable.Difference(left, self._intersection(), span=self._span(start))
         return left
 
     def _intersection(self) -> describable.DescribableSet:
         start = self.scanner.word.start
         left = self._filtered()
         while self.scanner.take("&"):
-            left = describable.Intersection(left, self._filtered(), self._span(start))
+            left = describable.Intersection(left, self._filtered(), span=self._span(start))
         return left
 
     def _filtered(self) -> describable.DescribableSet:
         start = self.scanner.word.start
         described = self._set_primary()
         while self.scanner.take("where"):
-            described = describable.Filtered(described, self.expression(), self._span(start))
+            described = describable.Filtered(described, self.expression(), span=self._span(start))
         return described
 
     def _set_primary(self) -> describable.DescribableSet:
         scanner = self.scanner
         start = scanner.word.start
         if scanner.take("any"):
-            return describable.AnySet(self._span(start))
+            return describable.AnySet(span=self._span(start))
         if scanner.take("{"):
             members: list[describable.DescribableSet] = []
             with self._enclosed():
@@ -237,13 +237,13 @@ class ExpressionParser:
                         scanner.expect(",")
                     members.append(self.set())
             scanner.expect("}")
-            return describable.Union(tuple(members), self._span(start))
+            return describable.Union(tuple(members), span=self._span(start))
         if scanner.take("("):
             with self._enclosed():
                 inner = self.set()
             scanner.expect(")")
             return inner
-        return describable.TypeSet(scanner.expect_kind("name", "an event type").text, self._span(start))
+        return describable.TypeSet(scanner.expect_kind("name", "an event type").text, span=self._span(start))
 
     # Bookkeeping.
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from distced.detectors.language.depth import MOST_LEVELS, too_deep
 from distced.detectors.language.scanner import error_at
-from distced.middleware.patterns.rewriting import rebuild
+from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import Delegated, Pattern, PatternFile, Publication, Reference
 from distced.middleware.sets.expressions import Span
 

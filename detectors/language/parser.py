@@ -19,7 +19,7 @@ from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.timestamps import parse_instant
 from distced.middleware.patterns import tree
-from distced.middleware.patterns.durations import CLOCK_TIME, clock_time
+from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
 
@@ -133,7 +133,7 @@ class Parser(ExpressionParser):
             attributes = () if self.scanner.at(")") else self._assignments(self.expression)
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
-        return tree.Publication(pattern, tree.Output(name, attributes, condition, self._span(start)))
+        return tree.Publication(pattern, tree.Output(name, attributes, condition, span=self._span(start)))
 
     def at_derived_type(self) -> bool:
         """Whether the statement is `type Name = ...`."""
@@ -154,7 +154,7 @@ class Parser(ExpressionParser):
             raise self.scanner.error(
                 "`by` throttles, and needs `every` before it", self._span(start), advice="add every 1min"
             )
-        return tree.DerivedType(name, base, condition, every, by, self._span(start))
+        return tree.DerivedType(name, base, condition, every, by, span=self._span(start))
 
     # Patterns, loosest first.
 
@@ -165,9 +165,9 @@ class Parser(ExpressionParser):
             pattern = self._init()
         while word := self.scanner.take("within", "by"):
             if word.text == "within":
-                pattern = tree.Window(pattern, self.duration(), self._span(start))
+                pattern = tree.Window(pattern, self.duration(), span=self._span(start))
             else:
-                pattern = tree.Keyed(pattern, self._attributes(), self._span(start))
+                pattern = tree.Keyed(pattern, self._attributes(), span=self._span(start))
         return pattern
 
     def _init(self) -> tree.Pattern:
@@ -178,20 +178,20 @@ class Parser(ExpressionParser):
         self.scanner.expect(":")
         with self._deeper():
             body = self._init()
-        return tree.Init(registers, body, self._span(start))
+        return tree.Init(registers, body, span=self._span(start))
 
     def _alternation(self) -> tree.Pattern:
         start = self.scanner.word.start
         parts = [self._parallel()]
         while self.scanner.take("|"):
             parts.append(self._parallel())
-        return parts[0] if len(parts) == 1 else tree.Alternation(tuple(parts), self._span(start))
+        return parts[0] if len(parts) == 1 else tree.Alternation(tuple(parts), span=self._span(start))
 
     def _parallel(self) -> tree.Pattern:
         start = self.scanner.word.start
         left = self._sequence()
         while self.scanner.take("&"):
-            left = tree.Parallel(left, self._sequence(), self._span(start))
+            left = tree.Parallel(left, self._sequence(), span=self._span(start))
         return left
 
     def _sequence(self) -> tree.Pattern:
@@ -199,28 +199,28 @@ class Parser(ExpressionParser):
         parts = [self._concatenation()]
         while self.scanner.take(";"):
             parts.append(self._concatenation())
-        return parts[0] if len(parts) == 1 else tree.Sequence(tuple(parts), self._span(start))
+        return parts[0] if len(parts) == 1 else tree.Sequence(tuple(parts), span=self._span(start))
 
     def _concatenation(self) -> tree.Pattern:
         start = self.scanner.word.start
         parts = [self._hidden()]
         while self.scanner.at("[", "(", "~") or self._at_reference():
             parts.append(self._hidden())
-        return parts[0] if len(parts) == 1 else tree.Concatenation(tuple(parts), self._span(start))
+        return parts[0] if len(parts) == 1 else tree.Concatenation(tuple(parts), span=self._span(start))
 
     def _hidden(self) -> tree.Pattern:
         start = self.scanner.word.start
         if not self.scanner.take("~"):
             return self._postfix()
         with self._deeper():
-            return tree.Hidden(self._hidden(), self._span(start))
+            return tree.Hidden(self._hidden(), span=self._span(start))
 
     def _postfix(self) -> tree.Pattern:
         start = self.scanner.word.start
         pattern = self._primary_pattern()
         while word := self.scanner.take("*", "+", "{"):
             least, most = {"*": (0, None), "+": (1, None)}.get(word.text) or self._times(word.start)
-            pattern = tree.Iteration(pattern, least, most, self._span(start))
+            pattern = tree.Iteration(pattern, least, most, span=self._span(start))
         return pattern
 
     def _primary_pattern(self) -> tree.Pattern:
@@ -235,7 +235,7 @@ class Parser(ExpressionParser):
                 return inner
             return self._timing(inner, start)
         if self._at_reference():
-            return tree.Reference(scanner.next().text, self._span(start))
+            return tree.Reference(scanner.next().text, span=self._span(start))
         if self.definitions:
             scanner.expected.append("a definition's name")
         if scanner.word.kind == "name":
@@ -282,7 +282,7 @@ class Parser(ExpressionParser):
         timer = self.scanner.expect_kind("name", "the time event's name").text
         self.scanner.expect("=")
         when = self._when()
-        return tree.Timing(first, second, timer, when, self._span(start))
+        return tree.Timing(first, second, timer, when, span=self._span(start))
 
     def _when(self) -> tree.When:
         scanner = self.scanner
@@ -335,14 +335,14 @@ class Parser(ExpressionParser):
             return self._negated_atom(label, start)
         variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
         if variable and (where := self.scanner.take("where")):
-            label = Filtered(label, self.expression(), Span(where.start, self.scanner.previous.end))
+            label = Filtered(label, self.expression(), span=Span(where.start, self.scanner.previous.end))
         self.domain_may_follow = False
         updates = self._assignments(self.sum) if self.scanner.take("set") else ()
         domain = self.set_list() if self.scanner.take("<=", "⊆") else None
         if not self.scanner.at("]") and self.scanner.word.text in (";", "|", "~", "*", "+"):
             raise self.scanner.unexpected("operators stand outside of brackets: [A] | [B]; a set of types is [A, B]")
         self.scanner.expect("]")
-        return tree.Atom(label, domain, variable, updates, self._span(start))
+        return tree.Atom(label, domain, variable, updates, span=self._span(start))
 
     def _negated_atom(self, excluded: DescribableSet, start: int) -> tree.Atom:
         self.domain_may_follow = False
@@ -356,7 +356,7 @@ class Parser(ExpressionParser):
         domain = self.set_list()
         self.scanner.expect("]")
         span = self._span(start)
-        return tree.Atom(Difference(domain, excluded, span), domain, variable, updates, span)
+        return tree.Atom(Difference(domain, excluded, span=span), domain, variable, updates, span=span)
 
     def _opens_scope(self) -> bool:
         """Whether the bracket holds a pattern rather than a label, by the first word that is not a parenthesis."""
@@ -372,7 +372,7 @@ class Parser(ExpressionParser):
         start = self.scanner.expect("[").start
         body = self.pattern()
         if isinstance(body, tree.Reference) and self.scanner.take("]"):
-            return tree.Reference(body.name, self._span(start))
+            return tree.Reference(body.name, span=self._span(start))
         if isinstance(body, tree.Reference) and self.scanner.at(","):
             raise self.scanner.unexpected(
                 f"{body.name} is a definition and cannot be part of a set; publish it with -> and read its events"
@@ -380,7 +380,7 @@ class Parser(ExpressionParser):
         self.scanner.expect("<=", "⊆")
         domain = self.set_list()
         self.scanner.expect("]")
-        return tree.Scope(body, domain, self._span(start))
+        return tree.Scope(body, domain, span=self._span(start))
 
     # Lists.
 

@@ -1,9 +1,8 @@
-"""asyncio's event loop driving a bus: no thread, no selector of its own.
+"""asyncio's event loop that drives a bus: no thread, no selector of its own.
 
-Turns run from `add_reader`, `add_writer`, `call_soon` and one `call_later`. A turn is run at once when a socket is
-ready, so that what handlers publish leaves in the same pass of the event loop. Everything belongs to the thread of the
-event loop, hence no locks. Loops without `add_reader` (Windows' proactor) cannot drive it; there a `Bus` with its
-thread can be used.
+A turn runs at once when a socket is ready, so that messages published by handlers leave in the same pass of the event
+loop. Everything belongs to the thread of the event loop, hence no locks. Loops without `add_reader` (Windows' proactor)
+cannot drive it; there a `Bus` with its thread can be used.
 """
 
 from __future__ import annotations
@@ -13,19 +12,17 @@ import socket
 import ssl
 from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE
-from typing import Final
+from typing import Any, Final
 
-from distced.middleware.bus.loop import Loop, Opened, Ready, Work
-from distced.middleware.bus.opening import open_on_loop
+from distced.middleware.bus.loop import Loop, Opened, Ready, Work, prepared
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.server_address import Address
 
-_EARLY: Final = 0.001
-"""Seconds by which a turn may come too early; a timer is not set again for less."""
+_EARLY: Final = 0.001  # s by which a turn may come too early; a timer is not set again for less
 
 
 class AsyncioLoop(Loop):
-    """A loop on the event loop that is running when it is started."""
+    """Loop on the event loop that runs when it is started."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
@@ -67,14 +64,12 @@ class AsyncioLoop(Loop):
         if loop.is_closed():
             return  # The application ended without `stop`, and the socket is collected only now.
         before = self._watched.get(descriptor, 0)
-        if interest & EVENT_READ and not before & EVENT_READ:
-            loop.add_reader(descriptor, self._socket_ready, ready, EVENT_READ)
-        elif before & EVENT_READ and not interest & EVENT_READ:
-            loop.remove_reader(descriptor)
-        if interest & EVENT_WRITE and not before & EVENT_WRITE:
-            loop.add_writer(descriptor, self._socket_ready, ready, EVENT_WRITE)
-        elif before & EVENT_WRITE and not interest & EVENT_WRITE:
-            loop.remove_writer(descriptor)
+        reading, writing = (loop.add_reader, loop.remove_reader), (loop.add_writer, loop.remove_writer)
+        for mask, (add, remove) in ((EVENT_READ, reading), (EVENT_WRITE, writing)):
+            if interest & mask and not before & mask:
+                add(descriptor, self._socket_ready, ready, mask)
+            elif before & mask and not interest & mask:
+                remove(descriptor)
         if interest:
             self._watched[descriptor] = interest
         else:
@@ -137,7 +132,7 @@ class AsyncioLoop(Loop):
         stream: socket.socket | None = None
         error: Exception | None = None
         try:
-            stream = await open_on_loop(address, timeout, tls)
+            stream = await _open_on_loop(address, timeout, tls)
         except Exception as problem:
             error = problem
         # At once, not as a call: a call may never run, and the socket stay open.
@@ -177,3 +172,65 @@ class AsyncioCondition:
         except TimeoutError:
             pass
         return holds()
+
+
+async def _open_on_loop(address: Address, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    """Socket opened as by `thread_loop`, on the running event loop; closed where the task is cancelled."""
+    loop = asyncio.get_running_loop()
+    stream = await _connected(loop, address, timeout)
+    try:
+        if tls is not None:
+            stream = tls.wrap_socket(stream, server_hostname=address.host, do_handshake_on_connect=False)
+            async with asyncio.timeout(timeout):
+                await _shake_hands(loop, stream)
+        return prepared(stream)
+    except BaseException:
+        stream.close()
+        raise
+
+
+async def _connected(loop: asyncio.AbstractEventLoop, address: Address, timeout: float) -> socket.socket:
+    """First of the host's addresses that answers, each within the timeout."""
+    problem: OSError | None = None
+    for family, kind, protocol, _, target in await _resolved(loop, address, timeout):
+        stream = socket.socket(family, kind, protocol)
+        try:
+            stream.setblocking(False)
+            async with asyncio.timeout(timeout):
+                await loop.sock_connect(stream, target)
+            return stream
+        except OSError as error:  # A TimeoutError is one.
+            stream.close()
+            problem = error
+        except BaseException:
+            stream.close()
+            raise
+    raise problem or OSError("the host has no address")
+
+
+async def _resolved(loop: asyncio.AbstractEventLoop, address: Address, timeout: float) -> list[Any]:
+    try:
+        digits = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        return list(socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM, flags=digits))
+    except socket.gaierror:
+        async with asyncio.timeout(timeout):
+            return list(await loop.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM))
+
+
+async def _shake_hands(loop: asyncio.AbstractEventLoop, stream: ssl.SSLSocket) -> None:
+    while True:
+        try:
+            return stream.do_handshake()
+        except ssl.SSLWantReadError:
+            await _ready(stream.fileno(), loop.add_reader, loop.remove_reader)
+        except ssl.SSLWantWriteError:
+            await _ready(stream.fileno(), loop.add_writer, loop.remove_writer)
+
+
+async def _ready(descriptor: int, add: Callable[..., object], remove: Callable[[int], object]) -> None:
+    ready = asyncio.Event()
+    add(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(descriptor)

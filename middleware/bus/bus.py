@@ -1,17 +1,19 @@
-"""The bus: publish and subscribe over one MQTT server, on one thread that also ticks (design, section 4).
+"""Bus: publish and subscribe over one MQTT server (design, section 4).
 
-`BaseBus` is what a bus is on either loop; `Bus` drives it by a thread of its own, `AsyncBus` (`async_bus`) by asyncio.
-
-Handlers, timers and calls run one after another on the loop of the bus, directly out of the network: a queue between
-two threads costs a switch of the interpreter lock per message. So they must be quick and never wait. What they publish
-is sent when they return.
-
-The connection is kept up by itself: after a loss it is tried again, later each time; everything subscribed to is
+`BaseBus` is common to both loops; `Bus` drives it by a thread of its own, `AsyncBus` by the running event loop, without
+a thread. Handlers, timers and calls run one after another on the loop of the bus, directly out of the network: a queue
+between two threads costs a switch of the interpreter lock per message. So they must be quick and never wait. Messages
+they publish are sent when they return. After a loss the connection is tried again, later each time; subscriptions are
 requested again, and messages of QoS 1 that were not acknowledged are published again.
+
+On asyncio a call with `_nowait` never waits, so that handlers may call it; the coroutine of the same name waits for
+room or for the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task a
+message or a queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
 """
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 import threading
 import uuid
@@ -24,16 +26,15 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from distced.middleware.bus.asyncio_loop import AsyncioCondition, AsyncioLoop
 from distced.middleware.bus.connection import Protocol, Settings, Wanted
-from distced.middleware.bus.connection_state import BusState
 from distced.middleware.bus.delivery import Changed
-from distced.middleware.bus.dispatch import Dispatch
+from distced.middleware.bus.dispatch import BusState, Dispatch
 from distced.middleware.bus.failures import Failure
 from distced.middleware.bus.loop import Loop, Timer
 from distced.middleware.bus.messages import BusStatistics, Message, check_message
 from distced.middleware.bus.reconnection import Backoff
-from distced.middleware.bus.routes import Handler, check_filter
-from distced.middleware.bus.subscriptions import Answer
+from distced.middleware.bus.subscriptions import Answer, Handler, check_filter
 from distced.middleware.bus.thread_loop import ThreadLoop
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError
@@ -45,7 +46,7 @@ C = TypeVar("C", bound=Changed)
 
 
 class BaseBus(ABC, Generic[L, C]):
-    """A connection to an MQTT server, as far as nothing has to wait.
+    """Connection to an MQTT server, without the waiting.
 
     Attributes:
         client_id: name of this client at the server.
@@ -84,20 +85,21 @@ class BaseBus(ABC, Generic[L, C]):
             will: published by the server when this client is gone without `stop`, after `will_delay` seconds (MQTT 5).
             keepalive: seconds of silence after which the peers ask whether the other is still there.
             session_expiry: seconds for which the server keeps subscriptions and messages of QoS 1 for an absent client;
-                0 for none, and any other number for ever under MQTT 3.1.1.
-            hold_acknowledgements: messages of QoS 1 are acknowledged by `acknowledge` only, not when handled.
+                0 for
+                none. Under MQTT 3.1.1 any other number means for ever.
+            hold_acknowledgements: acknowledge messages of QoS 1 by `acknowledge` only, not when handled.
             protocol: "5", "3.1.1", or "auto" for 5 where the server knows it.
-            tls: how to check the server of an `mqtts` URL; by the system's certificates where left out.
-            max_queued: messages taken and not yet through, beyond which `publish` waits.
-            max_inflight: of them, those of QoS 1 sent and not acknowledged; the server may allow fewer.
+            tls: checks of the server of an `mqtts` URL; the system's certificates where left out.
+            max_queued: most unsettled messages; beyond, `publish` waits.
+            max_inflight: most messages of QoS 1 sent and not acknowledged; the server may allow fewer.
             connect_timeout: seconds to wait for the network, and again for the server's answer.
             first_delay, longest_delay: seconds between attempts to connect.
             on_state: called on the bus's loop when the connection comes or goes, with the reason.
-            on_failure: called on the bus's loop with what a handler, a timer or a call raised, and with messages and
+            on_failure: called on the bus's loop with exceptions of handlers, timers and calls, and with messages and
                 subscriptions the server did not accept.
 
         Raises:
-            BusError: for arguments that cannot be.
+            BusError: arguments out of range.
         """
         if session_expiry and not client_id:
             raise BusError(
@@ -115,39 +117,25 @@ class BaseBus(ABC, Generic[L, C]):
         if self.address.tls and tls is None:
             tls = ssl.create_default_context()
         settings = Settings(
-            self.address,
-            self.client_id,
-            keepalive,
-            session_expiry,
-            will,
-            will_delay,
-            connect_timeout,
-            max_inflight,
+            self.address, self.client_id, keepalive, session_expiry, will, will_delay, connect_timeout, max_inflight,
             tls,
-        )
-        clock = clock or SystemClock()
-        self._clock = clock
-        self._loop, self._changed = self._driver(clock)
+        )  # fmt: skip
+        backoff = Backoff(first_delay, longest_delay, random or Random(self.client_id))
+        self._clock = clock or SystemClock()
+        self._loop, self._changed = self._driver(self._clock)
         self._dispatch = Dispatch(
-            settings,
-            protocol,
-            Backoff(first_delay, longest_delay, random or Random(self.client_id)),
-            clock,
-            self._loop,
-            self._changed,
-            max_queued=max_queued,
-            hold_acknowledgements=hold_acknowledgements,
-            on_state=on_state,
+            settings, protocol, backoff, self._clock, self._loop, self._changed,
+            max_queued=max_queued, hold_acknowledgements=hold_acknowledgements, on_state=on_state,
             on_failure=on_failure,
-        )
+        )  # fmt: skip
 
     @abstractmethod
     def _driver(self, clock: Clock) -> tuple[L, C]:
-        """The loop that drives this bus, and the condition on which callers wait."""
+        """Loop that drives this bus, and condition on which callers wait."""
 
     @property
     def state(self) -> BusState:
-        """The state of the connection."""
+        """State of the connection."""
         return self._dispatch.state.state
 
     @property
@@ -157,7 +145,7 @@ class BaseBus(ABC, Generic[L, C]):
 
     @property
     def protocol(self) -> Protocol | None:
-        """The version of MQTT that is spoken; None without a connection."""
+        """Version of MQTT in use; None without a connection."""
         connection = self._dispatch.connection
         return None if connection is None else connection.protocol
 
@@ -169,7 +157,7 @@ class BaseBus(ABC, Generic[L, C]):
 
     @property
     def statistics(self) -> BusStatistics:
-        """The present counters."""
+        """Present counters."""
         return msgspec.structs.replace(self._dispatch.statistics, refused=self._dispatch.outbox.refused)
 
     # Messages
@@ -177,51 +165,49 @@ class BaseBus(ABC, Generic[L, C]):
     def listen(
         self, topic_filter: str, handler: Handler, answered: Callable[[BusError | None], object], *, qos: int = 0
     ) -> None:
-        """Subscribe without waiting; `answered` is called once, with None or the refusal of the server.
-
-        Where the connection is lost before, the server of the next one answers. Called on the bus's loop.
-        """
+        """Subscribe without waiting; `answered` gets None or a server's refusal, once, on the bus's loop."""
         answer: Future[None] = Future()
         answer.add_done_callback(lambda done: answered(done.exception()))  # type: ignore[arg-type]
         self._subscribe(topic_filter, handler, qos, answer)
 
     def unsubscribe(self, topic_filter: str, handler: Handler | None = None) -> None:
-        """Take a handler away from a filter, or all of them. Nothing happens where there is none."""
+        """Remove a handler from a filter, or all of them; no error where there is none."""
         self._here_or_soon(
             lambda: self._dispatch.subscriptions.remove(topic_filter, handler, self._dispatch.connection)
         )
 
     @property
     def mark(self) -> int:
-        """How many messages of QoS 1 were handled; to be read on the bus's loop, with the state that covers them."""
+        """Number of messages of QoS 1 handled; to be read on the bus's loop, with the state that covers them."""
         return self._dispatch.receipts.mark
 
     def acknowledge(self, mark: int) -> None:
         """Acknowledge the messages of QoS 1 handled up to a mark, where acknowledgements are held.
 
-        What is not acknowledged is sent again after a reconnection, provided that there is a session.
+        Others are sent again after a reconnection, provided that there is a session.
         """
         self._here_or_soon(lambda: self._dispatch.receipts.acknowledge(mark, self._dispatch.connection))
 
     # Time
 
     def call_soon(self, run: Callable[[], Any]) -> None:
-        """Run this on the bus's loop, soon and in order."""
+        """Run a call on the bus's loop, soon and in order."""
         self._loop.call_soon(run)
 
     def call_later(self, seconds: float, run: Callable[[], Any]) -> Timer:
-        """Run this on the bus's loop after a number of seconds; the timer returned can be cancelled."""
+        """Run a call on the bus's loop after a delay in seconds; the timer returned can be cancelled."""
         return self._loop.call_later(seconds, run)
 
     def every(self, seconds: float, run: Callable[[], Any]) -> Timer:
-        """Run this on the bus's loop at an interval in seconds, connected or not; missed times are left out."""
+        """Run a call on the bus's loop at an interval in seconds, connected or not; missed times are left out."""
         if seconds <= 0:
             raise BusError("no time between repetitions", given=f"{seconds} s", allowed="more than 0 s")
         return self._loop.call_later(seconds, run, repeat=True)
 
     # For both loops
 
-    def _begin(self) -> None:
+    def start_nowait(self) -> None:
+        """Begin to connect, in the background, and to run timers; once, and on asyncio on the running event loop."""
         if not self._dispatch.state.start():
             raise BusError("a bus is started once", given=self.state.value, advice="make a new one")
         self._loop.call_soon(self._dispatch.begin)
@@ -265,7 +251,7 @@ class BaseBus(ABC, Generic[L, C]):
 
 
 class Bus(BaseBus[ThreadLoop, threading.Condition]):
-    """A bus on a thread of its own; use it as a context manager, or call `start` and `stop`.
+    """Bus on a thread of its own; a context manager, or `start` and `stop`.
 
     Every method may be called from any thread, the bus's own included, where nothing waits.
     """
@@ -275,12 +261,12 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
 
     def start(self) -> None:
         """Begin to connect, in the background, and to run timers. A bus is started once."""
-        self._begin()
+        self.start_nowait()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds until what was published is through, say farewell, and end.
+        """Wait up to `timeout` seconds until every message is through, say farewell, and end.
 
-        What is left then is given up, counted and reported. On the bus's own thread it does not wait.
+        The rest is given up, counted and reported. On the bus's own thread it does not wait.
         """
         loop = self._loop
         if self._dispatch.state.start():
@@ -301,7 +287,7 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         self.stop()
 
     def wait_connected(self, timeout: float = 10.0) -> None:
-        """Wait until the connection stands; raise `BusError` with the reason where it does not after `timeout` seconds.
+        """Wait up to `timeout` seconds for the connection; raise `BusError` with the reason where there is none.
 
         A refusal that will not change by itself, of a password for example, is raised at once.
         """
@@ -312,13 +298,13 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
             raise self._no_connection(timeout)
 
     def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0) -> None:
-        """Take a message for sending; without a connection it waits for the next one.
+        """Publish a message; without a connection it waits for the next one.
 
-        Where too many messages wait already, this one waits up to `timeout` seconds for room. On the bus's own thread
-        it waits only while the network alone is what makes it wait.
+        Where too many messages wait already, this one waits up to `timeout` seconds for room; on the bus's own thread
+        only while the network takes no more.
 
         Raises:
-            BusError: where there was no room in time, the message cannot be, or the bus is stopped.
+            BusError: no room in time, a message that no server takes, or a stopped bus.
         """
         message = check_message(topic, payload, qos, retain)
         outbox, changed = self._dispatch.outbox, self._changed
@@ -336,26 +322,26 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
             raise self._not_taken(topic)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to `timeout` seconds until everything published is through; whether it is."""
+        """Wait up to `timeout` seconds until every message is through; whether it is."""
         outbox = self._dispatch.outbox
         with self._changed:
             self._changed.wait_for(outbox.is_through, 0.0 if self._loop.is_current else timeout)
             return not outbox.unsettled
 
     def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
-        """Have messages that match handled, from now on and after every reconnection.
+        """Have matching messages handled, from now on and after every reconnection.
 
         Several handlers may stand behind one filter, and filters may overlap: each handler sees each message once per
-        filter it stands behind. What the server retains is sent again to all handlers of a filter that gets another.
-        Where there is a session, subscribe before `start`: what the server kept comes as soon as it accepts.
+        filter. Retained messages are sent again to all handlers of a filter that gets another. Where there is a
+        session, subscribe before `start`: messages the server kept come as soon as it accepts.
 
         Args:
             handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
             qos: 0 or 1, the most that messages are delivered with.
-            timeout: wait up to this many seconds for the server to confirm; None does not wait.
+            timeout: seconds to wait for the server to confirm; None does not wait.
 
         Raises:
-            BusError: for what is no filter; and where it waits, for a server that refuses or does not answer.
+            BusError: a malformed filter; and where it waits, a server that refuses or does not answer.
         """
         answer: Future[None] | None = None if timeout is None or self._loop.is_current else Future()
         self._subscribe(topic_filter, handler, qos, answer)
@@ -366,7 +352,7 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
                 raise self._not_confirmed(topic_filter) from self._dispatch.state.error
 
     def _make_room(self, timeout: float) -> None:
-        """On the bus's own thread, which is the one that sends: wait for nothing but the network."""
+        """Make room on the bus's own thread, which is the one that sends: wait for the network only."""
         dispatch, outbox = self._dispatch, self._dispatch.outbox
         if not outbox.full:
             return
@@ -378,3 +364,131 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
                 break
             self._loop.wait_writable(dispatch.connection.fileno(), left)
             dispatch.send()
+
+
+class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
+    """Bus on the event loop that runs when it is started; an asynchronous context manager.
+
+    Every method belongs to the thread of that event loop; handlers, timers and hooks are plain functions, called there.
+    """
+
+    def _driver(self, clock: Clock) -> tuple[AsyncioLoop, AsyncioCondition]:
+        return AsyncioLoop(clock), AsyncioCondition()
+
+    async def start(self, timeout: float = 10.0) -> None:
+        """Connect; raises as `wait_connected` does, and goes on trying until it is stopped."""
+        self.start_nowait()
+        await self.wait_connected(timeout)
+
+    async def stop(self, timeout: float = 5.0) -> None:
+        """Wait up to `timeout` seconds until all messages are through, say farewell, and end; see `Bus.stop`.
+
+        A task that is cancelled here has ended the bus without further waiting.
+        """
+        try:
+            if self.connected:
+                await self.flush(timeout)
+        finally:
+            self.stop_nowait()
+        await self._changed.wait_for(lambda: self.state is BusState.STOPPED, timeout)
+
+    def stop_nowait(self) -> None:
+        """End after the present turn: send what the network takes at once, say farewell, give up the rest."""
+        if self._dispatch.state.start():
+            # It never ran; its loop is what cleans up.
+            self._loop.start(self._dispatch)
+        self._loop.end()
+
+    async def __aenter__(self) -> Self:
+        """Begin to connect; `wait_connected` waits for it."""
+        self.start_nowait()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def wait_connected(self, timeout: float = 10.0) -> None:
+        """Wait up to `timeout` seconds for the connection; see `Bus.wait_connected`."""
+        await self._changed.wait_for(self._dispatch.state.is_decided, timeout)
+        if not self.connected:
+            raise self._no_connection(timeout)
+
+    async def publish(
+        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0
+    ) -> None:
+        """Publish a message, waiting up to `timeout` seconds for room; not sent where the task is cancelled meanwhile.
+
+        Raises:
+            BusError: no room in time, a message that no server takes, or a stopped bus.
+        """
+        message = check_message(topic, payload, qos, retain)
+        outbox = self._dispatch.outbox
+        deadline: float | None = None
+        while not outbox.has_room():
+            now = asyncio.get_running_loop().time()
+            deadline = now + timeout if deadline is None else deadline
+            if now >= deadline:
+                break
+            outbox.waiting += 1
+            try:
+                await self._changed.wait_for(outbox.has_room, deadline - now)
+            finally:
+                outbox.waiting -= 1
+        self._put(message)
+
+    def publish_nowait(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
+        """Publish a message, for handlers: where there is no room, what the network takes is sent first.
+
+        Raises:
+            BusError: no room then, a message that no server takes, or a stopped bus.
+        """
+        message = check_message(topic, payload, qos, retain)
+        if self._dispatch.outbox.full:
+            self._dispatch.send()
+        self._put(message)
+
+    async def flush(self, timeout: float = 5.0) -> bool:
+        """Wait up to `timeout` seconds until every message is through; whether it is."""
+        outbox = self._dispatch.outbox
+        await self._changed.wait_for(outbox.is_through, timeout)
+        return not outbox.unsettled
+
+    async def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float = 5.0) -> None:
+        """Subscribe as `Bus.subscribe` does, and wait up to `timeout` seconds for the server to confirm.
+
+        The subscription stands also where the wait is cancelled or the server does not answer: it is requested again on
+        the next connection. `unsubscribe` ends it.
+
+        Raises:
+            BusError: a malformed filter, or a server that refuses or does not answer.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        self._subscribe(topic_filter, handler, qos, answer)
+        try:
+            async with asyncio.timeout(timeout):
+                await answer
+        except TimeoutError:
+            raise self._not_confirmed(topic_filter) from self._dispatch.state.error
+
+    def subscribe_nowait(self, topic_filter: str, handler: Handler, *, qos: int = 0) -> None:
+        """Subscribe without waiting; a refusal is reported as a failure. The handler runs on the event loop."""
+        self._subscribe(topic_filter, handler, qos, None)
+
+    def pause_reading(self) -> None:
+        """Read nothing from the server after the present message, so that it holds back the next ones.
+
+        The connection is given up as silent where reading is not resumed within the seconds of `keepalive`.
+        """
+        self._dispatch.pause(True)
+
+    def resume_reading(self) -> None:
+        """Read messages again."""
+        self._dispatch.pause(False)
+
+    def _put(self, message: Message) -> None:
+        taken = self._dispatch.outbox.put(message)
+        self._loop.wake()
+        if not taken:
+            raise self._not_taken(message.topic)

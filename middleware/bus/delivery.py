@@ -1,7 +1,7 @@
 """Delivery of messages: those to be sent until they are settled, those received until they are acknowledged.
 
-A message counts until it is settled: at QoS 0 when the operating system has it, at QoS 1 when the server has
-acknowledged it. That is what the bound is on, for paho's own queue is unbounded at QoS 0.
+A message is settled at QoS 0 when the operating system has it, at QoS 1 when the server has acknowledged it. Unsettled
+messages are bounded, for paho's own queue is unbounded at QoS 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from distced.middleware.model.errors import BusError
 
 
 class Changed(Protocol):
-    """A condition to wait on: `threading.Condition`, or `AsyncioCondition`. How to wait is the bus's own."""
+    """Condition to wait on: `threading.Condition`, or `AsyncioCondition`; each bus waits in its own way."""
 
     def __enter__(self) -> Any: ...
 
@@ -26,12 +26,12 @@ class Changed(Protocol):
 
 
 class Outbox:
-    """Bounded queue of messages to be sent; notifies of room and of completion.
+    """Bounded queue of messages to send; notifies of room and of completion.
 
     Attributes:
-        limit: how many messages may be unsettled.
-        refused: how many found no room in time.
-        waiting: how many publishers wait for room.
+        unsettled: messages queued, or under way at QoS 1.
+        closed: whether it takes no further message.
+        refused, waiting: messages that found no room in time, and publishers that wait for room.
     """
 
     def __init__(self, limit: int, changed: Changed) -> None:
@@ -40,63 +40,53 @@ class Outbox:
         self.limit = limit
         self.refused = 0
         self.waiting = 0
+        self.unsettled = 0
+        self.closed = False
         self._queue: deque[Message] = deque()
-        self._unsettled = 0
-        self._closed = False
         self._changed = changed
 
     def __bool__(self) -> bool:
-        """Whether there is a message to send."""
+        """Whether a message waits to be sent."""
         return bool(self._queue)
-
-    @property
-    def unsettled(self) -> int:
-        """Messages neither sent nor given up: those queued, and those under way at QoS 1."""
-        return self._unsettled
 
     @property
     def full(self) -> bool:
         """Whether there is no room."""
-        return self._unsettled >= self.limit
-
-    @property
-    def closed(self) -> bool:
-        """Whether nothing is taken any more."""
-        return self._closed
+        return self.unsettled >= self.limit
 
     def has_room(self) -> bool:
-        """Whether waiting for room is over: there is some, or nothing is taken any more."""
-        return self._unsettled < self.limit or self._closed
+        """Whether waiting for room is over: there is some, or the outbox is closed."""
+        return self.unsettled < self.limit or self.closed
 
     def is_through(self) -> bool:
         """Whether waiting for completion is over: all is settled, or never will be."""
-        return not self._unsettled or self._closed
+        return not self.unsettled or self.closed
 
     def put(self, message: Message) -> bool:
-        """Queue a message; False where there is no room, or it is closed. The caller holds the condition."""
-        if self._closed:
+        """Queue a message; False where it is full or closed. The caller holds the condition."""
+        if self.closed:
             return False
-        if self._unsettled >= self.limit:
+        if self.unsettled >= self.limit:
             self.refused += 1
             return False
-        self._unsettled += 1
+        self.unsettled += 1
         self._queue.append(message)
         return True
 
     def take(self) -> Message:
-        """The message that has waited longest, to be sent."""
+        """Remove the oldest message, to be sent."""
         return self._queue.popleft()
 
     def first(self) -> Message:
-        """The message that has waited longest."""
+        """Oldest message."""
         return self._queue[0]
 
     def settle(self, count: int) -> None:
-        """`count` messages taken earlier are through, or given up."""
+        """Count messages as through, or given up."""
         with self._changed:
-            self._unsettled -= count
+            self.unsettled -= count
             # Publishers are woken when half is free: one by one, threads would switch for each message.
-            if not self._unsettled or (self.waiting and self._unsettled <= self.limit // 2):
+            if not self.unsettled or (self.waiting and self.unsettled <= self.limit // 2):
                 self._changed.notify_all()
 
     def put_back(self, messages: Iterable[Message]) -> None:
@@ -104,9 +94,9 @@ class Outbox:
         self._queue.extendleft(reversed(list(messages)))
 
     def close(self) -> list[Message]:
-        """Take nothing any more, end all waiting, and return what is left in the queue."""
+        """Take no further message, end all waiting, and return the queue."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             left = list(self._queue)
             self._queue.clear()
             self._changed.notify_all()
@@ -117,7 +107,7 @@ class Receipts:
     """Acknowledgements of QoS 1: given when a message was handled, or held until the state that covers it is safe.
 
     Attributes:
-        mark: how many were handled since the bus was made.
+        mark: messages handled since the bus was made.
     """
 
     def __init__(self, *, hold: bool) -> None:
@@ -127,7 +117,7 @@ class Receipts:
         self._held: deque[int] = deque()
 
     def handled(self, number: int, connection: Connection) -> None:
-        """A message was handled."""
+        """Count a message as handled."""
         self.mark += 1
         if self._hold:
             self._held.append(number)
@@ -135,10 +125,10 @@ class Receipts:
             connection.acknowledge(number)
 
     def acknowledge(self, mark: int, connection: Connection | None) -> None:
-        """Acknowledge what was handled up to a mark."""
+        """Acknowledge the messages handled up to a mark."""
         while self._held and self.mark - len(self._held) < mark and connection is not None:
             connection.acknowledge(self._held.popleft())
 
     def forget(self) -> None:
-        """The connection is lost: the server sends again what was not acknowledged, under other numbers."""
+        """Drop what is held: after a loss the server sends it again, under other numbers."""
         self._held.clear()

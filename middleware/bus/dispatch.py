@@ -6,12 +6,12 @@ Everything here runs on the loop of the bus and never waits. Callers from elsewh
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any, Final
 
 from paho.mqtt.reasoncodes import ReasonCode
 
 from distced.middleware.bus.connection import Connection, Protocol, Settings, Wanted
-from distced.middleware.bus.connection_state import BusState, ConnectionState
 from distced.middleware.bus.delivery import Changed, Outbox, Receipts
 from distced.middleware.bus.failures import Failure, FailureReports, name_of
 from distced.middleware.bus.loop import Loop
@@ -21,17 +21,63 @@ from distced.middleware.bus.subscriptions import Subscriptions
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 
-_SEND_AT_ONCE: Final = 64
-"""Messages handed over before the network is read again."""
+_SEND_AT_ONCE: Final = 64  # messages handed over before the network is read again
+
+
+class BusState(StrEnum):
+    """State of the connection to the server."""
+
+    NEW = "new"
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    WAITING = "waiting"
+    """Not connected; the next attempt comes by itself."""
+    STOPPED = "stopped"
+
+
+class ConnectionState:
+    """State of a bus's connection, and the reason where there is none; read at any time, waited for on a condition.
+
+    Attributes:
+        state: changed by `start` and `enter` only.
+        error: why there is no connection, as far as is known.
+    """
+
+    def __init__(self, changed: Changed) -> None:
+        self.state = BusState.NEW
+        self.error: BusError | None = None
+        self._hopeless = False
+        self._changed = changed
+
+    def start(self) -> bool:
+        """Leave the first state; whether this call did."""
+        with self._changed:
+            if self.state is not BusState.NEW:
+                return False
+            self.state = BusState.CONNECTING
+            return True
+
+    def enter(self, state: BusState, error: BusError | None, *, hopeless: bool = False) -> None:
+        """Change the state and notify; `hopeless` where waiting will not help."""
+        with self._changed:
+            self.state = state
+            # While the next attempt runs, the last failure still says most.
+            if state is not BusState.CONNECTING:
+                self.error, self._hopeless = error, hopeless
+            self._changed.notify_all()
+
+    def is_decided(self) -> bool:
+        """Whether waiting for a connection is over: there is one, or none to wait for."""
+        return self.state in (BusState.CONNECTED, BusState.STOPPED) or self._hopeless
 
 
 class Dispatch:
-    """The inside of a bus, driven by a loop.
+    """Inside of a bus, driven by a loop.
 
     Attributes:
-        state: the state of the connection.
+        state: of the connection.
         outbox: messages waiting to be sent.
-        statistics: its counters.
+        statistics: counters.
         subscriptions, receipts: filters with their handlers, and acknowledgements of messages received.
     """
 
@@ -95,7 +141,7 @@ class Dispatch:
 
     @property
     def waits_for_network(self) -> bool:
-        """Whether it is the network that does not take more, rather than the server that does not acknowledge."""
+        """Whether the network takes no more, rather than the server not acknowledging."""
         connection = self._reconnection.connection
         return connection is not None and connection.wants_write and connection.ended is None
 
@@ -117,7 +163,7 @@ class Dispatch:
         self._reports.failed(Failure(error, name_of(run)))
 
     def end(self) -> None:
-        """Send what can be sent without waiting, say farewell, and give up the rest."""
+        """Send what needs no waiting, say farewell, and give up the rest."""
         stopped = BusError("the bus is stopped", where=str(self._settings.address))
         connection = self._reconnection.connection
         while connection is not None and self._sendable(connection):

@@ -19,13 +19,7 @@ _ELSE: Final = "or name another with --server"
 
 
 class Failure(NamedTuple):
-    """A failed handler, timer or call of the bus, or a message that was given up.
-
-    Attributes:
-        error: what was raised, or a `BusError`.
-        what: the name of the function, or what was being done.
-        topic, payload: of the message, where there is one.
-    """
+    """Failure in a function or an operation, `what`, with topic and payload where it concerns a message."""
 
     error: Exception
     what: str
@@ -34,7 +28,7 @@ class Failure(NamedTuple):
 
 
 class FailureReports:
-    """Counts failures, logs some of them, hands all to a hook; lets no error out, the hook's included."""
+    """Reports of failures: counted, logged, handed to a hook; errors of the hook do not get out."""
 
     def __init__(self, client_id: str, hook: Callable[[Failure], object] | None) -> None:
         self._client_id = client_id
@@ -47,7 +41,7 @@ class FailureReports:
         count = self._counts[failure.what]
         if count & (count - 1) == 0:
             _log.error(
-                "bus failure", what=failure.what, topic=failure.topic, count=count, client=self._client_id,
+                "bus operation failed", what=failure.what, topic=failure.topic, count=count, client=self._client_id,
                 exc_info=failure.error,
             )  # fmt: skip
         if self._hook is None:
@@ -55,16 +49,16 @@ class FailureReports:
         try:
             self._hook(failure)
         except Exception as error:
-            _log.error("bus failure hook failed", what=failure.what, client=self._client_id, exc_info=error)
+            _log.error("failure hook failed", what=failure.what, client=self._client_id, exc_info=error)
 
 
 def name_of(function: Callable[..., object]) -> str:
-    """A function's name, for people."""
+    """Name of a function, for people."""
     return getattr(function, "__qualname__", None) or type(function).__name__
 
 
 def unreachable(address: Address, error: Exception) -> BusError:
-    """What a failure to open a connection means, and what to do about it."""
+    """Error of a connection that could not be opened, with advice."""
     if isinstance(error, ConnectionRefusedError):
         return BusError(f"nothing listens at {address}", advice=f"start one with `distced broker` {_ELSE}")
     if isinstance(error, socket.gaierror):
@@ -81,13 +75,13 @@ def unreachable(address: Address, error: Exception) -> BusError:
 
 
 def refused(address: Address, reason: str, *, credentials: bool) -> BusError:
-    """The server answered, and does not let us in."""
+    """Error of a server that refuses the client."""
     advice = f"name user and password: mqtt://user:password@{address}" if credentials else "see the server's log"
     return BusError(f"the MQTT server at {address} refuses", given=reason, advice=advice)
 
 
 def lost(address: Address, reason: str, client_id: str) -> BusError:
-    """The connection stood, and is gone."""
+    """Error of a connection that was lost."""
     return BusError(
         f"the connection to {address} is lost",
         given=reason,

@@ -1,8 +1,9 @@
-"""Calls, timers and turns of a bus, whatever waits for the network: a thread of its own or asyncio.
+"""Loop of a bus: calls, timers and turns, while a thread of its own or asyncio waits for the network.
 
-A turn runs the calls and timers that are due, then the work of the bus. Two loops are built on it: `thread_loop` and
-`asyncio_loop`. Both keep timers in this heap rather than in asyncio's, because the clock of a bus is handed in and may
-be set back.
+A turn runs the calls and timers that are due, then the work of the bus. Timers are kept in this heap rather than in
+asyncio's, because the clock of a bus is handed in and may be set back. Sockets are opened by the loops and handed to
+paho, which opens its own by blocking, so that aiomqtt calls it on asyncio's executor; here only a host name takes a
+thread, that of `loop.getaddrinfo`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import ssl
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Any, Final, Protocol, TypeAlias
@@ -20,9 +22,7 @@ from distced.middleware.model.clock import Clock
 from distced.middleware.model.server_address import Address
 from distced.middleware.model.timestamps import SECOND
 
-LONGEST_WAIT: Final = 0.5
-"""Seconds; the clock may be set, so a wait is never trusted for longer."""
-
+LONGEST_WAIT: Final = 0.5  # s; the clock may be set, so no wait is longer
 Ready: TypeAlias = Callable[[int], None]
 """Called with the mask of `selectors` for which a socket is ready."""
 
@@ -30,31 +30,22 @@ Opened: TypeAlias = Callable[[socket.socket | None, Exception | None], None]
 """Called with an open socket, or with the error that kept it from opening."""
 
 
+@dataclass(slots=True, eq=False)
 class Timer:
-    """A call due at an instant, or repeated at an interval.
+    """Call due at an instant, or repeated at an interval, ns by the clock of the bus; 0 for once."""
 
-    Attributes:
-        due: nanoseconds since the Unix epoch, by the clock of the bus.
-        interval: nanoseconds between repetitions; 0 for once.
-        run: the call.
-        cancelled: whether it is called off.
-    """
-
-    __slots__ = ("cancelled", "due", "interval", "run")
-
-    def __init__(self, due: int, interval: int, run: Callable[[], Any]) -> None:
-        self.due = due
-        self.interval = interval
-        self.run = run
-        self.cancelled = False
+    due: int
+    interval: int
+    run: Callable[[], Any]
+    cancelled: bool = False
 
     def cancel(self) -> None:
-        """Call it off; from any thread, any time."""
+        """Call it off; from any thread."""
         self.cancelled = True
 
 
 class Timers:
-    """Heap of timers in order of their instants: takes the time, returns what is due; belongs to one loop."""
+    """Heap of timers by their instants; belongs to one loop."""
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
@@ -97,23 +88,23 @@ class Timers:
 
 
 class Work(Protocol):
-    """What a loop drives."""
+    """Work that a loop drives."""
 
     def work(self) -> None:
-        """Do what can be done now, without waiting; called each turn."""
+        """Do what can be done without waiting; called each turn."""
 
     def pending(self) -> bool:
-        """Whether some of it is left, so that the loop does not wait."""
+        """Whether work is left, so that the loop does not wait."""
 
     def failed(self, error: Exception, run: Callable[..., Any]) -> None:
-        """Report what a call or a timer raised."""
+        """Report the exception of a call or a timer."""
 
     def end(self) -> None:
         """Clean up; the last call of a loop."""
 
 
 class Loop(ABC):
-    """Runs calls and timers, and `Work` in between. What calls and timers raise goes to the work's `failed`."""
+    """Runner of calls and timers, and of `Work` in between; their exceptions go to the work's `failed`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -134,12 +125,12 @@ class Loop(ABC):
         """Have a turn run soon."""
 
     def call_soon(self, run: Callable[[], Any]) -> None:
-        """Run this on the loop, soon and in order."""
+        """Run a call on the loop, soon and in order."""
         self._calls.append(run)
         self.wake()
 
     def call_later(self, seconds: float, run: Callable[[], Any], *, repeat: bool = False) -> Timer:
-        """Run this on the loop after a number of seconds, or repeatedly with this interval."""
+        """Run a call on the loop after a delay in seconds, or repeatedly at this interval."""
         interval = round(seconds * SECOND)
         timer = Timer(self._clock.now() + interval, interval if repeat else 0, run)
         if self.is_current:
@@ -157,7 +148,7 @@ class Loop(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Run no further turn; the work's `end` is called after the present one."""
+        """Run no further turn; the work's `end` follows the present one."""
 
     # Network
 
@@ -167,7 +158,7 @@ class Loop(ABC):
 
     @abstractmethod
     def watch(self, descriptor: int, interest: int, ready: Ready) -> None:
-        """Call `ready` whenever a socket is ready for what the mask asks for; 0 ends it, and may be repeated."""
+        """Call `ready` whenever a socket is ready for the mask; mask 0 ends that."""
 
     # One turn
 
@@ -180,7 +171,7 @@ class Loop(ABC):
                 self._guarded(timer.run)
 
     def _wait(self, driven: Work) -> float:
-        """Seconds until there is something to do."""
+        """Seconds until the next turn."""
         if self._calls or self._ending or driven.pending():
             return 0.0
         due = self._timers.next_due()
@@ -194,3 +185,10 @@ class Loop(ABC):
         except Exception as error:
             if self._driven is not None:
                 self._driven.failed(error, run)
+
+
+def prepared(stream: socket.socket) -> socket.socket:
+    """Open socket that does not block and sends small frames at once, not behind an acknowledgement."""
+    stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    stream.setblocking(False)
+    return stream

@@ -1,4 +1,4 @@
-"""Messages published over a bus, and its counters."""
+"""Messages that a bus publishes, and its counters."""
 
 from __future__ import annotations
 
@@ -8,22 +8,13 @@ import msgspec
 
 from distced.middleware.model.errors import BusError
 
-PACKET_MAX: Final = 268_435_455
-"""Bytes of the longest packet MQTT can express."""
-
-HEADER_MAX: Final = 64
-"""Bytes of a packet that publishes besides topic and payload, at most."""
-
+PACKET_MAX: Final = 268_435_455  # bytes of the longest packet MQTT can express
+HEADER_MAX: Final = 64  # most bytes of a packet that publishes, besides topic and payload
 _TOPIC_MAX: Final = 65_535
 
 
 class Message(NamedTuple):
-    """A message to be published.
-
-    Attributes:
-        qos: 0, at most once; 1, at least once.
-        retain: whether the server keeps it for later subscribers; an empty payload then clears what it keeps.
-    """
+    """Message to publish; `retain`: the server keeps it for later subscribers, an empty payload clears it."""
 
     topic: str
     payload: bytes
@@ -35,16 +26,13 @@ class BusStatistics(msgspec.Struct):
     """Counters since the bus was made.
 
     Attributes:
-        messages_in, bytes_in: received, payloads only; each copy the server sends counts.
-        messages_out, bytes_out: handed to the connection; a message handed over again after a loss counts again.
-        connections: how often the server has accepted.
-        attempts_failed: how often it could not be reached, or refused.
-        losses: how often a connection that stood was lost.
-        unrouted: messages received that no handler matched, those that arrive after unsubscribing for example.
+        messages_in, bytes_in: received, payloads only; each copy from the server counts.
+        messages_out, bytes_out: handed to the connection; again after a loss.
+        connections, attempts_failed, losses: connections accepted, attempts that failed, connections lost.
+        unrouted: messages received without a matching handler, after unsubscribing for example.
         handler_errors: exceptions raised by handlers, timers and calls.
-        dropped: messages that were taken for publishing and given up: too large for the server, not accepted by it, or
-            left when the bus was stopped.
-        refused: publications turned away because too many messages were waiting.
+        dropped: messages taken and given up: too large, not accepted by the server, or left when the bus was stopped.
+        refused: publications refused because too many messages were waiting.
     """
 
     messages_in: int = 0
@@ -61,12 +49,12 @@ class BusStatistics(msgspec.Struct):
 
     @property
     def reconnections(self) -> int:
-        """How often the server has accepted again."""
+        """Number of connections after the first."""
         return max(0, self.connections - 1)
 
 
 def check_message(topic: str, payload: bytes | bytearray | memoryview, qos: int = 0, retain: bool = False) -> Message:
-    """A message, or a `BusError` for what no server would take."""
+    """Message checked against MQTT's limits; `BusError` for one that no server takes."""
     try:
         length = len(topic.encode())
     except UnicodeEncodeError:

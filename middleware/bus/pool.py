@@ -1,16 +1,15 @@
 """Pool of connections of a participant: to the server of the directory, and to others as their topics are needed.
 
-A topic has a home server (design, section 4, "Bus"). The directory and administration are at home on one of them, to
-which every participant is connected; a home is named by the URL of its server, in one form (`home_name`) and without a
-password, for it stands in the directory, and that of the directory by an empty text. A connection to another home is
-opened when it is first asked for, with the same settings but without a will, and keeps itself up from then on. One that
-cannot be made does not hold up the others: what is published over it waits there.
+A topic has a home server (design, section 4, "Bus"). The directory and administration are at home on one server, to
+which every participant is connected; it is named by an empty text, another home by its URL in one form without a
+password (`home_name`). A connection to another home is opened when it is first asked for, with the same settings but
+without a will, and keeps itself up from then on. One that cannot be made does not delay the others: messages wait
+there.
 
-`AsyncConnections` are buses on one event loop, whose handlers never run side by side. `Connections` are buses with a
-thread each, so handlers of several run side by side, and what is shared between them takes a lock. Handing everything
-to the thread of the first bus was measured against it (messages in at a second server, answers out, 1,000 a second):
-both take 55 us of processor time for a message, and 0.3 ms to the answer. The lock was chosen, since a thread that
-waits for it does not read on, and the server holds back what comes; a queue between two threads would grow.
+`AsyncConnections` are buses on one event loop, `Connections` buses with a thread each, whose handlers run side by side:
+what they share takes a lock. Handing everything to the thread of the first bus was measured against it (messages in at
+a second server, answers out, 1,000 a second): both take 55 us of processor time a message, and 0.3 ms to the answer.
+The lock was chosen, since a thread that waits for it does not read on, and the server holds back; a queue would grow.
 """
 
 from __future__ import annotations
@@ -18,22 +17,20 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Generic, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
-from distced.middleware.bus.bus import Bus
-from distced.middleware.bus.connection_state import BusState
+from distced.middleware.bus.bus import AsyncBus, Bus
 from distced.middleware.bus.delivery import Changed
+from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import Address, parse_address
+from distced.middleware.model.server_address import parse_address
 
 B = TypeVar("B", Bus, AsyncBus)
 C = TypeVar("C", bound=Changed)
@@ -45,10 +42,10 @@ OnState: TypeAlias = Callable[[str, BusState, BusError | None], object]
 def home_name(url: str, directory: str) -> str:
     """Name of a server: its URL without user and password; empty for the server of the directory.
 
-    Servers are told apart by their names, so all participants have to use the same host name for one.
+    All participants have to use the same host name for a server.
 
     Raises:
-        BusError: for what is no URL of a server.
+        BusError: not the URL of a server.
     """
     if not url or server_name(url) == server_name(directory):
         return ""
@@ -56,18 +53,21 @@ def home_name(url: str, directory: str) -> str:
 
 
 def server_name(url: str) -> str:
-    """The URL of a server in one form: with its port, without user and password."""
+    """URL of a server in one form: with its port, without user and password."""
     address = parse_address(url)
     return f"mqtt{'s' * address.tls}://{address}"
 
 
-class BaseConnections(ABC, Generic[B, C]):
-    """Buses by home, on either loop, as far as nothing has to wait.
+class BaseConnections(Generic[B, C]):
+    """Buses by home, on either loop, without the waiting.
 
     Attributes:
-        main: the connection to the server of the directory.
-        home: the server of the participant's own site; empty for that of the directory.
+        main: connection to the server of the directory.
+        home: server of the participant's own site; empty for that of the directory.
     """
+
+    _bus: type[B]
+    _condition: type[C]
 
     def __init__(
         self,
@@ -85,13 +85,12 @@ class BaseConnections(ABC, Generic[B, C]):
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
         Args:
-            url: the server of the directory. Its user and password serve for other homes, too, unless these are less
-                well protected.
-            home: the server of the own site, perhaps with a user and a password of its own.
+            url: server of the directory. Its user and password serve for other homes, too, unless these are less well
+                protected.
+            home: server of the own site, perhaps with a user and a password of its own.
             will: published by the server of the directory when this participant is gone without `stop`.
             on_state: called for every connection.
-            max_queued: messages taken and not yet through, of each connection.
-            session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
+            max_queued, session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
         """
         self.home = home_name(home, url)
         self._settings: dict[str, Any] = {
@@ -112,26 +111,14 @@ class BaseConnections(ABC, Generic[B, C]):
         self._errors: dict[str, BusError] = {}
         self._stopped = False
 
-    @abstractmethod
-    def _bus(self, url: str, **settings: Any) -> B:
-        """A bus, not yet started."""
-
-    @abstractmethod
-    def _condition(self) -> C:
-        """The condition on which callers wait for a connection."""
-
-    @abstractmethod
-    def _start(self, bus: B) -> None:
-        """Have a bus connect in the background."""
-
     def to(self, home: str, prepare: Callable[[B], object] = lambda bus: None) -> B:
-        """The connection to a home; it is opened where it is the first time.
+        """Connection to a home; opened the first time.
 
         Args:
             prepare: called with one that is about to be opened, to subscribe to what a session may have kept.
 
         Raises:
-            BusError: for what is no URL of a server, or when all are stopped.
+            BusError: not the URL of a server, or stopped connections.
         """
         bus = self._buses.get(home)
         if bus is not None:
@@ -151,26 +138,27 @@ class BaseConnections(ABC, Generic[B, C]):
             )
             prepare(bus)
             self._buses[home] = bus
-        self._start(bus)
+        bus.start_nowait()
         return bus
 
     def all(self) -> dict[str, B]:
-        """Those that were asked for so far, by home."""
+        """Connections asked for so far, by home."""
         with self._changed:
             return dict(self._buses)
 
     def with_login(self, home: str) -> str:
-        """The URL to connect to for a home, with the user and the password that are known for it."""
+        """URL to connect to for a home, with the user and the password that are known for it."""
         wanted, known = parse_address(home), self.main.address
         if self._own is not None and home == self.home and self._own.username is not None:
             known = self._own
         # What is sent over an encrypted connection is not to be read off another.
         if wanted.username is not None or known.username is None or (known.tls and not wanted.tls):
             return home
-        return f"mqtt{'s' * wanted.tls}://{_login(known)}@{wanted}"
+        password = "" if known.password is None else f":{quote(known.password, safe='')}"
+        return f"mqtt{'s' * wanted.tls}://{quote(known.username, safe='')}{password}@{wanted}"
 
     def _entered(self, home: str, state: BusState, error: BusError | None) -> None:
-        """On the loop of the bus."""
+        """Record a state, on the loop of the bus."""
         with self._changed:
             if state is BusState.CONNECTED:
                 self._errors.pop(home, None)
@@ -180,7 +168,7 @@ class BaseConnections(ABC, Generic[B, C]):
         self._on_state(home, state, error)
 
     def _closing(self) -> list[B]:
-        """Open no further connection; those to be stopped, that of the directory last."""
+        """Buses to stop, that of the directory last; no further one is opened."""
         with self._changed:
             self._stopped = True
         return [bus for home, bus in self._buses.items() if home] + [self.main]
@@ -197,14 +185,7 @@ class BaseConnections(ABC, Generic[B, C]):
 class Connections(BaseConnections[Bus, threading.Condition]):
     """Buses by home, each on a thread of its own. Every method may be called from any thread."""
 
-    def _bus(self, url: str, **settings: Any) -> Bus:
-        return Bus(url, **settings)
-
-    def _condition(self) -> threading.Condition:
-        return threading.Condition()
-
-    def _start(self, bus: Bus) -> None:
-        bus.start()
+    _bus, _condition = Bus, threading.Condition
 
     def wait(self, home: str, timeout: float) -> BusError | None:
         """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""
@@ -214,14 +195,14 @@ class Connections(BaseConnections[Bus, threading.Condition]):
             return self._reason(home, bus, timeout)
 
     def flush(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds until everything published is through, at every home; whether it is."""
+        """Wait up to `timeout` seconds until every message is through, at every home; whether it is."""
         deadline = time.monotonic() + timeout
         # Each is given what is left, also where that is nothing.
         through = [bus.flush(max(deadline - time.monotonic(), 0.0)) for bus in self.all().values()]
         return all(through)
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Stop all, each after up to `timeout` seconds for what was published; that of the directory last."""
+        """Stop all, each after up to `timeout` seconds for its messages; that of the directory last."""
         for bus in self._closing():
             bus.stop(timeout)
 
@@ -229,30 +210,20 @@ class Connections(BaseConnections[Bus, threading.Condition]):
 class AsyncConnections(BaseConnections[AsyncBus, AsyncioCondition]):
     """Buses by home, all on the event loop that runs. `main` is started by its `start` or `start_nowait`."""
 
-    def _bus(self, url: str, **settings: Any) -> AsyncBus:
-        return AsyncBus(url, **settings)
-
-    def _condition(self) -> AsyncioCondition:
-        return AsyncioCondition()
-
-    def _start(self, bus: AsyncBus) -> None:
-        bus.start_nowait()
+    _bus, _condition = AsyncBus, AsyncioCondition
 
     async def wait(self, home: str, timeout: float) -> BusError | None:
-        """Wait up to `timeout` seconds for the connection to a home; why there is none, as soon as that is known."""
+        """Wait for the connection to a home; see `Connections.wait`."""
         bus = self.to(home)
         await self._changed.wait_for(lambda: bus.connected or home in self._errors, timeout)
         return self._reason(home, bus, timeout)
 
     async def flush(self, timeout: float) -> bool:
-        """Wait up to `timeout` seconds until everything published is through, at every home; whether it is."""
+        """Wait until every message is through; see `Connections.flush`."""
         return all(await asyncio.gather(*(bus.flush(timeout) for bus in self.all().values())))
 
     async def stop(self, timeout: float = 5.0) -> None:
-        """Stop all, each after up to `timeout` seconds for what was published; that of the directory last.
-
-        A task that is cancelled here has stopped them all the same, without further waiting.
-        """
+        """Stop all, see `Connections.stop`. A task that is cancelled here has stopped them without further waiting."""
         left = self._closing()
         try:
             while left:
@@ -261,8 +232,3 @@ class AsyncConnections(BaseConnections[AsyncBus, AsyncioCondition]):
         finally:
             for bus in left:
                 bus.stop_nowait()
-
-
-def _login(address: Address) -> str:
-    password = "" if address.password is None else f":{quote(address.password, safe='')}"
-    return f"{quote(address.username or '', safe='')}{password}"

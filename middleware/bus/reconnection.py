@@ -15,9 +15,7 @@ from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.timestamps import SECOND
 
-_READ_AT_ONCE: Final = 64
-"""Packets handled before what their handlers published is sent."""
-
+_READ_AT_ONCE: Final = 64  # packets handled before the messages of their handlers are sent
 _STEADY: Final = 1 * SECOND
 """A connection that stood for so long is a good one: the next loss is no repetition of the last."""
 
@@ -29,9 +27,6 @@ class Backoff:
     """Delays that double from a first one to a longest one, each shortened by up to a half at random.
 
     The randomness keeps clients that lost their server together from coming back together.
-
-    Attributes:
-        attempts: delays returned since the last reset.
     """
 
     def __init__(self, first: float, longest: float, random: Random) -> None:
@@ -47,7 +42,7 @@ class Backoff:
         self.attempts = 0
 
     def next(self) -> float:
-        """Seconds to wait before the next attempt."""
+        """Seconds until the next attempt."""
         # Beyond 2^60 the limit holds anyway, and floats end somewhere.
         delay = min(self._longest, self._first * 2.0 ** min(self.attempts, 60))
         self.attempts += 1
@@ -59,11 +54,7 @@ class Backoff:
 
 
 class Reconnection:
-    """The connection of a bus over time; belongs to its loop.
-
-    Attributes:
-        connection: the connection while the server has accepted it; None otherwise.
-    """
+    """Connection of a bus over time; None while the server has not accepted it. Belongs to the loop of the bus."""
 
     def __init__(
         self,
@@ -116,7 +107,7 @@ class Reconnection:
         return self._current is not None and self._current.has_unread
 
     def turn(self) -> None:
-        """Read what no selector knows of, write what there is to write, and see to a connection that has ended."""
+        """Read what no selector knows of, write what waits, and handle a connection that has ended."""
         current = self._current
         if current is not None and (current.has_unread or current.wants_write or current.ended is not None):
             self._ready(EVENT_READ if current.has_unread else 0)
@@ -166,7 +157,7 @@ class Reconnection:
         self._ready(0)
 
     def _ready(self, mask: int) -> None:
-        """The network is ready; the mask says for what."""
+        """Read and write as the mask of a ready socket says."""
         connection = self._current
         if connection is None:
             return
@@ -181,7 +172,7 @@ class Reconnection:
         self._look(connection)
 
     def _look(self, connection: Connection) -> None:
-        """Act on what has become of the connection."""
+        """Act on a connection that was accepted or has ended."""
         if connection.accepted is not None and self.connection is None:
             if self._patience is not None:
                 self._patience.cancel()
@@ -195,7 +186,7 @@ class Reconnection:
         self._watch(connection)
 
     def _again(self, connection: Connection) -> None:
-        """The connection is over: say so, and plan the next."""
+        """Report a connection that has ended, and plan the next."""
         if connection.accepted is not None and self._clock.now() - self._accepted_at >= _STEADY:
             self._backoff.reset()
         before = self._protocol
@@ -233,7 +224,7 @@ class Reconnection:
             self._loop.watch(self._descriptor, interest, self._ready)
 
     def _unwatch(self) -> None:
-        """Before the socket is closed: its number may be in use again at once, perhaps on the same event loop."""
+        """Stop watching before the socket is closed: its number may be in use again at once."""
         if self._interest:
             self._interest = 0
             self._loop.watch(self._descriptor, 0, self._ready)

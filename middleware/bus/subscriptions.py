@@ -1,20 +1,32 @@
-"""Subscriptions of a bus: requested on every new connection, confirmed or refused by the server, routed."""
+"""Subscriptions of a bus: requested on every new connection, confirmed or refused by the server, routed to handlers.
+
+A server may send a message that matches several filters of one client once or several times (MQTT 3.1.1, section
+3.3.5): mosquitto sends copies under MQTT 5, amqtt under 3.1.1. With MQTT 5 each subscription carries an identifier that
+comes back with the message, so each copy goes to the handlers of its own filters and every handler sees the message
+once. Under MQTT 3.1.1 copies cannot be told from messages published twice. So overlapping filters are requested as one
+filter that covers them (`Cover`): `ced/e/#` for `ced/e/#` and `ced/e/A/+`, and `ced/e/+/+` for `ced/e/A/+` and
+`ced/e/+/s`. The second covers more than both, which is the price of each message coming once.
+
+Matching takes microseconds and most topics repeat, so routes are cached by raw topic and identifiers. A full cache is
+emptied, which costs one match per topic.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from itertools import chain
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from distced.middleware.bus.connection import Connection
-from distced.middleware.bus.cover import Cover
-from distced.middleware.bus.paho_client import split_key
-from distced.middleware.bus.routes import Handler, Route, Routes, Subscribed
+from paho.mqtt.matcher import MQTTMatcher
+
+from distced.middleware.bus.connection import Connection, split_key
 from distced.middleware.model.errors import BusError
-from distced.middleware.wire.topics import is_shared
+from distced.middleware.wire.topics import is_shared, matches, ungrouped
 
 
 class Answer(Protocol):
-    """A future of `concurrent.futures` or of asyncio."""
+    """Future of `concurrent.futures` or of asyncio."""
 
     def done(self) -> bool: ...
 
@@ -24,7 +36,7 @@ class Answer(Protocol):
 
 
 class Subscriptions:
-    """The subscriptions of a bus; belongs to its loop."""
+    """Subscriptions of a bus; belongs to its loop."""
 
     def __init__(self) -> None:
         self._routes = Routes()
@@ -39,7 +51,7 @@ class Subscriptions:
     def add(
         self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None, connection: Connection | None
     ) -> None:
-        """Route messages that match to the handler, and ask for them now, where there is a connection."""
+        """Route matching messages to the handler, and request them where there is a connection."""
         subscribed = self._routes.add(topic_filter, handler, qos)
         if answer is not None:
             self._awaited.setdefault(topic_filter, []).append(answer)
@@ -53,7 +65,7 @@ class Subscriptions:
             self._ask_no_more(change.unsubscribe, connection)
 
     def remove(self, topic_filter: str, handler: Handler | None, connection: Connection | None) -> None:
-        """Forget a handler, or all of a filter, and ask for no more messages where none is left."""
+        """Remove a handler, or all of a filter; unsubscribe where none is left."""
         removed = self._routes.remove(topic_filter, handler)
         if removed is None or connection is None:
             return
@@ -65,7 +77,7 @@ class Subscriptions:
             self._ask_no_more(change.unsubscribe, connection)
 
     def ask_again(self, connection: Connection) -> None:
-        """Ask for everything on a new connection."""
+        """Request every subscription on a new connection."""
         self._asked.clear()
         self._cover = Cover()
         before, self._at_server = self._at_server, set()
@@ -79,7 +91,7 @@ class Subscriptions:
             self._ask_no_more(before - self._at_server, connection)
 
     def answered(self, number: int, refusal: str | None) -> list[BusError]:
-        """The server's answer; the errors where it refuses."""
+        """Take the server's answer; the errors where it refuses."""
         errors = []
         for topic_filter in self._asked.pop(number, ()):
             waiting = self._awaited.pop(topic_filter, ())
@@ -94,14 +106,14 @@ class Subscriptions:
         return errors
 
     def end(self, error: BusError) -> None:
-        """No answer will come any more."""
+        """Fail the requests that no server answers any more."""
         for answers in self._awaited.values():
             for answer in _undecided(answers):
                 answer.set_exception(error)
         self._awaited.clear()
 
     def route(self, key: bytes) -> Route:
-        """Where a message goes, by its raw topic and properties."""
+        """Route of a message, by its raw topic and properties."""
         route = self._routes.memory.get(key)
         return self._find(key) if route is None else route
 
@@ -133,10 +145,198 @@ class Subscriptions:
 
 
 def _undecided(answers: Iterable[Answer]) -> list[Answer]:
-    """Those not cancelled: a task that waited for one may have been."""
+    """Answers not cancelled, as by a task that waited."""
     return [answer for answer in answers if not answer.done()]
 
 
 def _stands_alone(subscribed: Subscribed, connection: Connection) -> bool:
-    """Whether the filter is asked for as it is, overlapping others or not."""
+    """Whether the filter is requested as it is, overlapping others or not."""
     return connection.marks_copies or is_shared(subscribed.filter)
+
+
+class Change(NamedTuple):
+    """Requests to the server: filters and QoS to subscribe to, then filters to unsubscribe from."""
+
+    subscribe: dict[str, int]
+    unsubscribe: list[str]
+
+
+class Cover:
+    """Groups of overlapping filters of a client, with their QoS, by a covering filter; these do not overlap."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, dict[str, int]] = {}
+
+    def add(self, topic_filter: str, qos: int) -> Change:
+        """Add a filter, or change its QoS."""
+        whole, members = topic_filter, {topic_filter: qos}
+        swallowed: list[str] = []
+        # The union may overlap groups that the filter does not.
+        while touched := [group for group in self.groups if overlap(group, whole)]:
+            for group in touched:
+                whole = union(whole, group)
+                members = self.groups.pop(group) | members
+            swallowed += touched
+        self.groups[whole] = members
+        # Also where the group stood before: what the server retains is for the new filter too.
+        return Change({whole: max(members.values())}, [group for group in swallowed if group != whole])
+
+    def remove(self, topic_filter: str) -> Change:
+        """Remove a filter."""
+        whole = next((group for group, members in self.groups.items() if topic_filter in members), None)
+        if whole is None:
+            return Change({}, [])
+        rest = self.groups.pop(whole)
+        del rest[topic_filter]
+        before = set(self.groups)
+        for other, qos in rest.items():
+            self.add(other, qos)
+        made = {group: max(self.groups[group].values()) for group in self.groups if group not in before}
+        if whole in made:
+            del made[whole]
+            return Change(made, [])
+        return Change(made, [whole])
+
+
+def overlap(one: str, other: str) -> bool:
+    """Whether a topic may match both filters."""
+    if one.startswith("$") != other.startswith("$"):
+        # A wildcard at the start does not match topics that begin with $ (MQTT 5, section 4.7.2).
+        return False
+    mine, others = one.split("/"), other.split("/")
+    for level, another in zip(mine, others, strict=False):
+        if level == "#" or another == "#":
+            return True
+        if level != another and "+" not in (level, another):
+            return False
+    # `a/#` matches `a` as well.
+    longer = max(mine, others, key=len)
+    return len(mine) == len(others) or longer[min(len(mine), len(others))] == "#"
+
+
+def union(one: str, other: str) -> str:
+    """Narrowest filter that matches every topic that either matches."""
+    mine, others = one.split("/"), other.split("/")
+    levels: list[str] = []
+    for level, another in zip(mine, others, strict=False):
+        if level == "#" or another == "#":
+            return "/".join([*levels, "#"])
+        levels.append(level if level == another else "+")
+    if len(mine) != len(others):
+        levels.append("#")
+    return "/".join(levels)
+
+
+Handler: TypeAlias = Callable[[str, bytes, bool], object]
+"""Takes topic, payload, and whether the message was retained by the server from before the subscription."""
+
+MEMORY: Final = 8192  # most routes cached
+IDENTIFIER_MAX: Final = 268_435_455  # greatest subscription identifier (MQTT 5, section 3.8.2.1.2)
+
+
+class Route(NamedTuple):
+    """Destination of messages of one topic."""
+
+    topic: str
+    handlers: tuple[Handler, ...]
+
+
+class Subscribed:
+    """Filter and the handlers behind it, with their QoS; `identifier` comes back with matching messages."""
+
+    def __init__(self, topic_filter: str, identifier: int) -> None:
+        self.filter = topic_filter
+        self.identifier = identifier
+        self.handlers: list[tuple[Handler, int]] = []
+
+    @property
+    def qos(self) -> int:
+        """Greatest QoS of its handlers."""
+        return max(qos for _, qos in self.handlers)
+
+
+class Routes:
+    """Filters that a client has subscribed to; belongs to one thread. `memory` holds at most `MEMORY` routes."""
+
+    def __init__(self) -> None:
+        self.memory: dict[bytes, Route] = {}
+        self._by_filter: dict[str, Subscribed] = {}
+        self._by_identifier: dict[int, Subscribed] = {}
+        # A tree by levels; where a filter is subscribed to both shared and not, both stand at one place of it.
+        self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
+
+    def __iter__(self) -> Iterator[Subscribed]:
+        return iter(list(self._by_filter.values()))
+
+    def add(self, topic_filter: str, handler: Handler, qos: int) -> Subscribed:
+        """Add a handler to a filter."""
+        self.memory.clear()
+        subscribed = self._by_filter.get(topic_filter)
+        if subscribed is None:
+            subscribed = Subscribed(topic_filter, self._identifier(topic_filter))
+            self._by_filter[topic_filter] = subscribed
+            self._by_identifier[subscribed.identifier] = subscribed
+            self._plant(ungrouped(topic_filter))
+        subscribed.handlers.append((handler, qos))
+        return subscribed
+
+    def remove(self, topic_filter: str, handler: Handler | None = None) -> Subscribed | None:
+        """Remove a handler, or all of a filter; the filter that has lost its last handler."""
+        self.memory.clear()
+        subscribed = self._by_filter.get(topic_filter)
+        if subscribed is None:
+            return None
+        handlers = [one for one in subscribed.handlers if handler is not None and one[0] != handler]
+        if handlers:
+            subscribed.handlers = handlers
+            return None
+        del self._by_filter[topic_filter], self._by_identifier[subscribed.identifier]
+        self._plant(ungrouped(topic_filter))
+        return subscribed
+
+    def find(self, topic: str, identifiers: Sequence[int] = ()) -> tuple[Handler, ...]:
+        """Handlers of a message, by its topic and the identifiers of the subscriptions it was sent for."""
+        named = [self._by_identifier.get(identifier) for identifier in identifiers]
+        subscribed = [one for one in named if one is not None and matches(one.filter, topic)]
+        if len(subscribed) < len(named) or not named:
+            # No identifiers, or ones from before a restart that mean nothing or something else now.
+            subscribed = list(chain.from_iterable(self._tree.iter_match(topic)))  # type: ignore[no-untyped-call]
+        return tuple(handler for one in subscribed for handler, _ in one.handlers)
+
+    def remember(self, key: bytes, route: Route) -> None:
+        """Cache a route by raw topic and identifiers."""
+        if len(self.memory) >= MEMORY:
+            self.memory.clear()
+        self.memory[key] = route
+
+    def _plant(self, plain: str) -> None:
+        here = [one for one in self._by_filter.values() if ungrouped(one.filter) == plain]
+        if here:
+            self._tree[plain] = here
+        else:
+            del self._tree[plain]  # type: ignore[no-untyped-call]
+
+    def _identifier(self, topic_filter: str) -> int:
+        # From the filter, so that it is the same after a restart: the server may still hold messages marked with it.
+        identifier = int.from_bytes(blake2b(topic_filter.encode(), digest_size=4).digest(), "big") % IDENTIFIER_MAX + 1
+        while identifier in self._by_identifier:
+            identifier = identifier % IDENTIFIER_MAX + 1
+        return identifier
+
+
+def check_filter(topic_filter: str) -> str:
+    """Return a topic filter, or raise `BusError` where it is malformed."""
+    levels = ungrouped(topic_filter).split("/")
+    wrong = (
+        levels == [""]
+        or any(len(level) > 1 and ("+" in level or "#" in level) for level in levels)
+        or "#" in levels[:-1]
+        or any(char == "\0" or "\ud800" <= char <= "\udfff" for char in topic_filter)
+        or len(topic_filter.encode(errors="replace")) > 65_535
+        or (is_shared(topic_filter) and topic_filter.count("/") < 2)
+    )  # fmt: skip
+    if wrong:
+        raise BusError(
+            "not a topic filter", given=topic_filter, allowed="levels joined by /, + for any one, # last for any rest"
+        )
+    return topic_filter

@@ -1,7 +1,6 @@
 """Thread that drives a bus: waits for the network, timers and calls from other threads in one selector.
 
-asyncio's loop was rejected for it: such a bus is used from ordinary threads, and between two messages asyncio takes
-several times as long. What is here is its core, a selector and a pair of sockets to wake it.
+asyncio's loop on a thread was rejected: between two messages it takes several times as long.
 """
 
 from __future__ import annotations
@@ -14,14 +13,13 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-from distced.middleware.bus.loop import Loop, Opened, Ready, Work
-from distced.middleware.bus.opening import open_blocking
+from distced.middleware.bus.loop import Loop, Opened, Ready, Work, prepared
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.server_address import Address
 
 
 class ThreadLoop(Loop):
-    """A loop on a thread of its own. Every method may be called from any thread, except `watch` and `wait_writable`."""
+    """Loop on a thread of its own. Every method may be called from any thread, except `watch` and `wait_writable`."""
 
     def __init__(self, name: str, clock: Clock) -> None:
         super().__init__(clock)
@@ -106,12 +104,12 @@ class ThreadLoop(Loop):
             self._bell.close()
 
     def _open(self, *arguments: Any) -> None:
-        """On a thread of its own: name look-up, network and TLS may take seconds, while timers run on."""
+        """Open a socket on a thread of its own: look-up, network and TLS may take seconds, while timers run on."""
         address, timeout, tls, opened = arguments
         stream: socket.socket | None = None
         error: Exception | None = None
         try:
-            stream = open_blocking(address, timeout, tls)
+            stream = _open_blocking(address, timeout, tls)
         except Exception as problem:
             error = problem
         self._arrived.append((stream, error, opened))
@@ -124,7 +122,7 @@ class ThreadLoop(Loop):
         opened(stream, error)
 
     def _close_arrived(self) -> None:
-        """After the end, by the loop or by a thread that was late."""
+        """Close sockets that arrive after the end, on the loop or on a thread that was late."""
         with suppress(IndexError):
             while True:
                 stream, _, _ = self._arrived.popleft()
@@ -137,3 +135,21 @@ class ThreadLoop(Loop):
                 pass
         except BlockingIOError:
             pass
+
+
+def _open_blocking(address: Address, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
+    """Socket connected to a server, after the handshake of TLS; each step waits up to `timeout` seconds.
+
+    Raises:
+        OSError: of the network, the resolver or TLS.
+    """
+    stream = socket.create_connection((address.host, address.port), timeout)
+    try:
+        if tls is not None:
+            stream = tls.wrap_socket(stream, server_hostname=address.host, do_handshake_on_connect=False)
+            stream.settimeout(timeout)
+            stream.do_handshake()
+        return prepared(stream)
+    except BaseException:
+        stream.close()
+        raise

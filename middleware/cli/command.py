@@ -1,10 +1,9 @@
-"""The `distced` command: its frame, which every package hangs its own verbs into.
+"""`distced` command: its frame, into which every package hangs its own verbs.
 
 A verb is an entry point of the group `distced.verbs`: its name, and a function with typer's annotations, or a typer
-application where it has verbs of its own. Only the module of the verb that is called is imported, so the modules that
-hold verbs are light and import what is heavy (ray, pyarrow, numpy) inside the verb that needs it; the list of verbs
-imports them all for their summaries. Importing every package's console outright was rejected: imports run one way, and
-this module is the ground floor.
+application where it has verbs of its own. Only the module of the verb that is called is imported; the list of verbs
+imports them all for their summaries, so they import what is heavy (ray, pyarrow, numpy) inside. Importing every
+package's verbs outright was rejected: imports run one way, and this module is at the bottom.
 
 Exit codes: 0; 1 where a verb ran and the answer is no; 2 where it was given something wrong; 130 where it was
 interrupted. Unexpected exceptions are bugs and keep their traceback.
@@ -26,9 +25,7 @@ from distced.middleware.cli.output import error_as_dict, messages, print_json, s
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.extras import missing
 
-VERBS: Final = "distced.verbs"
-"""The group of entry points that are verbs."""
-
+VERBS: Final = "distced.verbs"  # group of entry points that are verbs
 WRONG: Final = 2
 INTERRUPTED: Final = 130
 
@@ -37,7 +34,7 @@ _UsageError: Final[type[Exception]] = typer.BadParameter.__bases__[0]
 
 
 class VerbGroup(typer.core.TyperGroup):
-    """The verbs of all packages that are installed, each loaded when it is asked for."""
+    """Verbs of all installed packages, each loaded when it is asked for."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted({entry.name for entry in entry_points(group=VERBS)})
@@ -57,7 +54,7 @@ class VerbGroup(typer.core.TyperGroup):
 
 
 def _command(entry: EntryPoint) -> Any:
-    """The command of an entry point; where its module is broken, one that says so and fails when it is called."""
+    """Command of an entry point; where its module is broken, one that says so and fails when it is called."""
     try:
         verb = entry.load()
     except (ImportError, AttributeError) as error:
@@ -138,7 +135,7 @@ def _fail(error: DistcedError, as_json: bool) -> int:
 
 
 def _show_usage(error: Any, as_json: bool) -> None:
-    """A command line that is none."""
+    """Show an error of the command line itself."""
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return

@@ -1,4 +1,4 @@
-"""The verb `history`, which has verbs of its own: `ls`, `show`, `export` and `drop`."""
+"""`history`, which has verbs of its own: `ls`, `show`, `export` and `drop`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 import typer
 from rich.console import RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -28,6 +27,7 @@ from distced.middleware.cli.output import (
     messages,
     output,
     print_json,
+    progress,
     show_error,
     show_notes,
     size,
@@ -59,12 +59,7 @@ PathArgument: TypeAlias = Annotated[
 
 
 class Selection(msgspec.Struct, frozen=True):
-    """Selection of events of a history.
-
-    Attributes:
-        types, sources: their names; None for all.
-        begin, end: the least and the greatest `hi`, ns; None for no bound.
-    """
+    """Selection of events of a history: types and sources, None for all, and bounds of `hi`, ns, None for no bound."""
 
     types: tuple[str, ...] | None = None
     sources: frozenset[str] | None = None
@@ -105,7 +100,7 @@ class SelectionOptions(HistoryOptions):
         str | None, typer.Option("--from", metavar="TIME", help="The least hi: ISO 8601, or ns since 1970.")
     ] = None
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="The greatest hi; of a day its end.", show_default=False)
+        str | None, typer.Option("--to", metavar="TIME", help="The greatest hi, of a day its end.", show_default=False)
     ] = None
 
     @property
@@ -118,7 +113,7 @@ class ShowOptions(SelectionOptions):
     """Options of `distced history show`."""
 
     limit: Annotated[int, typer.Option(help="Number of events at most; 0 for all.", min=0)] = 100
-    late: Annotated[bool, typer.Option("--late", help="Late events instead.")] = False
+    late: Annotated[bool, typer.Option("--late", help="Show late events instead.")] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +133,8 @@ class DropOptions(HistoryOptions):
     before: Annotated[
         str | None, typer.Option("--before", metavar="DAY", help="Drop the days before this one.", show_default=False)
     ] = None
-    older: Annotated[int | None, duration_option("--older", help="Drop the days that are older.")] = None
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    older: Annotated[int | None, duration_option("--older", help="Drop the days that are older than this.")] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Drop without asking.")] = False
 
 
 @history.command("ls")
@@ -227,15 +222,12 @@ def export(options: ExportOptions) -> int:
         raise HistoryError("a file that is there already", given=str(target), advice="say --overwrite to replace it")
     problems: list[Problem] = []
     total = sum(each.rows for each in history.select(wanted.types, wanted.begin, wanted.end))
-    console = messages()
-    columns = (SpinnerColumn(), TextColumn("exporting"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=total)
+    with progress("exporting", total) as watch:
 
         def counted() -> Iterator[Event]:
             for count, event in enumerate(_chosen(history, wanted, problems.append), 1):
                 if count % 1_000 == 0:
-                    progress.update(task, completed=count)
+                    watch(count)
                 yield event
 
         written = write_events(counted(), target)
@@ -269,13 +261,15 @@ def drop_days(options: DropOptions) -> int:
         history, before_day(before) if before is not None else older_than(older or 0, SystemClock().now())
     )
     if found.paths and not options.yes:
-        _say(found)
+        messages().print(Text.assemble(("to be dropped: ", "bold"), _what(found)))
         if options.as_json or not sys.stdin.isatty():
             raise HistoryError("nothing was dropped: nobody is here to be asked", advice="say --yes")
         if not typer.confirm("Drop them?", err=True):
             messages().print("nothing was dropped")
             return 1
-    _drop_all(found)
+    with progress("dropping", len(found.paths), left=False) as watch:
+        for count, _ in enumerate(drop(found.paths), 1):
+            watch(count)
     if options.as_json:
         print_json({
             "before": found.before, "days": found.days, "events": found.rows, "late": found.late,
@@ -290,26 +284,12 @@ def drop_days(options: DropOptions) -> int:
     return 0
 
 
-def _drop_all(found: Dropping) -> None:
-    console = messages()
-    columns = (TextColumn("dropping"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=len(found.paths))
-        for _ in drop(found.paths):
-            progress.advance(task)
-
-
-def _say(found: Dropping) -> None:
-    messages().print(Text.assemble(("to be dropped: ", "bold"), _what(found)))
-
-
 def _what(found: Dropping) -> str:
     late = f", and {found.late:,} that came too late" if found.late else ""
-    days = f"{len(found.days)} day{'s' * (len(found.days) != 1)}"
+    days = _counted(len(found.days), "day")
     if found.days:
         days += f", {found.days[0]}" + (f" to {found.days[-1]}" if len(found.days) > 1 else "")
-    events = f"{found.rows:,} event{'s' * (found.rows != 1)}"
-    files = f"{len(found.paths):,} file{'s' * (len(found.paths) != 1)}"
+    events, files = _counted(found.rows, "event"), _counted(len(found.paths), "file")
     return f"{events} of {days}{late}, in {files}, {size(found.bytes)}"
 
 
@@ -347,7 +327,7 @@ def _check_names(what: str, wanted: Iterable[str] | None, known: Collection[str]
 
 
 def _told(problems: list[Problem]) -> int:
-    """Say what could not be read; the exit code."""
+    """Show problems; the exit code."""
     for each in problems:
         show_error(each.error)
     return 1 if problems else 0
@@ -357,7 +337,7 @@ def _told(problems: list[Problem]) -> int:
 
 
 def history_text(report: HistoryReport) -> Iterator[RenderableType]:
-    """The parts to be printed below one another: days and types, recorders, and what is wrong."""
+    """Parts to be printed below one another: days and types, recorders, and problems."""
     if report.days:
         yield _days(report)
     else:

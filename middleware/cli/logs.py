@@ -12,11 +12,7 @@ Level: TypeAlias = Literal["info", "warning"]
 
 
 def configure_logging(*, stream: TextIO | None = None, as_json: bool = False, level: Level = "warning") -> Any:
-    """Log from this level on to a stream, standard error where left out; and return a logger that logs from `info` on.
-
-    Args:
-        as_json: one JSON object a line.
-    """
+    """Log from this level on to a stream, standard error where left out; the logger returned logs from `info` on."""
     target = stream or sys.stderr
     renderer: Any = (
         structlog.processors.JSONRenderer(ensure_ascii=False)

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 VARIABLE: Final = "DISTCED_SERVER"
 DEFAULT: Final = "mqtt://127.0.0.1:1883"
 
-PATIENCE: Final = 4.0
-"""Time for a server to answer a verb, s."""
-
+PATIENCE: Final = 4.0  # time for a server to answer a verb, s
 O = TypeVar("O")  # noqa: E741
 
 ServerOption: TypeAlias = Annotated[
@@ -41,7 +39,7 @@ HomeOption: TypeAlias = Annotated[
 
 
 class Duration(int):
-    """The default of an option that is a duration: nanoseconds, shown as they were written."""
+    """Default of an option that is a duration: ns, shown as they were written."""
 
     text: str
 
@@ -55,16 +53,12 @@ class Duration(int):
 
 
 def duration_option(*names: str, help: str) -> Any:  # noqa: A002
-    """An option that is a duration, `90s` or `5min`; its value is in ns.
-
-    Args:
-        names: of the option; of the field where left out.
-    """
+    """Option that is a duration, `90s` or `5min`, in ns; called as the field where no names are given."""
     return typer.Option(*names, metavar="DURATION", parser=_nanoseconds, help=help)
 
 
 def verb(function: Callable[[O], int]) -> Callable[..., int]:
-    """Make a function of a dataclass of options a command of typer."""
+    """Command of typer made of a function of a dataclass of options."""
     hints = get_type_hints(function)
     hints.pop("return", None)
     (options,) = hints.values()
@@ -91,7 +85,7 @@ def verb(function: Callable[[O], int]) -> Callable[..., int]:
 
 @contextmanager
 def connected(url: str, home: str | None = None) -> Iterator[Client]:
-    """A client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
+    """Client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
     from distced.middleware.client.client import Client
 
     client = Client(url, home=home)

@@ -1,15 +1,15 @@
 """Output of verbs: text for people, JSON for programs, errors for both; and events, one a line, in steady columns.
 
-People get colours where the output is a terminal and NO_COLOR is not set (rich sees to both), programs one JSON value
-on standard output. Errors go to standard error, without a frame around them, so that they can be copied and searched
-for.
+People get colours where the output is a terminal and NO_COLOR is not set, programs one JSON value on standard output.
+Errors go to standard error, without a frame around them, so that they can be copied and searched for.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from io import StringIO
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -25,12 +25,8 @@ from distced.middleware.model.timestamps import HOUR, MICROSECOND, MILLISECOND, 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.", show_default=False)]
 """The option that every verb has."""
 
-PIPE_WIDTH: Final = 160
-"""Columns where the output is no terminal: tables then need not be squeezed into 80."""
-
-FEW: Final = 3
-"""Names that are listed; of more the number is given."""
-
+PIPE_WIDTH: Final = 160  # columns where the output is no terminal: tables need not fit into 80
+FEW: Final = 3  # names listed; of more the number is given
 COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 
 
@@ -40,7 +36,7 @@ def output() -> Console:
 
 
 def messages() -> Console:
-    """Standard error for people: what is no result."""
+    """Standard error for people: everything but results."""
     return _console(stderr=True)
 
 
@@ -71,8 +67,31 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Collec
     return made
 
 
+@contextmanager
+def progress(doing: str, total: int, *, left: bool = True) -> Iterator[Callable[[int], None]]:
+    """Bar on standard error while the block runs, where that is a terminal; yields a function that takes the count.
+
+    The bar estimates the time left unless `left` is false.
+    """
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )  # fmt: skip
+
+    console = messages()
+    ends = ([SpinnerColumn()], [TimeRemainingColumn()]) if left else ([], [])
+    columns = [*ends[0], TextColumn(doing), BarColumn(), MofNCompleteColumn(), *ends[1]]
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda count: bar.update(task, completed=count)
+
+
 def print_json(value: object, *, indent: int | None = 2) -> None:
-    """A JSON value on standard output; on a line of its own where `indent` is None."""
+    """Print a JSON value on standard output; on a line of its own where `indent` is None."""
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     separators = None if indent else (",", ":")
     sys.stdout.write(json.dumps(value, ensure_ascii=not utf8, indent=indent, separators=separators) + "\n")
@@ -80,7 +99,7 @@ def print_json(value: object, *, indent: int | None = 2) -> None:
 
 
 def error_as_dict(error: DistcedError) -> dict[str, Any]:
-    """The parts of an error, and for one in a pattern its place."""
+    """Parts of an error, and for one in a pattern its place."""
     parts: dict[str, Any] = dict(error.as_dict())
     if isinstance(error, PatternError) and error.line:
         parts |= {"line": error.line, "column": error.column, "snippet": error.snippet}
@@ -88,7 +107,7 @@ def error_as_dict(error: DistcedError) -> dict[str, Any]:
 
 
 def show_error(error: DistcedError, console: Console | None = None) -> None:
-    """An error for people: the problem, where it is with the line and a caret, what is allowed, what to do."""
+    """Print an error for people: the problem, its place with the line and a caret, what is allowed, what to do."""
     console = console or messages()
     parts = error.as_dict()
     problem = parts["problem"] + (f": {parts['given']}" if "given" in parts else "")
@@ -105,30 +124,21 @@ def show_error(error: DistcedError, console: Console | None = None) -> None:
 
 
 def show_notes(notes: Iterable[str], console: Console | None = None) -> None:
-    """Notes: no errors, and yet worth saying."""
+    """Print notes, which are no errors."""
     console = console or messages()
     for note in notes:
         console.print(Text.assemble(("note: ", "bold yellow"), note))
 
 
 class EventLines:
-    """Lines of events. Each type has a colour; the column of types grows with the widest so far.
-
-    Attributes:
-        colours: by type, in the order of coming.
-        width: of the column of types.
-    """
+    """Lines of events. Each type has a colour; the column of types grows with the widest so far."""
 
     def __init__(self) -> None:
         self.colours: dict[str, str] = {}
         self.width = 0
 
     def line(self, event: Event, delay: int | None = None) -> Text:
-        """An event on a line.
-
-        Args:
-            delay: from its `hi` to its arrival, ns; None where that says nothing.
-        """
+        """Line of an event; `delay` from its `hi` to its arrival, ns, None for unknown."""
         colour = self.colours.setdefault(event.type, COLOURS[len(self.colours) % len(COLOURS)])
         self.width = max(self.width, len(event.type))
         attributes = "  ".join(f"{name}={_value(value)}" for name, value in event.attributes.items())
@@ -149,7 +159,7 @@ class EventLines:
         return Text.assemble(*parts, ("  " + ", ".join(said), "dim"))
 
     def lines(self, event: Event, delay: int | None = None) -> list[Text]:
-        """An event, and indented below it the constituents that were sent along."""
+        """Lines of an event, and indented below it of the constituents that were sent along."""
         lines = [self.line(event, delay)]
         for each in event.events if isinstance(event, CompositeEvent) else ():
             lines += [Text("    ") + line for line in self.lines(each)]
@@ -157,13 +167,13 @@ class EventLines:
 
 
 def clock(instant: int) -> str:
-    """An instant to the millisecond, always equally long."""
+    """Instant to the millisecond, always equally long."""
     head = format_instant(instant - instant % SECOND)[:-1]
     return f"{head}.{instant % SECOND // MILLISECOND:03}Z"
 
 
 def span(nanoseconds: int) -> str:
-    """A duration for people, to three digits or so."""
+    """Duration for people, to three digits or so."""
     for unit, size in (("h", HOUR), ("min", MINUTE), ("s", SECOND), ("ms", MILLISECOND)):
         if nanoseconds >= size:
             return (

@@ -1,4 +1,4 @@
-"""The verb `publish`: one event put together on the command line, or a recording with its types and sources."""
+"""`publish`: one event put together on the command line, or a recording with its types and sources."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Annotated, Final
 
 import msgspec
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, Duration, HomeOption, ServerOption, connected, duration_option, verb
-from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes
+from distced.middleware.cli.output import AsJson, EventLines, output, print_json, progress, show_notes
 from distced.middleware.cli.signals import ending
 from distced.middleware.client.client import Client
 from distced.middleware.event_files import EventReader, json_line, read_events
@@ -26,11 +25,8 @@ from distced.middleware.model.event_types import KINDS, EventType, Kind, event_t
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND, format_instant, instant_of
 
-BEAT: Final = 0.25
-"""Interval of watermarks while no event is due, s."""
-
-FLUSH: Final = 60.0
-"""Time for the server to acknowledge everything at the end, s."""
+BEAT: Final = 0.25  # interval of watermarks while no event is due, s
+FLUSH: Final = 60.0  # time for the server to acknowledge everything at the end, s
 
 
 @dataclass(frozen=True)
@@ -109,18 +105,10 @@ def _event(options: PublishOptions, type_name: str) -> int:
 
 
 def _recording(options: PublishOptions, file: Path) -> int:
-    console = messages()
-    columns = (SpinnerColumn(), TextColumn("publishing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     reader = read_events(file, None if options.mapping is None else load_mapping(options.mapping))
     feed = Feed(reader, speed=options.speed, name=str(file))
-    with (
-        connected(options.server, options.home) as client,
-        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress,
-    ):
-        task = progress.add_task("", total=len(feed.events))
-        done = publish_recording(
-            client, reader, feed, lambda count: progress.update(task, completed=count), beyond=options.beyond
-        )
+    with connected(options.server, options.home) as client, progress("publishing", len(feed.events)) as watch:
+        done = publish_recording(client, reader, feed, watch, beyond=options.beyond)
         notes = _without_nodes(len(client.nodes))
     if options.as_json:
         print_json(asdict(done), indent=None)
@@ -174,7 +162,7 @@ def publish_event(client: Client, type_name: str, options: PublishOptions) -> Ev
 
 
 def read_assignments(assignments: Iterable[str]) -> dict[str, str]:
-    """The texts of attributes by name."""
+    """Texts of attributes by name."""
     texts: dict[str, str] = {}
     for each in assignments:
         name, equals, text = each.partition("=")
@@ -186,7 +174,7 @@ def read_assignments(assignments: Iterable[str]) -> dict[str, str]:
 
 
 def read_kinds(text: str) -> dict[str, str]:
-    """The kinds of attributes by name, from `room:string,temp:number`; none from an empty text."""
+    """Kinds of attributes by name, from `room:string,temp:number`; none from an empty text."""
     kinds: dict[str, str] = {}
     for each in filter(None, (part.strip() for part in text.split(","))):
         name, _, kind = each.partition(":")
@@ -198,7 +186,7 @@ def read_kinds(text: str) -> dict[str, str]:
 
 
 def read_attributes(registered: EventType, texts: dict[str, str]) -> dict[str, Attribute]:
-    """The attributes of an event of this type; those that are not given are null."""
+    """Attributes of an event of this type; those that are not given are null."""
     unknown = [name for name in texts if name not in registered.attributes]
     if unknown:
         allowed = ", ".join(f"{name}: {kind}" for name, kind in registered.attributes.items()) or "none"
@@ -210,7 +198,7 @@ def read_attributes(registered: EventType, texts: dict[str, str]) -> dict[str, A
 
 
 def read_value(text: str, kind: Kind, name: str) -> Attribute:
-    """The value of an attribute of this kind: JSON, or a string as it stands; `null` is null."""
+    """Value of an attribute of this kind: JSON, or a string as it stands; `null` is null."""
     value = guess(text)
     if value is None:
         return None
@@ -223,7 +211,7 @@ def read_value(text: str, kind: Kind, name: str) -> Attribute:
 
 
 def guess(text: str) -> Attribute:
-    """The value of a text of unknown kind: a number, a boolean, null, a string in quotes, or itself."""
+    """Value of a text of unknown kind: a number, a boolean, null, a string in quotes, or itself."""
     try:
         value = msgspec.json.decode(text.encode())
     except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -236,14 +224,7 @@ def guess(text: str) -> Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Result of publishing a recording.
-
-    Attributes:
-        events, types, sources: numbers of them.
-        rejected: rows that gave no event.
-        composite: composite events left out.
-        seconds: duration.
-    """
+    """Result of publishing a recording: counts, among them rows without an event, and duration in seconds."""
 
     events: int
     types: int
@@ -259,8 +240,8 @@ def publish_recording(
     """Publish a recording: its types are registered, its sources come and leave, and promise as they go.
 
     Args:
-        watch: told how many events have been sent.
-        beyond: ns to promise beyond the last event, so that time events fire.
+        watch: called with the number of events sent.
+        beyond: watermark beyond the last event, ns, so that time events fire.
     """
     published = {event.type for event in feed.events}
     types = [each for each in reader.types if each.name in published]

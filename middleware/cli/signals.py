@@ -1,4 +1,4 @@
-"""Ending a verb: an interrupt from the keyboard and a request to terminate are the same, and come once."""
+"""End of a verb: an interrupt from the keyboard and a request to terminate are the same, and come once."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def ending() -> Iterator[Callable[[], None]]:
-    """Within it both signals raise `KeyboardInterrupt`, the first time; tidying up is not interrupted by a second.
+    """Block in which both signals raise `KeyboardInterrupt`, the first time; a second does not interrupt tidying up.
 
-    It gives a function that sets this up again, for after a library has set handlers of its own. Where signals cannot
-    be set, outside the main thread, it changes nothing.
+    It yields a function that sets this up again, for after a library has set handlers of its own. Outside the main
+    thread,
+    where signals cannot be set, it changes nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None

@@ -1,34 +1,136 @@
-"""The client on asyncio: the session of `Client` on the running event loop, without a thread.
+"""Client on asyncio: the session of `Client` on the running event loop, without a thread.
 
-Operations are futures, so a task that waits may be cancelled; a subscription or a source that is cancelled while it is
-opened is ended. A queue that is full pauses the bus that has delivered, and TCP holds back its server. The rest of the
-message that has filled the queue is held until then; a handler that waits, as on threads, would stop the loop.
+A subscription or a source that is cancelled while it is opened is ended. A full queue pauses the bus that has
+delivered, and TCP holds back its server; the rest of the message is held until then. A handler that waits, as on
+threads, would stop the loop. A bus has to be read now and then to be kept alive, so a consumer that is slow for long
+loses events, which are counted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from functools import partial
-from itertools import chain
 from typing import Self
 
-from distced.middleware.bus.async_bus import AsyncBus
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
+from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.loop import Timer
-from distced.middleware.client.aio_driver import AsyncDriver, AsyncReceiver
-from distced.middleware.client.client import BaseClient
+from distced.middleware.bus.pool import AsyncConnections
+from distced.middleware.bus.subscriptions import Handler
+from distced.middleware.client.client import BaseClient, OwnedSource
+from distced.middleware.client.client_effects import ClientEffect, Done, Flush
+from distced.middleware.client.driver import ROOM_WITHIN, BaseDriver
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import OwnedSource
-from distced.middleware.model.errors import DistcedError
+from distced.middleware.client.subscription import QueuedSubscription
+from distced.middleware.model.clock import Clock
+from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.mqtt_effects import Publish
+
+
+class AsyncDriver(BaseDriver[AsyncBus]):
+    """Client session on the event loop that runs when it is started. Every method belongs to its thread."""
+
+    connections: AsyncConnections
+
+    def __init__(self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float) -> None:
+        connections = AsyncConnections(url, home, **self._settings(name, clock, root))
+        super().__init__(connections, nullcontext(), name=name, clock=clock, root=root, patience=patience)
+        # Number of subscriptions that hold each bus back; those with none are read.
+        self._paused: Counter[AsyncBus] = Counter()
+        self._flushes: set[asyncio.Task[None]] = set()
+
+    async def start(self, timeout: float) -> None:
+        """Connect and read the directory; raises `BusError` after a timeout, seconds."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        self._begin()
+        self._main.start_nowait()
+        self._running = True
+        await self._main.wait_connected(timeout)
+        left = round(max(deadline - loop.time(), 0.0) * SECOND)
+        await self.run(lambda operation: self.session.wait_known(left, operation))
+
+    async def stop(self, timeout: float = 5.0) -> None:
+        """End the session, then the connections; what is waited for fails."""
+        try:
+            if self._running:
+                with suppress(BusError):
+                    await self.run(self.session.stop)
+        finally:
+            await self.give_up(timeout)
+
+    async def give_up(self, timeout: float) -> None:
+        """End the connections."""
+        self._running = False
+        try:
+            await self.connections.stop(timeout)
+        finally:
+            for each in self._flushes:
+                each.cancel()
+            self._give_up()
+
+    def begin(self, begin: Callable[[asyncio.Future[None]], list[ClientEffect]]) -> asyncio.Future[None]:
+        """Begin an operation of the application; the future is done when it is complete."""
+        if not self._running:
+            raise self._not_running()
+        operation: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._operations.add(operation)
+        self._run(begin, operation)
+        return operation
+
+    async def run(self, begin: Callable[[asyncio.Future[None]], list[ClientEffect]]) -> None:
+        """Run an operation of the application; raises its error. A cancelled wait does not take it back."""
+        await self.begin(begin)
+
+    async def do(self, decide: Callable[[], list[ClientEffect]]) -> None:
+        """Decide on effects and carry them out."""
+        await self.run(lambda operation: [*decide(), Done(operation)])
+
+    async def send(self, message: Publish) -> None:
+        """Publish, waiting for room; for events, which wait for nothing else."""
+        await self.connections.to(message.home).publish(
+            message.topic, message.payload, qos=message.qos, retain=message.retain, timeout=ROOM_WITHIN
+        )
+
+    def pause(self, bus: AsyncBus) -> None:
+        """Read nothing from a bus until as many `resume`."""
+        self._paused[bus] += 1
+        bus.pause_reading()
+
+    def resume(self, bus: AsyncBus) -> None:
+        """Take one `pause` back."""
+        self._paused[bus] -= 1
+        if not self._paused[bus]:
+            bus.resume_reading()
+
+    # On the event loop, from the session.
+
+    def _publish(self, message: Publish) -> None:
+        bus = self.connections.to(message.home)
+        bus.publish_nowait(message.topic, message.payload, qos=message.qos, retain=message.retain)
+
+    def _subscribe(self, topic_filter: str, qos: int) -> None:
+        self._main.subscribe_nowait(topic_filter, self._received, qos=qos)
+
+    def _flush(self, effect: Flush) -> None:
+        task = asyncio.create_task(self._flushed(effect))
+        self._flushes.add(task)
+        task.add_done_callback(self._flushes.discard)
+
+    async def _flushed(self, effect: Flush) -> None:
+        with suppress(BusError):
+            await self.connections.to(effect.home).flush(effect.timeout / SECOND)
+        self._fired(effect.number)
 
 
 class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
-    """A connection of an asyncio application to distced; an asynchronous context manager, or `start` and `stop`.
+    """Connection of an asyncio application to distced; an asynchronous context manager, or `start` and `stop`.
 
     Every method belongs to the thread of the event loop. The coroutines raise what the methods of `Client` raise.
     """
@@ -37,7 +139,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         return AsyncDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
 
     async def start(self, timeout: float = 10.0) -> Self:
-        """Connect and read the directory; raise `BusError` where that does not come about within a timeout, seconds."""
+        """Connect and read the directory; see `Client.start`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         try:
@@ -75,17 +177,17 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         await self.stop()
 
     async def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to `timeout` seconds until the servers have taken everything published; whether they have."""
+        """Wait until the servers have taken every message; see `Client.flush`."""
         return await self._driver.connections.flush(timeout)
 
     async def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Wait until n broker nodes are there, up to a timeout in seconds."""
+        """Wait for n broker nodes, up to a timeout in seconds."""
         await self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
 
     # Types and events.
 
     async def register(self, *types: EventType) -> None:
-        """Register event types in the directory; see `Client.register`."""
+        """Register event types; see `Client.register`."""
         for event_type in types:
             await self._driver.run(partial(self._register, event_type))
 
@@ -126,7 +228,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             await self._driver.send(message)
 
     async def heartbeat(self, watermark: int, sources: Iterable[AsyncSource] | None = None) -> None:
-        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark."""
+        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark, ns."""
         await self._driver.send(self._heartbeat(watermark, sources))
 
     async def fence(self, source: str) -> None:
@@ -166,18 +268,8 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             await self._driver.do(partial(self._session.unsubscribe, subscription.id))
 
 
-class AsyncSource(OwnedSource):
-    """A source of an asyncio client; its `create` makes the next event, see `Source`.
-
-    Attributes:
-        client: the client that it belongs to.
-    """
-
-    def __init__(
-        self, client: AsyncClient, name: str, types: Mapping[str, EventType], watermark: int, qos: int
-    ) -> None:
-        super().__init__(client, name, types, watermark, qos)
-        self.client = client
+class AsyncSource(OwnedSource[AsyncClient]):
+    """Source of an asyncio client; its `create` makes the next event, see `Source`."""
 
     async def publish(self, *events: Event, watermark: int | None = None) -> None:
         """Publish events of this source, in this order; see `Source.publish`."""
@@ -193,22 +285,20 @@ class AsyncSource(OwnedSource):
         self.client._sources.pop(self.name, None)
 
 
-class AsyncSubscription(AsyncReceiver):
+class AsyncSubscription(QueuedSubscription):
     """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
-    It has the attributes of `SubscriptionState`: the request, the detector, `statistics`, `ended`. The patience of its
-    quality of service ends at half the keepalive of the connection, 15 s.
-
-    Attributes:
-        client: the client that it belongs to.
+    It has the attributes of `SubscriptionState`. The patience of its quality of service ends at half the keepalive of
+    the connection, 15 s; a consumer that makes progress is waited for again.
     """
 
     def __init__(self, client: AsyncClient, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
         self.client = client
         self._change = AsyncioCondition()
-        # Events that find no room, with the time of their arrival: the rest of a message of each bus.
-        self._held: deque[tuple[Iterator[Event], int]] = deque()
+        # Events that find no room in the queue, with the time of their arrival: at most `quality.queue` and the rest of
+        # a message. More come only where a paused bus is read again to keep it alive.
+        self._held: deque[tuple[Event, int]] = deque()
         # The buses that are not read on this subscription's account. The timer runs while events are held, or buses.
         self._paused: set[AsyncBus] = set()
         self._timer: Timer | None = None
@@ -216,10 +306,10 @@ class AsyncSubscription(AsyncReceiver):
         self._progress = False
 
     async def get(self, timeout: float | None = None) -> Event | None:
-        """The next event; None after `timeout` seconds without one, or where the subscription has ended.
+        """Next event; None after `timeout` seconds without one, or where the subscription has ended.
 
         Raises:
-            SubscriptionError: where it was ended by others, once every event received is read.
+            SubscriptionError: the subscription was ended by others, and every event received is read.
         """
         await self._change.wait_for(lambda: bool(self._waiting) or self.ended, timeout)
         event = self._take()
@@ -248,10 +338,17 @@ class AsyncSubscription(AsyncReceiver):
 
     # On the loop of a bus.
 
-    def receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
+    def handler(self, bus: AsyncBus) -> Handler:
+        return partial(self._receive, bus)
+
+    def _receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
         """Take a message; while events of it find no room, the bus is paused."""
-        now = self.client.clock.now()
-        self._held.append((self.arrived(topic, payload, now), now))
+        now, has_room = self.client.clock.now(), len(self._held) < self.quality.queue
+        for event in self.arrived(topic, payload, now):
+            if has_room:
+                self._held.append((event, now))
+            else:
+                self.statistics.dropped += 1
         self._fill()
         if self._held and bus not in self._paused:
             self._paused.add(bus)
@@ -260,26 +357,20 @@ class AsyncSubscription(AsyncReceiver):
 
     def _fill(self) -> None:
         """Queue held events while there is room; an application without progress is not waited for."""
-        while self._held:
-            events, now = self._held[0]
-            event = next(events, None)
-            if event is None:
-                self._held.popleft()
-            elif not self._is_full():
-                self._waiting.append(event)
-                self.delivered(event, now)
-                if self.ended:
-                    self.end()
-                    self.client._drop(self)
-            elif self._overflowing:
+        while self._held and not (self._is_full() and not self._overflowing):
+            event, now = self._held.popleft()
+            if self._is_full():
                 self._leave_out()
-            else:
-                self._held[0] = chain((event,), events), now
-                break
+                continue
+            self._waiting.append(event)
+            self.delivered(event, now)
+            if self.ended:
+                self.end()
+                self.client._drop(self)
         self._change.notify_all()
 
     def _set_timer(self) -> None:
-        """Have the application waited for; a bus that is paused for longer than it keeps alive loses its connection."""
+        """Wait for the application; a bus that is paused for longer than it keeps alive loses its connection."""
         if self._timer is None:
             self._progress = False
             main = self.client._driver.connections.main

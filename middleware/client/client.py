@@ -1,10 +1,9 @@
-"""The client: register types, publish events, subscribe to types and to patterns.
+"""Client: register types, publish events, subscribe to types and to patterns.
 
 composite-event-framework-2004, Fig. 5, in Python's idiom. A client is light: it sends pattern text to the broker nodes
-over the bus and compiles nothing. It listens to the directory, so it knows the types, the nodes and the sources.
-
-There may be several MQTT servers (`middleware.bus.pool`): that of the directory, to which every client is connected,
-that of the client's own site, where its sources publish, and those where detectors publish what it has subscribed to.
+over the bus and compiles nothing. It reads the directory, so it knows the types, the nodes and the sources. There may
+be several MQTT servers (`middleware.bus.pool`): that of the directory, to which every client is connected, that of the
+client's own site, where its sources publish, and those where detectors publish.
 
 Every method may be called from any thread but the bus's own. For asyncio see `middleware.client.aio`.
 """
@@ -25,8 +24,7 @@ from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import BaseDriver, ClientDriver
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
-from distced.middleware.client.source import OwnedSource, Source
-from distced.middleware.client.source_session import check_watermark, heartbeat
+from distced.middleware.client.source_session import SourceState, check_watermark, heartbeat
 from distced.middleware.client.subscription import QueuedSubscription, Subscription
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
@@ -37,12 +35,13 @@ from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT
 
-D = TypeVar("D", bound=BaseDriver[Any, Any])
-S = TypeVar("S", bound=OwnedSource)
+D = TypeVar("D", bound=BaseDriver[Any])
+K = TypeVar("K", bound="BaseClient[Any, Any]")
+S = TypeVar("S", bound="OwnedSource[Any]")
 
 
 class BaseClient(ABC, Generic[D, S]):
-    """A connection of an application to distced, on threads or on asyncio, as far as nothing has to wait.
+    """Connection of an application to distced, on threads or on asyncio, without the waiting.
 
     Attributes:
         name: its name in the directory, unlike all others.
@@ -63,12 +62,11 @@ class BaseClient(ABC, Generic[D, S]):
         """Describe a client; nothing happens before `start`.
 
         Args:
-            url: the MQTT server of the directory, such as `mqtt://127.0.0.1:1883`. Where `home` is left out it may be
-                that of the client's own site as well, provided that there are broker nodes, which know where the
-                directory is.
-            home: the MQTT server of the client's own site, where its sources publish; that of the directory where left
-                out.
-            name: made up where left out.
+            url: MQTT server of the directory, such as `mqtt://127.0.0.1:1883`. Where `home` is left out it may be that
+                of the
+                client's own site as well, provided that there are broker nodes, which know where the directory is.
+            home: MQTT server of the client's own site, where its sources publish; that of the directory where left out.
+            name: random where left out.
             patience: seconds to wait for broker nodes, and for servers that are needed, to answer.
         """
         if name is not None and name.startswith(NODE_CLIENT):
@@ -85,11 +83,11 @@ class BaseClient(ABC, Generic[D, S]):
 
     @abstractmethod
     def _meet(self, url: str, home: str, patience: float) -> D:
-        """A driver, not yet started, for the server of the directory and that of the own site."""
+        """Driver, not yet started, for the server of the directory and that of the own site."""
 
     @property
     def home(self) -> str:
-        """The server of the client's own site; empty for that of the directory."""
+        """Server of the client's own site; empty for that of the directory."""
         return self._session.home
 
     @property
@@ -103,19 +101,19 @@ class BaseClient(ABC, Generic[D, S]):
 
     @property
     def types(self) -> dict[str, EventType]:
-        """The event types that are registered, by name."""
+        """Registered event types, by name."""
         with self._driver.lock:
             return dict(self._session.entries.types)
 
     @property
     def nodes(self) -> dict[str, NodeEntry]:
-        """The broker nodes, by name."""
+        """Broker nodes, by name."""
         with self._driver.lock:
             return dict(self._session.entries.nodes)
 
     @property
     def detectors(self) -> dict[str, DetectorEntry]:
-        """The detectors, by id."""
+        """Detectors, by id."""
         with self._driver.lock:
             return dict(self._session.entries.detectors)
 
@@ -126,19 +124,19 @@ class BaseClient(ABC, Generic[D, S]):
     # Types.
 
     def type(self, name: str) -> EventType:
-        """The event type of this name, or a `TypeRegistryError` that lists what is known."""
+        """Event type of this name, or a `TypeRegistryError` that lists the known ones."""
         with self._driver.lock:
             return self._session.directory.type(name)
 
     def published_type(self, name: str) -> EventType:
-        """The same for a type that events can be published under, which those derived from others are not."""
+        """Event type of this name that events are published under, which excludes derived ones."""
         with self._driver.lock:
             return self._session.directory.published_type(name)
 
     # For clients.
 
     def _following(self) -> D | None:
-        """A driver for the server where the directory is, if that is another; that of the own site is the one given."""
+        """Driver for the server of the directory, if that is another; that of the own site is the one given."""
         pointer = self._session.directory.elsewhere
         if not self._finds or not pointer or server_name(pointer) == server_name(self._url):
             return None
@@ -180,7 +178,7 @@ class BaseClient(ABC, Generic[D, S]):
         return heartbeat(self.name, beating, watermark, home=self.home, root=self.root)
 
     def _requested(self, pattern: object) -> tuple[str, str]:
-        """A new id of a subscription, and the pattern as text."""
+        """New id of a subscription, and the pattern as text."""
         text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
         return f"{self.name}.{uuid.uuid4().hex[:8]}", text
 
@@ -190,8 +188,8 @@ class BaseClient(ABC, Generic[D, S]):
             self._driver.post(lambda: self._session.unsubscribe(subscription.id))
 
 
-class Client(BaseClient[ClientDriver, Source]):
-    """A connection of an application to distced; a context manager, or `start` and `stop`."""
+class Client(BaseClient[ClientDriver, "Source"]):
+    """Connection of an application to distced; a context manager, or `start` and `stop`."""
 
     _subscription: ClassVar[type[Subscription]] = Subscription
 
@@ -201,7 +199,7 @@ class Client(BaseClient[ClientDriver, Source]):
     # From start to stop.
 
     def start(self, timeout: float = 10.0) -> Self:
-        """Connect and read the directory; raise `BusError` where that does not come about within a timeout, seconds."""
+        """Connect and read the directory; raise `BusError` where that takes longer than a timeout, seconds."""
         deadline = time.monotonic() + timeout
         try:
             self._driver.start(timeout)
@@ -225,14 +223,14 @@ class Client(BaseClient[ClientDriver, Source]):
         return self
 
     def stop(self) -> None:
-        """Unsubscribe, say of every source that it is done, and disconnect."""
+        """Unsubscribe, announce the end of every source, and disconnect."""
         # A subscription that has ended does not hold up the thread of a bus.
         for subscription in list(self._driver.subscriptions.values()):
             subscription.end()
         self._driver.stop()
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait up to `timeout` seconds until the servers have taken every publication; whether they have."""
+        """Wait up to `timeout` seconds until the servers have taken every message; whether they have."""
         return self._driver.connections.flush(timeout)
 
     def __enter__(self) -> Self:
@@ -243,18 +241,18 @@ class Client(BaseClient[ClientDriver, Source]):
 
     @property
     def bus(self) -> Bus:
-        """The connection to the server of the directory."""
+        """Connection to the server of the directory."""
         return self._driver.connections.main
 
     @property
     def home_bus(self) -> Bus:
-        """The connection to the server of the client's own site, perhaps that to the one of the directory."""
+        """Connection to the server of the client's own site, perhaps that of the directory."""
         return self._driver.connections.to(self.home)
 
     # Types and events.
 
     def register(self, *types: EventType) -> None:
-        """Make event types known to everybody; one that names no home server is at home at this client's.
+        """Register event types; one that names no home server is at home at this client's.
 
         A type of the name that is known with other attributes is a `TypeRegistryError`.
         """
@@ -262,7 +260,7 @@ class Client(BaseClient[ClientDriver, Source]):
             self._driver.run(partial(self._register, event_type))
 
     def unregister(self, name: str) -> None:
-        """Forget an event type; one that others are derived from is a `TypeRegistryError`."""
+        """Remove an event type; one that others are derived from is a `TypeRegistryError`."""
         self._driver.run(partial(self._session.unregister, name))
 
     def source(
@@ -274,14 +272,14 @@ class Client(BaseClient[ClientDriver, Source]):
         lease: int = 0,
         qos: int = 1,
     ) -> Source:
-        """Become a source of events of these types; it returns when all broker nodes and recorders count with it.
+        """Open a source of events of these types; returns when all broker nodes and recorders have acknowledged it.
 
         Args:
             name: unlike all other sources.
             types: names of registered types.
             watermark: a promise to publish no event with `hi` at or before it, ns; the present where left out.
             lease: how long the source may be silent before detectors go on without it, ns; 0 for ever.
-            qos: 0 or 1 for what it publishes.
+            qos: 0 or 1 for its messages.
         """
         (made,) = self.sources({name: tuple(types)}, watermark=watermark, lease=lease, qos=qos)
         return made
@@ -289,11 +287,11 @@ class Client(BaseClient[ClientDriver, Source]):
     def sources(
         self, named: Mapping[str, Iterable[str]], *, watermark: int | None = None, lease: int = 0, qos: int = 1
     ) -> list[Source]:
-        """Become several sources at once; the arguments are those of `source`.
+        """Open several sources at once; the arguments are those of `source`.
 
         Raises:
-            TypeRegistryError: for a type that nobody publishes.
-            SubscriptionError: where broker nodes do not answer; none of the sources is there then.
+            TypeRegistryError: a type that nobody publishes.
+            SubscriptionError: no answer of broker nodes; none of the sources is open then.
         """
         made = self._described(partial(Source, self), named, watermark, lease, qos)
         self._driver.run(partial(self._session.open_sources, made, lease))
@@ -303,7 +301,7 @@ class Client(BaseClient[ClientDriver, Source]):
     def create(
         self, source: Source, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute
     ) -> Event:
-        """An event of a registered type, the source's next; checked, not yet published."""
+        """Next event of a source, of a registered type; checked, not yet published."""
         return source.create(type_name, lo, hi, **attributes)
 
     def publish(self, event: Event) -> None:
@@ -317,7 +315,7 @@ class Client(BaseClient[ClientDriver, Source]):
         source.publish(event)
 
     def heartbeat(self, watermark: int, sources: Iterable[Source] | None = None) -> None:
-        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark."""
+        """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark, ns."""
         self._driver.send(self._heartbeat(watermark, sources))
 
     # Subscriptions.
@@ -335,11 +333,10 @@ class Client(BaseClient[ClientDriver, Source]):
         Args:
             pattern: pattern text, an expression of the Python binding, an `EventType`, or a registered type's name.
             callback: called with each event, on a thread of its own; without one iterate over the subscription.
-            quality: what kind of service is wanted.
             definitions: patterns by name that `pattern` may refer to.
 
         Raises:
-            SubscriptionError: where the pattern is refused, or no broker node answers.
+            SubscriptionError: a refused pattern, or no answer of a broker node.
         """
         identity, text = self._requested(pattern)
         subscription = self._subscription(self, identity, text, quality or QualityOfService(), callback)
@@ -356,7 +353,7 @@ class Client(BaseClient[ClientDriver, Source]):
         return subscription
 
     def unsubscribe(self, subscription: Subscription) -> None:
-        """End a subscription; what it has received can still be read."""
+        """End a subscription; events received can still be read."""
         subscription.end()
         if self._driver.subscriptions.pop(subscription.id, None) is not None:
             self._driver.do(lambda: self._session.unsubscribe(subscription.id))
@@ -364,20 +361,48 @@ class Client(BaseClient[ClientDriver, Source]):
     def fence(self, source: str) -> None:
         """Have detectors go on without a source, and those to come not wait for it. For administrators.
 
-        What it sends afterwards is late, until it announces itself again.
+        Its later events are late, until it announces itself again.
         """
         self._driver.do(lambda: self._session.fence(source))
 
     def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
-        """Wait until n broker nodes are there, up to a timeout in seconds."""
+        """Wait for n broker nodes, up to a timeout in seconds."""
         self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
 
-    # For handles.
 
-    def _send(self, message: Publish) -> None:
-        self._driver.send(message)
+class OwnedSource(SourceState, Generic[K]):
+    """Source of a client, on threads or on asyncio."""
 
-    def _close(self, source: Source) -> None:
-        """End a source."""
-        self._driver.run(partial(self._session.close_source, source.name))
-        self._sources.pop(source.name, None)
+    def __init__(self, client: K, name: str, types: Mapping[str, EventType], watermark: int, qos: int) -> None:
+        now = client.clock.now()
+        super().__init__(client.name, name, types, watermark, qos, now, home=client.home, root=client.root)
+        self.client = client
+
+
+class Source(OwnedSource[Client]):
+    """Handle that publishes events of some types under one name, to the server of the client's site.
+
+    It has the attributes of `SourceState` and its `create`, which makes the source's next event.
+    """
+
+    def publish(self, *events: Event, watermark: int | None = None) -> None:
+        """Publish events of this source, in this order, several of one type in one frame.
+
+        Args:
+            watermark: a promise to publish no further event with `hi` at or before it, ns.
+
+        Raises:
+            EventError: an event of a type that is not the source's, or behind an earlier promise; none is published.
+            BusError: too many messages wait already.
+        """
+        for _, message in self.messages(events, watermark):
+            self.client._driver.send(message)
+
+    def heartbeat(self, watermark: int) -> None:
+        """Promise to publish no event with `hi` at or before a watermark, ns."""
+        self.client.heartbeat(watermark, [self])
+
+    def close(self) -> None:
+        """Announce the end of the source: detectors do not wait for it any more."""
+        self.client._driver.run(partial(self.client._session.close_source, self.name))
+        self.client._sources.pop(self.name, None)

@@ -32,7 +32,7 @@ class Flush(msgspec.Struct, frozen=True):
 
 
 class Listen(msgspec.Struct, frozen=True):
-    """Subscribe at a server and route what matches to a subscription, over lost connections too.
+    """Subscribe at a server and route matching messages to a subscription, over lost connections too.
 
     The driver calls `confirmed` with the number when the server has confirmed it, `refused` when it cannot be.
     """
@@ -52,19 +52,14 @@ class Leave(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """An operation of the application is complete.
-
-    Attributes:
-        operation: the object the driver has named it by.
-        error: the reason where it has failed.
-    """
+    """Completion of an operation, named by an object of the driver; `error` where it has failed."""
 
     operation: Any
     error: DistcedError | None = None
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A complete subscription was ended by others."""
+    """End of a complete subscription by others."""
 
     subscription: str
     error: DistcedError

@@ -1,11 +1,11 @@
-"""Directory session of a client: the entries it knows, and the entries it publishes and keeps.
+"""Directory session of a client: entries it reads, and its own entries, which it publishes again after a reconnection.
 
-Entries are retained messages and outlive a connection; but a server may restart without its memory, and nodes clear the
-subscriptions of a client that stays away. So after each connection, once the directory was read, a client publishes
-again the entries of its own that are not there.
+It does not decide where a client listens: that is `subscription_session`. Entries are retained messages and outlive a
+connection; but a server may restart without its memory, and nodes clear the subscriptions of a client that stays away.
+So after each connection, once the directory was read, a client publishes again its own entries that are not there.
 
-At the server of its own site a client may find a pointer to the server of the directory instead. It is read along with
-the directory, so that nothing waits for it.
+At the server of its own site a client may find a pointer to the server of the directory instead, read along with the
+directory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from distced.middleware.wire.topics import Area, area_filter, directory_topic, p
 
 
 class DirectorySession:
-    """The directory as a client sees and fills it.
+    """Directory as a client reads and fills it.
 
     Attributes:
         entries: the directory as delivered so far.
@@ -58,7 +58,7 @@ class DirectorySession:
         return "" if self.entries.nodes else self.pointer
 
     def type(self, name: str) -> EventType:
-        """The event type of this name, or a `TypeRegistryError` that lists the known ones."""
+        """Event type of this name, or a `TypeRegistryError` that lists the known ones."""
         found = self.entries.types.get(name)
         if found is None:
             known = ", ".join(sorted(self.entries.types)) or "none is registered yet"
@@ -66,7 +66,7 @@ class DirectorySession:
         return found
 
     def published_type(self, name: str) -> EventType:
-        """The same for a type that events are published under, which excludes derived ones."""
+        """Event type of this name that events are published under, which excludes derived ones."""
         found = self.type(name)
         if found.derived is not None:
             raise TypeRegistryError(
@@ -98,12 +98,12 @@ class DirectorySession:
         return Publish(directory_topic(kind, name, root=self._root), payload, retain=True)
 
     def clear(self, kind: str, name: str) -> Publish:
-        """Take an entry out of the directory."""
+        """Clear an entry of the directory."""
         self.own.pop((kind, name), None)
         return Publish(directory_topic(kind, name, root=self._root), b"", retain=True)
 
     def stop(self) -> Publish:
-        """Take the client itself out of the directory."""
+        """Clear the entry of the client itself."""
         self._stopped = True
         return self.clear("client", self._name)
 
@@ -115,7 +115,7 @@ class DirectorySession:
         return [Subscribe(each) for each in filters]
 
     def connected(self, now: int) -> list[ClientEffect]:
-        """The connection stands, or stands again: announce the client, read the directory."""
+        """Announce the client and read the directory, over a new connection."""
         self._connected = True
         if self._stopped:
             return []
@@ -125,7 +125,7 @@ class DirectorySession:
         self._connected = False
 
     def entry(self, levels: tuple[str, ...], payload: bytes, topic: str, now: int) -> tuple[Change, list[ClientEffect]]:
-        """Take an entry in; raises `FrameError` for what is none, which broker nodes report."""
+        """Take an entry in; raises `FrameError` for a malformed one, which broker nodes report."""
         change = self.entries.read(levels, payload, where=topic)
         self.handshake.saw(change.kind, change.name)
         effects: list[ClientEffect] = []

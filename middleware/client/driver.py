@@ -1,11 +1,9 @@
-"""Driver of a client session: its effects over buses; on threads here, on asyncio in `aio_driver`.
+"""Driver of a client session: its effects over buses; on threads here, on asyncio in `aio`.
 
-Session and effects run on the loop of the bus to the server of the directory, one after another, so effects are carried
-out in the order of the decisions; calls from elsewhere are posted to it. `BaseDriver` is what does not wait.
-
-On threads the application waits on its own for its operations, and the lock is for readers of the session there.
-Deciding on the calling threads under the lock was rejected: a publish that waits for room at the bus would hold the
-lock that the bus needs to make room.
+Session and effects run on the loop of the bus to the server of the directory, one after another, in the order of the
+decisions; calls from elsewhere are posted to it. On threads the application waits on its own for its operations, and
+the lock is for readers of the session there. Deciding on the calling threads under the lock was rejected: a publish
+that waits for room at the bus would hold the lock that the bus needs to make room.
 """
 
 from __future__ import annotations
@@ -23,12 +21,12 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 import structlog
 
 from distced.middleware.bus import Bus, BusState, Message
-from distced.middleware.bus.async_bus import AsyncBus
+from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.pool import BaseConnections, Connections
-from distced.middleware.bus.routes import Handler
+from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
 from distced.middleware.client.session import ClientSession
-from distced.middleware.client.subscription import QueuedSubscription, Subscription
+from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
@@ -36,23 +34,20 @@ from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import directory_topic
 
 B = TypeVar("B", Bus, AsyncBus)
-H = TypeVar("H", bound=QueuedSubscription)
 Operation: TypeAlias = Future[None] | asyncio.Future[None]
 
-ROOM_WITHIN: Final = 5.0
-ROOM_EVERY: Final = 0.02
-"""Seconds for which a message waits for room at the bus, and between attempts."""
-
+ROOM_WITHIN: Final = 5.0  # time for which a message waits for room at the bus, s
+ROOM_EVERY: Final = 0.02  # time between attempts, s
 _log = structlog.get_logger("distced.client")
 
 
-class BaseDriver(ABC, Generic[B, H]):
-    """A client session over buses of one kind.
+class BaseDriver(ABC, Generic[B]):
+    """Client session over buses of one kind, without the waiting.
 
     Attributes:
-        session: the session; on threads, read under `lock`.
+        session: on threads, read under `lock`.
         connections: the buses.
-        subscriptions: the handles that messages and ends go to, by id.
+        subscriptions: handles that messages and ends go to, by id.
     """
 
     def __init__(
@@ -65,18 +60,14 @@ class BaseDriver(ABC, Generic[B, H]):
         root: str,
         patience: float,
     ) -> None:
-        """
-        Args:
-            connections: made with `_settings`, not started.
-            patience: how long nodes and servers have to answer, seconds.
-        """
+        """Driver over connections made with `_settings`, not started; patience of nodes and servers in seconds."""
         self._main: B = connections.main
         self.connections: BaseConnections[B, Any] = connections
         self.session = ClientSession(
             name, home=connections.home, root=root, server=str(self._main.address), patience=round(patience * SECOND)
         )
         self.lock = lock
-        self.subscriptions: dict[str, H] = {}
+        self.subscriptions: dict[str, QueuedSubscription] = {}
         self._clock = clock
         # Effects not carried out yet, with the operation that they belong to. For the loop of the main bus.
         self._effects: deque[tuple[ClientEffect, Operation | None]] = deque()
@@ -100,15 +91,11 @@ class BaseDriver(ABC, Generic[B, H]):
         """Have messages of the directory's server handed to `_received`, without waiting."""
 
     @abstractmethod
-    def _handler(self, handle: H, bus: B) -> Handler:
-        """The handler of a subscription for the messages of a bus."""
-
-    @abstractmethod
     def _flush(self, effect: Flush) -> None:
         """Wait in the background, then call `_fired`."""
 
     def post(self, decide: Callable[[], list[ClientEffect]]) -> None:
-        """Have effects decided on and carried out, without waiting."""
+        """Decide on effects and carry them out, without waiting."""
         self._main.call_soon(lambda: self._take(decide))
 
     def _begin(self) -> None:
@@ -116,7 +103,7 @@ class BaseDriver(ABC, Generic[B, H]):
             self._carry(effect)
 
     def _run(self, begin: Callable[[Any], list[ClientEffect]], operation: Operation) -> None:
-        """Have an operation of the application begun; `Done` completes it."""
+        """Begin an operation of the application; `Done` completes it."""
         self._main.call_soon(lambda: self._take(lambda: begin(operation), operation))
 
     def _give_up(self) -> None:
@@ -215,7 +202,7 @@ class BaseDriver(ABC, Generic[B, H]):
             else:
                 self.post(lambda: self.session.refused(number, refusal, kept=True))
 
-        handler = self._handler(handle, bus)
+        handler = handle.handler(bus)
         self._routes[effect.subscription, effect.home, effect.topic_filter] = bus, handler
         bus.listen(effect.topic_filter, handler, answered, qos=1)
 
@@ -244,8 +231,8 @@ class BaseDriver(ABC, Generic[B, H]):
             self.post(lambda: self.session.lost(home, reason))
 
 
-class ClientDriver(BaseDriver[Bus, Subscription]):
-    """A client session on threads."""
+class ClientDriver(BaseDriver[Bus]):
+    """Client session on threads."""
 
     connections: Connections
 
@@ -256,7 +243,7 @@ class ClientDriver(BaseDriver[Bus, Subscription]):
         self._thread: int | None = None
 
     def start(self, timeout: float) -> None:
-        """Connect and read the directory, within a timeout in seconds; raises `BusError` else."""
+        """Connect and read the directory; raises `BusError` after a timeout, seconds."""
         deadline = time.monotonic() + timeout
         self._begin()
         self._main.start()
@@ -279,10 +266,7 @@ class ClientDriver(BaseDriver[Bus, Subscription]):
         self._give_up()
 
     def run(self, begin: Callable[[Future[None]], list[ClientEffect]]) -> None:
-        """Have an operation of the application begun, and wait until it is complete; raises its error.
-
-        Not on the thread of a bus.
-        """
+        """Run an operation of the application; raises its error. Not on the thread of a bus."""
         if threading.get_ident() == self._thread:
             raise DistcedError("a call that waits, on the thread of the bus", advice="make it on another thread")
         operation: Future[None] = Future()
@@ -294,7 +278,7 @@ class ClientDriver(BaseDriver[Bus, Subscription]):
         operation.result()
 
     def do(self, decide: Callable[[], list[ClientEffect]]) -> None:
-        """Have effects decided on and carried out, and wait for that."""
+        """Decide on effects and carry them out."""
         self.run(lambda operation: [*decide(), Done(operation)])
 
     def send(self, message: Publish, timeout: float = ROOM_WITHIN) -> None:
@@ -311,9 +295,6 @@ class ClientDriver(BaseDriver[Bus, Subscription]):
 
     def _subscribe(self, topic_filter: str, qos: int) -> None:
         self._main.subscribe(topic_filter, self._received, qos=qos)
-
-    def _handler(self, handle: Subscription, bus: Bus) -> Handler:
-        return handle.receive
 
     def _flush(self, effect: Flush) -> None:
         def wait() -> None:

@@ -16,7 +16,7 @@ Decomposition = Literal["none", "full", "for-reuse"]
 
 
 class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
-    """What kind of service a subscription wants.
+    """Quality of service of a subscription.
 
     Attributes:
         detection: `guaranteed` consumes events when they are stable, and is right; `best-effort` consumes them as they
@@ -24,17 +24,16 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         consumption: `ordered`, one event after the other, or `epoch`, all events of an instant together.
         matches: `every` composite event, or the `first` only; the subscription then ends.
         constituents: whether the events a composite event is made of are sent along.
-        rate: at most this many composite events a second; what exceeds it is counted and left out. None for no limit.
-        decomposition: what of a pattern is to become detectors of its own, perhaps on other nodes: `none`, `full`,
-            wherever the rule allows it, or `for-reuse`, where a detector of it is there already; None for what the
-            distribution policy thinks best. With guaranteed detection only; what is found is the same.
-        distribution: the distribution policy, which says where the detectors of the pattern are to stand: a name such
-            as `min-latency`, or three words for its dimensions. Broker nodes check it. Empty for the one that is set
-            for everybody.
-        hints: what the application knows that the middleware does not, and what it wants: nodes to take or to avoid,
-            rates, selectivity, isolation.
-        queue: how many events wait at most for the application.
-        patience: how many seconds the connection waits for an application that is slow, before events are left out.
+        rate: most composite events a second; others are counted and left out. None for no limit.
+        decomposition: sub-patterns that become detectors of their own, perhaps on other nodes: `none`, `full`, wherever
+            the rule allows it, or `for-reuse`, where a detector of it is there already; None for the choice of the
+            distribution policy. With guaranteed detection only; the composite events are the same.
+        distribution: the distribution policy that places the detectors: a name such as `min-latency`, or three words
+            for
+            its dimensions, checked by broker nodes. Empty for the one that is set for all.
+        hints: knowledge of the application: nodes to take or to avoid, rates, selectivity, isolation.
+        queue: most events that wait for the application.
+        patience: seconds that the connection waits for a slow application, before events are left out.
     """
 
     detection: Detection = "guaranteed"
@@ -78,7 +77,7 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _check(hints: Hints) -> None:
-    """What can be told of hints without knowing the nodes and the types there are."""
+    """Check hints, as far as that needs no nodes and types."""
     if not isinstance(hints, Hints):
         raise DistcedError(
             "not hints",

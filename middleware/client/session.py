@@ -28,18 +28,16 @@ from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic, pointer_topic
 
-PATIENCE: Final = 5 * SECOND
-"""How long nodes and servers have to answer where the application does not say, ns."""
-
+PATIENCE: Final = 5 * SECOND  # default time for nodes and servers to answer, ns
 _parse = lru_cache(maxsize=65_536)(parse_topic)
 
 
 class ClientSession:
-    """A client's side of the protocol.
+    """Session of a client.
 
     Attributes:
-        name: the name of the client, unlike all others.
-        home: the server of the client's site; empty for that of the directory.
+        name: of the client, unlike all others.
+        home: server of the client's site; empty for that of the directory.
         directory: its entries, and those of all others.
         subscriptions, sources: those of the client.
     """
@@ -47,11 +45,7 @@ class ClientSession:
     def __init__(
         self, name: str, *, home: str = "", root: str = ROOT, server: str = "", patience: int = PATIENCE
     ) -> None:
-        """
-        Args:
-            server: the server of the directory, for errors.
-            patience: how long nodes and servers have to answer, ns.
-        """
+        """Session with the server of the directory, for errors, and the time for nodes and servers to answer, ns."""
         self.name = name
         self.home = home
         self._root = root
@@ -66,7 +60,7 @@ class ClientSession:
 
     @property
     def patience(self) -> int:
-        """How long nodes and servers have to answer, ns."""
+        """Time for nodes and servers to answer, ns."""
         return self.sources.patience
 
     @patience.setter
@@ -75,7 +69,7 @@ class ClientSession:
 
     @property
     def entries(self) -> Entries:
-        """The directory as delivered so far."""
+        """Directory as delivered so far."""
         return self.directory.entries
 
     # From the driver.
@@ -87,17 +81,17 @@ class ClientSession:
         return [*self.directory.filters(), answers, acknowledgements]
 
     def connected(self, home: str, now: int) -> list[ClientEffect]:
-        """A connection stands, or stands again; the driver has made its subscriptions."""
+        """Take a new connection; the driver has made its subscriptions."""
         return [*(self.directory.connected(now) if not home else ()), *self.subscriptions.connected(home)]
 
     def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
-        """A connection is lost, or could not be made; the driver tries again."""
+        """Take the loss of a connection, or a failed attempt; the driver tries again."""
         if not home:
             self.directory.lost()
         return self.subscriptions.lost(home, reason)
 
     def receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
-        """A message has arrived from the server of the directory, by one of the subscriptions of `begin`."""
+        """Take a message from the server of the directory, by one of the subscriptions of `begin`."""
         try:
             return self._receive(topic, payload, now)
         except DistcedError as error:
@@ -106,15 +100,15 @@ class ClientSession:
             return [] if topic.startswith(self._directory) else [Note("warning", "message rejected", fields)]
 
     def fired(self, number: int, now: int) -> list[ClientEffect]:
-        """A timer has fired, or a flush is complete."""
+        """Take a timer that has fired, or a flush that is complete."""
         return self._timers.fired(number, now)
 
     def confirmed(self, number: int) -> list[ClientEffect]:
-        """A server has confirmed a `Listen`."""
+        """Take a server's confirmation of a `Listen`."""
         return self.subscriptions.confirmed(number)
 
     def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
-        """A `Listen` cannot be; `kept` where the driver asks for it again on the next connection."""
+        """Take the refusal of a `Listen`; `kept` where the driver asks for it again on the next connection."""
         return self.subscriptions.refused(number, error, kept=kept)
 
     def _receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
@@ -142,7 +136,7 @@ class ClientSession:
         return self._operations.begin(operation, lambda: self.directory.known, timeout, lambda: error)
 
     def wait_for_nodes(self, n: int, timeout: int, operation: object) -> list[ClientEffect]:
-        """Wait until n broker nodes are there."""
+        """Wait for n broker nodes."""
         nodes = self.entries.nodes
 
         def failed() -> DistcedError:
@@ -152,10 +146,9 @@ class ClientSession:
         return self._operations.begin(operation, lambda: len(nodes) >= n, timeout, failed)
 
     def register(self, event_type: EventType, home: str, operation: object) -> list[ClientEffect]:
-        """Register an event type; one that differs from a known one of its name is a `TypeRegistryError`.
+        """Register an event type, at home at `home` where it names no server.
 
-        Args:
-            home: the home server of a type that names none.
+        One that differs from a known one of its name is a `TypeRegistryError`.
         """
         self.directory.check_new(event_type)
         name, types = event_type.name, self.entries.types

@@ -1,9 +1,8 @@
 """Sources of a client: announcement, acknowledgements, events with watermarks, end.
 
-A source is an entry of the directory. Each broker node, and each recorder, acknowledges it when it counts with it and
-listens at the server where it publishes, and says how far its detectors are; only then does the source publish. Its end
-is published in the directory, too; where that is another server than the one of its events, only when its events are
-there.
+A source is an entry of the directory. Each broker node and recorder acknowledges it when it listens at the server where
+the source publishes, with the watermark of its detectors; only then does the source publish. Its end is published in
+the directory, too; where that is another server than the one of its events, only when its events are there.
 """
 
 from __future__ import annotations
@@ -26,16 +25,15 @@ from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic, event_topic
 
-FRAME: Final = 500
-"""Most events in one frame; decoding, not matching, limits what a node can take."""
+FRAME: Final = 500  # most events in one frame; decoding, not matching, limits the throughput of a node
 
 
 class SourceState:
-    """A source without its connection. Its events are numbered in the order they are created.
+    """Source without its connection. Its events are numbered in the order they are created.
 
     Attributes:
         name: the source of its events.
-        types: the types it publishes, by name.
+        types: types it publishes, by name.
         watermark: it has promised to publish no event with `hi` at or before this, ns.
         published: number of events it has published.
         qos: 0 or 1.
@@ -54,11 +52,7 @@ class SourceState:
         home: str = "",
         root: str = ROOT,
     ) -> None:
-        """
-        Args:
-            publisher: the name of its client.
-            home: the server of the client's site, where events and heartbeats go.
-        """
+        """Source of a client, the publisher; events and heartbeats go to its home."""
         self.name = name
         self.types = dict(types)
         self.watermark = watermark
@@ -71,7 +65,7 @@ class SourceState:
         self._topics = {each: event_topic(each, name, root=root) for each in self.types}
 
     def create(self, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute) -> Event:
-        """The source's next event at `[lo, hi]`, ns (`hi` is `lo` where it is left out); checked, not yet published."""
+        """Next event of the source at `[lo, hi]`, ns (`hi` is `lo` where left out); checked, not yet published."""
         event_type = self.types.get(type_name)
         if event_type is None:
             raise EventError(
@@ -84,14 +78,11 @@ class SourceState:
     def messages(self, events: Sequence[Event], watermark: int | None) -> Iterator[tuple[Sequence[Event], Publish]]:
         """Messages that publish events in this order, several of one type in one frame, each message with its events.
 
-        A message counts as published when the next one is asked for.
-
-        Args:
-            watermark: a promise to publish no further event with `hi` at or before it, ns.
+        A message counts as published when the next one is asked for. The watermark, ns, promises no further event with
+        `hi` at or before it.
 
         Raises:
-            EventError: before the first message, for an event that is none of the source's types, or that breaks an
-                earlier promise.
+            EventError: before the first message, an event of another type, or behind an earlier promise.
         """
         if watermark is not None:
             check_watermark(watermark)
@@ -144,7 +135,7 @@ def heartbeat(
 
 
 def check_watermark(watermark: int) -> int:
-    """Return a watermark, or raise `DistcedError` where it cannot be one."""
+    """Return a watermark, or raise `DistcedError` where it is out of range."""
     if type(watermark) is not int or not INSTANT_MIN <= watermark <= INSTANT_MAX:
         raise DistcedError(
             "not a watermark", given=watermark, allowed="integer nanoseconds since the Unix epoch, in 64 bits"
@@ -157,8 +148,8 @@ class _Opening:
     """Sources that are opened together, and wait for acknowledgements in their order.
 
     Attributes:
-        done: number of sources, from the first on, that everybody has acknowledged.
-        acknowledged: by source, how far the detectors of each node and recorder are, ns.
+        done: number of sources, from the first on, that are acknowledged by all.
+        acknowledged: by source, the watermark of each node and recorder, ns.
         timer: ends the wait for the next source.
     """
 
@@ -171,10 +162,10 @@ class _Opening:
 
 @dataclass(slots=True)
 class SourceSession:
-    """The sources of a client.
+    """Sources of a client.
 
     Attributes:
-        patience: how long nodes and recorders have to acknowledge a source, ns.
+        patience: time for nodes and recorders to acknowledge a source, ns.
         sources: the open ones, by name.
     """
 
@@ -192,7 +183,7 @@ class SourceSession:
         """Announce sources; they are open when all nodes and recorders have acknowledged all of them.
 
         Raises:
-            DistcedError: for a name that is taken.
+            DistcedError: a name that is taken.
         """
         for source in sources:
             self._check_free(source.name)
@@ -226,7 +217,7 @@ class SourceSession:
         return self._advance(opening)
 
     def changed(self) -> list[ClientEffect]:
-        """Take that nodes or recorders have come or gone."""
+        """Take a change of nodes or recorders."""
         effects: list[ClientEffect] = []
         for opening in {id(each): each for each in self._opening.values()}.values():
             effects += self._advance(opening)

@@ -6,10 +6,11 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 import structlog
 
+from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock
@@ -20,7 +21,7 @@ _log = structlog.get_logger("distced.client")
 
 
 class QueuedSubscription(SubscriptionState, ABC):
-    """A subscription with a queue of events for the application, on threads or on asyncio."""
+    """Subscription with a queue of events for the application, on threads or on asyncio."""
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
@@ -31,15 +32,19 @@ class QueuedSubscription(SubscriptionState, ABC):
 
     @property
     def filters(self) -> list[str]:
-        """The topics it listens to."""
+        """Topics it listens to."""
         return [place.filter for place in list(self.places)]
 
     @abstractmethod
+    def handler(self, bus: Any) -> Handler:
+        """Handler of messages that a bus delivers to the subscription."""
+
+    @abstractmethod
     def end(self) -> None:
-        """Nothing will come any more."""
+        """End the intake; events received can still be read."""
 
     def fail(self, error: DistcedError) -> None:
-        """Nothing will come any more; raised to the application once it has read the events before."""
+        """End the intake; raised to the application once it has read the events before."""
         self._failure = error
         self.end()
 
@@ -50,7 +55,7 @@ class QueuedSubscription(SubscriptionState, ABC):
         return len(self._waiting) >= self.quality.queue
 
     def _take(self) -> Event | None:
-        """The event that has waited longest; None where none waits. A failure is raised behind the last event."""
+        """Remove the oldest event; None where none waits. A failure is raised behind the last event."""
         if self._waiting:
             self._overflowing = False
             return self._waiting.popleft()
@@ -64,7 +69,7 @@ class QueuedSubscription(SubscriptionState, ABC):
 
 
 class SubscriptionOwner(Protocol):
-    """The client of a subscription on threads, as far as the subscription needs it."""
+    """Client of a subscription on threads, as far as the subscription needs it."""
 
     @property
     def clock(self) -> Clock: ...
@@ -77,11 +82,10 @@ class SubscriptionOwner(Protocol):
 class Subscription(QueuedSubscription):
     """Events of a pattern or a type; iterate over it, or have a callback called. A context manager that unsubscribes.
 
-    Beside its own attributes it has those of `SubscriptionState`: the request, the detector, `statistics`, `ended`.
+    Beside its own attributes it has those of `SubscriptionState`.
 
     Attributes:
-        client: the client that it belongs to.
-        on_change: called whenever there is something to get, or nothing will come any more, on any thread.
+        on_change: called whenever there is something to get, or the subscription has ended, on any thread.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class Subscription(QueuedSubscription):
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
-        """Have the callback called, if there is one."""
+        """Start the thread of the callback, if there is one."""
         if self._callback is not None:
             name = f"distced-{self.id}"
             self._thread = threading.Thread(target=self._call_back, args=(self,), name=name, daemon=True)
@@ -119,10 +123,10 @@ class Subscription(QueuedSubscription):
         self.client.unsubscribe(self)
 
     def get(self, timeout: float | None = None) -> Event | None:
-        """The next event; None after `timeout` seconds without one, or where the subscription has ended.
+        """Next event; None after `timeout` seconds without one, or where the subscription has ended.
 
         Raises:
-            SubscriptionError: where it was ended by somebody else, once everything that has come is read.
+            SubscriptionError: the subscription was ended by others, and every event received is read.
         """
         with self._change:
             self._wait_for(lambda: bool(self._waiting) or self.ended, timeout)
@@ -153,7 +157,7 @@ class Subscription(QueuedSubscription):
         self.close()
 
     def wait_watermark(self, watermark: int, timeout: float) -> bool:
-        """Wait until everything up to a watermark, ns, has arrived, up to `timeout` seconds; whether it has."""
+        """Wait up to `timeout` seconds until everything up to a watermark, ns, has come; whether it has."""
         with self._change:
             return self._wait_for(
                 lambda: self.statistics.watermark is not None and self.statistics.watermark >= watermark, timeout
@@ -165,8 +169,10 @@ class Subscription(QueuedSubscription):
 
     # On the thread of a bus.
 
+    def handler(self, bus: Any) -> Handler:
+        return self.receive
+
     def receive(self, topic: str, payload: bytes, retain: bool) -> None:
-        """Take a message."""
         with self._receiving:
             now, before = self.client.clock.now(), self.statistics.watermark
             for event in self.arrived(topic, payload, now):

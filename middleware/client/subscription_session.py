@@ -1,14 +1,15 @@
-"""Subscriptions of a client: from the request to an active detector, and through changes of node and server.
+"""Subscriptions of a client: decides where it listens and when it subscribes again, from the request to its end.
 
-For a type the client listens at the homes of its sources and detectors. For a pattern it publishes an entry, and a
-broker node answers with the topic of a detector and the homes where it publishes; the client listens there and says
-that it is ready; the node answers that the detector is active. When that node is lost another one offers the detector
-again, at other homes perhaps, and the client answers again without the application's doing. At the former homes it goes
-on listening for a while, for events still under way.
+Entries of the directory that are published again after a reconnection are `directory_session`'s. For a type the client
+listens at the homes of its sources and detectors. For a pattern it publishes an entry, and a broker node answers with
+the topic of a detector and the homes where it publishes; the client listens there and says that it is ready; the node
+answers that the detector is active. When that node is lost another one offers the detector again, and the client
+answers again without the application's doing. At the former homes it goes on listening for a while, for events still
+under way.
 
-A client says that it is ready when the servers have confirmed that it listens. A server that cannot be reached is
-waited for no longer than the others take, and listened to as soon as it can be. An event that comes twice is recognised
-by its id, so a subscription may listen at several homes at once.
+A client is ready when the servers have confirmed that it listens. A server that cannot be reached is waited for no
+longer than the others take, and listened to as soon as it can be. An event that comes twice is recognised by its id, so
+a subscription may listen at several homes at once.
 """
 
 from __future__ import annotations
@@ -30,8 +31,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry, Subscriptio
 from distced.middleware.wire.mqtt_effects import Note, Publish
 from distced.middleware.wire.topics import administration_topic, composite_topic, event_filter
 
-LINGER: Final = 10 * SECOND
-"""How long a subscription listens where its detector has published before, ns."""
+LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
 
 READY_AGAIN: Final = SECOND, 32 * SECOND
 """Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each
@@ -40,7 +40,7 @@ time. The answer of the node may be lost with a server."""
 
 @dataclass(slots=True)
 class _Attempt:
-    """An attempt to listen at places, complete when each is confirmed or known to be out of reach.
+    """Attempt to listen at places, complete when each is confirmed or known to be out of reach.
 
     Attributes:
         missing: the reason for each place that is out of reach.
@@ -56,10 +56,10 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _Course:
-    """The course of one subscription.
+    """Course of one subscription.
 
     Attributes:
-        operation: what the application waits for; None once the subscription is complete.
+        operation: the application's; None once the subscription is complete.
         answer_timer: ends the wait for an answer of a node, while opening.
         ready_timer: repeats that the client is ready.
         lost: servers that are listened to and were lost.
@@ -74,7 +74,7 @@ class _Course:
 
 
 class SubscriptionSession:
-    """The subscriptions of a client."""
+    """Subscriptions of a client."""
 
     def __init__(
         self, name: str, root: str, server: str, patience: int, directory: DirectorySession, timers: SessionTimers
@@ -94,7 +94,7 @@ class SubscriptionSession:
 
     @property
     def open(self) -> list[str]:
-        """The ids of all subscriptions, those that are not complete yet included."""
+        """Ids of all subscriptions, those that are not complete yet included."""
         return list(self._courses)
 
     def to_type(self, state: SubscriptionState, operation: object) -> list[ClientEffect]:
@@ -115,7 +115,7 @@ class SubscriptionSession:
     def to_pattern(
         self, state: SubscriptionState, definitions: Mapping[str, str], operation: object
     ) -> list[ClientEffect]:
-        """Have a pattern detected."""
+        """Request the detection of a pattern."""
         quality = state.quality
         entry = SubscriptionEntry(
             self._name,
@@ -188,7 +188,7 @@ class SubscriptionSession:
     # Servers.
 
     def confirmed(self, number: int) -> list[ClientEffect]:
-        """A server has confirmed a `Listen`."""
+        """Take a server's confirmation of a `Listen`."""
         identity, place = self._unconfirmed.pop(number, ("", Place("", "")))
         course = self._courses.get(identity)
         if course is None or place not in course.state.places:
@@ -197,11 +197,7 @@ class SubscriptionSession:
         return self._settle(course)
 
     def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
-        """A `Listen` cannot be.
-
-        Args:
-            kept: the driver asks for it again on the next connection, as where the server itself has refused.
-        """
+        """Take the refusal of a `Listen`; `kept` where the driver asks for it again on the next connection."""
         identity, place = self._unconfirmed.pop(number, ("", Place("", "")))
         course = self._courses.get(identity)
         if course is None or place not in course.state.places:
@@ -214,7 +210,7 @@ class SubscriptionSession:
         return [self._missing_note(course, place.home, error)]
 
     def connected(self, home: str) -> list[ClientEffect]:
-        """A connection stands, or stands again."""
+        """Take a new connection."""
         self._unreachable.pop(home, None)
         effects: list[ClientEffect] = []
         for course in self._courses.values():
@@ -224,7 +220,7 @@ class SubscriptionSession:
         return effects
 
     def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
-        """A connection is lost or cannot be made; messages published meanwhile are lost, which is logged once."""
+        """Take the loss of a connection; messages published meanwhile are lost, which is logged once."""
         self._unreachable[home] = reason
         effects: list[ClientEffect] = []
         for course in list(self._courses.values()):
@@ -292,7 +288,7 @@ class SubscriptionSession:
         return effects + (self._await_answer(course) if course.operation is not None else [])
 
     def _ready(self, course: _Course, again: int) -> list[ClientEffect]:
-        """Say that the client listens, and once more after an interval, ns."""
+        """Publish that the client listens, again after an interval, ns."""
         timer = self._timers.set(again, lambda now: self._ready(course, min(2 * again, READY_AGAIN[1])))
         course.ready_timer = timer.number
         return [Publish(administration_topic("ready", course.state.id, root=self._root), b""), timer]
@@ -309,7 +305,7 @@ class SubscriptionSession:
             return self._give_back(course, error)
         # The offer is repeated until it is taken.
         fields: dict[str, object] = {"subscription": course.state.id, "node": course.state.node, "reason": str(error)}
-        return [Note("warning", "offer not taken yet", fields)]
+        return [Note("warning", "offer deferred", fields)]
 
     def _await_answer(self, course: _Course) -> list[ClientEffect]:
         self._timers.cancel(course.answer_timer)
@@ -329,7 +325,7 @@ class SubscriptionSession:
         return self._give_back(course, error)
 
     def _activate(self, course: _Course) -> list[ClientEffect]:
-        """The detector is active: complete, and leave the places of earlier ones in a while."""
+        """Complete the subscription, and leave the places of earlier detectors in a while."""
         self._timers.cancel(course.ready_timer)
         effects = self._complete(course)
         if self._besides(course.state):
@@ -401,7 +397,7 @@ class SubscriptionSession:
         return [place for place in state.places if place not in offered]
 
     def _places(self, detector: str, entry: DetectorEntry) -> list[Place]:
-        """Where a detector and its replicas publish."""
+        """Places where a detector and its replicas publish."""
         topic = composite_topic(detector, root=self._root)
         return [Place(home, topic) for home in sorted({entry.home, *entry.replicas.values()})]
 
@@ -412,7 +408,7 @@ class SubscriptionSession:
         return (each for each in list(self._courses.values()) if each.state.type_name in names)
 
     def _missing_note(self, course: _Course, home: str, reason: BusError) -> Note:
-        return Note("warning", "server not listened to yet", {**_fields(course, home), "reason": str(reason)})
+        return Note("warning", "listening deferred", {**_fields(course, home), "reason": str(reason)})
 
 
 def _fields(course: _Course, home: str) -> dict[str, object]:

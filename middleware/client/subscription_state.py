@@ -20,17 +20,11 @@ from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.frames import decode_any
 
-REMEMBERED: Final = 100_000
-"""Number of event ids that a subscription keeps to recognise duplicates."""
+REMEMBERED: Final = 100_000  # event ids that a subscription keeps to recognise duplicates
 
 
 class Place(NamedTuple):
-    """Topics at a server that a subscription listens to.
-
-    Attributes:
-        home: the server; empty for that of the directory.
-        filter: the topics there.
-    """
+    """Topics that a subscription listens to at the server of a home; empty for that of the directory."""
 
     home: str
     filter: str
@@ -44,9 +38,10 @@ class SubscriptionStatistics(msgspec.Struct):
         duplicates: events that had come before, those among them that come again with further derivations.
         limited: events left out because of the upper rate.
         dropped: events left out because the application was too slow.
-        errors: messages that could not be read, events that are none of the type, and exceptions of the callback.
-        watermark: no event with `hi` at or before this will come any more, ns; None where nothing is promised, as for a
-            type, whose sources each promise for themselves.
+        errors: messages that could not be read, events of another type, and exceptions of the callback.
+        watermark: no event with `hi` at or before this will come any more, ns; None for no promise, as for a type,
+            whose
+            sources each promise for themselves.
         delay_sum, delay_most: from the `hi` of events to their arrival, by the client's clock, ns.
     """
 
@@ -61,19 +56,17 @@ class SubscriptionStatistics(msgspec.Struct):
 
 
 class SubscriptionState:
-    """A subscription, without the waiting.
+    """Subscription without the waiting.
 
     Attributes:
         id: its name in the directory.
         pattern: the pattern or the name of the type, as text.
-        quality: the quality of service asked for.
         detector, node: the detector that serves it, and its node; empty for a type.
-        homes: the servers where the detector publishes, by the last answer of a node.
-        type_name: the type that was subscribed to; empty for a pattern. `event_type` is the type itself where it is
-            registered.
-        places: the topics it listens to, and whether the server has confirmed each.
-        statistics: its counters.
-        ended: nothing will come any more; events that have come can still be read.
+        homes: servers where the detector publishes, by the last answer of a node.
+        type_name, event_type: the type subscribed to; empty for a pattern, and None where it is not registered.
+        places: topics it listens to, and whether the server has confirmed each.
+        statistics: counters.
+        ended: no further event comes; events that have come can still be read.
     """
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
@@ -93,7 +86,7 @@ class SubscriptionState:
         self._window: deque[int] = deque()
 
     def arrived(self, topic: str, payload: bytes, now: int) -> Iterator[Event]:
-        """The events of a message that are new and within the quality of service; one message after the other."""
+        """Events of a message that are new and within the quality of service; one message after the other."""
         statistics = self.statistics
         try:
             frame = decode_any(payload, where=topic, now=now)
@@ -159,7 +152,7 @@ class SubscriptionState:
         return True
 
     def _without_extras(self, event: Event) -> Event:
-        """The event without what others want that share the detector."""
+        """Event without what others request that share the detector."""
         if not isinstance(event, CompositeEvent):
             return event
         events = event.events if self.quality.constituents else ()

@@ -1,4 +1,4 @@
-"""Recorded events: reading them out of files and tables, and writing them (docs/how-to/mappings.md)."""
+"""Recorded events: reading them from files and tables, and writing them (docs/how-to/mappings.md)."""
 
 from distced.middleware.event_files.reader import REJECTED_KEPT, EventReader, events_of_table, in_order, read_events
 from distced.middleware.event_files.writer import json_line, write_events

@@ -1,9 +1,9 @@
-"""The native forms of recorded events: JSON lines of events, and tables with a column for each part of one.
+"""Native forms of recorded events: JSON lines of events, and tables with a column for each part of one.
 
 A JSON line is `{"type": "Motion", "lo": 0, "hi": 5, "source": "pir-1", "seq": 7, "attributes": {"room": "FE02"}}`, or
-has `time` in place of `lo` and `hi`. Instants are nanoseconds since 1970 or ISO 8601 text. A table has the columns
-`type`, `lo` and `hi` or `time`, `source`, `seq`, and every other column is an attribute. A composite event has moreover
-its `constituents`. Sources and sequence numbers may be left out: the file's own name, and a count.
+has `time` in place of `lo` and `hi`. Instants are ns since 1970 or ISO 8601 text. A table has the columns `type`, `lo`
+and `hi` or `time`, `source`, `seq`, and every other column is an attribute. A composite event has moreover its
+`constituents`. Sources and sequence numbers may be left out: the file's own name, and a count.
 """
 
 from __future__ import annotations
@@ -24,15 +24,13 @@ from distced.middleware.model.timestamps import parse_instant
 OWN_COLUMNS: Final = ("type", "lo", "hi", "time", "source", "seq", "constituents")
 """The columns of a table that are no attributes."""
 
-PREFIX: Final = "attributes."
-"""Stands before the column of an attribute that has the name of one of those."""
-
+PREFIX: Final = "attributes."  # before the column of an attribute with the name of one of those
 _EXACT: Final = 2**53
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 
 class JsonEvent(msgspec.Struct, forbid_unknown_fields=True):
-    """An event as a JSON line holds it."""
+    """Event of a JSON line."""
 
     type: str
     lo: int | str | None = None
@@ -45,11 +43,11 @@ class JsonEvent(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class EventBuilder:
-    """Makes checked events of what a row says.
+    """Builder of checked events from rows.
 
     Attributes:
-        kinds: the kind of each attribute by event type, as far as it is known; None as long as only null was seen.
-        counted: the next sequence number by source, for sources that give none.
+        kinds: the kind of each attribute by event type; None as long as only null was seen.
+        counted: next sequence number by source, for sources that give none.
     """
 
     def __init__(self, default_source: str) -> None:
@@ -58,7 +56,7 @@ class EventBuilder:
         self.counted: dict[str, int] = {}
 
     def build(self, row: JsonEvent) -> Event:
-        """The event; `EventError` where the row is none, or an attribute changes its kind."""
+        """Event of a row; `EventError` where it is malformed, or an attribute changes its kind."""
         lo, hi = _interval(row)
         source = self._default_source if row.source is None else row.source
         seq = self.counted.get(source, 0) if row.seq is None else row.seq
@@ -73,7 +71,7 @@ class EventBuilder:
         return event
 
     def admit(self, event: Event) -> None:
-        """Take note of the event type and its attributes; `EventError` where an attribute changes its kind."""
+        """Record the event type and its attributes; `EventError` where an attribute changes its kind."""
         known = self.kinds.get(event.type)
         if known is None:
             event_type(event.type)
@@ -93,7 +91,7 @@ class EventBuilder:
                 known[name] = kind
 
     def types(self) -> tuple[EventType, ...]:
-        """The event types seen; an attribute that was null throughout is taken for a number."""
+        """Event types seen; an attribute that was null throughout is taken for a number."""
         return tuple(
             event_type(name, {attribute: kind or "number" for attribute, kind in kinds.items()})
             for name, kinds in self.kinds.items()
@@ -118,7 +116,7 @@ def _instant(value: int | str) -> int:
 
 
 def of_json(fields: Fields) -> JsonEvent:
-    """An object of a JSON line as an event to be built."""
+    """Event of a JSON line's object, to be built."""
     try:
         return msgspec.convert(fields, JsonEvent)
     except msgspec.ValidationError as error:
@@ -128,14 +126,13 @@ def of_json(fields: Fields) -> JsonEvent:
 
 
 class TableForm:
-    """How the columns of a table are read. Finding out takes a look at all of its rows.
+    """Interpretation of a table's columns, which takes a pass over its rows.
 
     Text columns are numbers where all their cells are, booleans where all are `true` or `false`, else strings; a
     heading such as `room:string` says it outright. An event has the attributes that any of its type has a value for.
 
     Attributes:
-        attributes: by column, the name of the attribute.
-        kinds: by column, its kind.
+        attributes, kinds: name and kind of the attribute, by column.
         present: by event type, the columns it has.
     """
 
@@ -172,7 +169,7 @@ class TableForm:
         self.kinds = {**guesses, **declared}
 
     def _look(self, rows: Rows) -> dict[str, Kind]:
-        """Notes which event type has which columns, and returns what kind the cells of each column can all be."""
+        """Note the columns of each event type; the kind that the cells of each column can all be."""
         seen: dict[str, dict[str, None]] = {}
         numbers = dict.fromkeys(self.attributes, True)
         booleans = dict.fromkeys(self.attributes, True)
@@ -196,7 +193,7 @@ class TableForm:
         }
 
     def of_row(self, fields: Fields) -> JsonEvent:
-        """A row as an event to be built."""
+        """Event of a row, to be built."""
         own: dict[str, Any] = {name: self._cell(fields.get(column)) for name, column in self._own.items()}
         for name in ("type", "source"):
             if own.get(name) is not None:
@@ -246,7 +243,7 @@ def _is_number(cell: object) -> bool:
 
 
 def constituents_of(text: str) -> list[tuple[str, int]]:
-    """The constituents in a cell; `EventError` where it holds none."""
+    """Constituents in a cell; `EventError` where it holds none."""
     try:
         return msgspec.json.decode(text, type=list[tuple[str, int]])
     except msgspec.DecodeError as error:

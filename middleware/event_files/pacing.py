@@ -1,7 +1,7 @@
-"""A recording on its way out: which events are due, and what may be promised meanwhile. Sans-I/O.
+"""Pacing of a recording that is published: events due, and the watermark meanwhile. Sans-I/O.
 
-Events keep the times they were recorded with; what is paced is when they are sent. A promise reaches to just before the
-next event, so that detectors go on through the gaps of a recording as they do through those of a building.
+Events keep the times they were recorded with. A watermark reaches to just before the next event, so that detectors go
+on through the gaps of a recording as they do through those of a building.
 """
 
 from __future__ import annotations
@@ -9,34 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from distced.middleware.event_files.reader import in_order
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
 
-BATCH: Final = 1_000
-"""Events sent between two promises, at most."""
+BATCH: Final = 1_000  # most events sent between two watermarks
 
 
 class Feed:
     """Events of a recording, in the order of consumption.
 
     Attributes:
-        events: all of them.
-        start: no event has `hi` at or before this, ns.
-        end: none has `hi` beyond this, ns.
-        sources: the types each source publishes, by name.
-        composite: how many composite events were left out, for detectors make those.
-        position: how many events were due so far.
+        start, end: no event has `hi` at or before the one, or beyond the other, ns.
+        sources: types each source publishes, by name.
+        composite: number of composite events left out, for detectors make those.
+        position: number of events due so far.
     """
 
     def __init__(self, events: Iterable[Event], *, speed: float | None = None, name: str = "recording") -> None:
-        """
-        Args:
-            speed: seconds of the recording for each second; None for as fast as possible.
-            name: what errors call it.
-        """
+        """Feed at a speed, seconds of the recording per second, None for no pause; errors call it `name`."""
         every = list(events)
-        self.events = sorted((each for each in every if not isinstance(each, CompositeEvent)), key=lambda one: one.key)
+        self.events = in_order(each for each in every if not isinstance(each, CompositeEvent))
         self.composite = len(every) - len(self.events)
         if not self.events:
             raise EventError("a recording without events to publish", given=name, advice="does it need a --mapping?")
@@ -54,11 +48,7 @@ class Feed:
         return self.position == len(self.events)
 
     def due(self, elapsed: int) -> tuple[list[Event], int]:
-        """The events due now, a batch at most, and the watermark that holds once they are sent.
-
-        Args:
-            elapsed: ns since the beginning.
-        """
+        """Events due `elapsed` ns after the start, a batch at most, and the watermark that holds once they are sent."""
         limit = self.end if self._speed is None else self.start + round(elapsed * self._speed)
         first = last = self.position
         while last < len(self.events) and last - first < BATCH and self.events[last].hi <= limit:

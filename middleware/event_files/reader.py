@@ -1,4 +1,4 @@
-"""Reading recorded events out of files and tables, with a mapping or in their native form."""
+"""Reading of recorded events from files and tables, with a mapping or in their native form."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from distced.middleware.event_files.formats import format_of
 from distced.middleware.event_files.native import EventBuilder, JsonEvent, TableForm, of_json
-from distced.middleware.event_files.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows
+from distced.middleware.event_files.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
-from distced.middleware.mapping.rejected import located
+from distced.middleware.mapping.rules import located
 from distced.middleware.model.errors import DistcedError, EventError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 
-REJECTED_KEPT: Final = 1_000
-"""Rejected rows that are kept of one pass; all are counted."""
+REJECTED_KEPT: Final = 1_000  # rejected rows kept of one pass; all are counted
 
 
 class EventReader(Iterable[Event]):
-    """The events of a recording, in the order of the recording.
-
-    It can be gone through again and again, one pass at a time: each starts afresh.
+    """Events of a recording, in its order; each pass starts afresh, one at a time.
 
     Attributes:
-        name: the path, or what the table is called.
-        rejected: the first `REJECTED_KEPT` rows, of the pass at hand, that should have given an event and did not.
-        counts: what came of the pass at hand: `row`, `event`, `rejected`.
-        mapping: the mapping as it stands in the pass at hand, with its own counts; None for a native form.
-        on_rejected: told of every rejected row, for those who keep them all.
+        name: the path, or the name of the table.
+        rejected: first `REJECTED_KEPT` rows, of the present pass, that should have given an event and did not.
+        counts: of the present pass: `row`, `event`, `rejected`.
+        mapping: the mapping of the present pass, with its own counts; None for a native form.
+        on_rejected: called with every rejected row.
     """
 
     def __init__(self, rows: Rows, mapping: Mapping | None) -> None:
@@ -46,7 +42,7 @@ class EventReader(Iterable[Event]):
 
     @property
     def types(self) -> tuple[EventType, ...]:
-        """The event types: as the mapping declares them, else as they are found, which may take a pass of its own."""
+        """Event types: declared by the mapping, else found, which may take a pass of its own."""
         if self._types is None:
             noted = self._rows.types()
             if noted is None:
@@ -113,12 +109,10 @@ class EventReader(Iterable[Event]):
 
 
 def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader:
-    """The events of a file: `.csv`, `.jsonl`, `.parquet`, or `.log`, `.txt` and `.dat`, each also with `.gz`.
+    """Events of a file: `.csv`, `.jsonl`, `.parquet`, or `.log`, `.txt` and `.dat`, each also with `.gz`.
 
-    Args:
-        mapping: how its rows become events; without it they are in the native form.
-
-    Bad rows are kept in the reader and the others go on; a file that cannot be read is an `EventError`.
+    Without a mapping rows are in the native form. Bad rows are kept in the reader and the others go on; a file that
+    cannot be read is an `EventError`.
     """
     path = Path(path)
     spec = FileSpec() if mapping is None else mapping.file
@@ -138,14 +132,10 @@ def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader
 
 
 def events_of_table(table: object, mapping: Mapping | None = None, *, name: str = "table") -> EventReader:
-    """The events of a table of pyarrow, pandas or polars, or of anything else that gives an Arrow stream.
-
-    Args:
-        name: what reports call it.
-    """
+    """Events of a table of pyarrow, pandas, polars or another Arrow stream, called `name` in reports."""
     return EventReader(TableRows(table, name), mapping)
 
 
 def in_order(events: Iterable[Event]) -> list[Event]:
-    """The events in the total order in which they are consumed (`Event.key`)."""
+    """Events in the total order in which they are consumed (`Event.key`)."""
     return sorted(events, key=lambda event: event.key)

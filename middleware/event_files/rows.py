@@ -1,4 +1,4 @@
-"""The rows of text files: CSV, JSON lines, and lines cut up by a separator or a regular expression.
+"""Rows of text files: CSV, JSON lines, and lines cut up by a separator or a regular expression; formats and opening.
 
 Python's csv module was chosen over pyarrow's: its rows come one by one with their place in the file, and one bad row is
 one bad row.
@@ -7,68 +7,64 @@ one bad row.
 from __future__ import annotations
 
 import csv
+import gzip
+import io
 import re
+import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import IO, Final, NamedTuple, TypeAlias, cast
 
-from distced.middleware.event_files.formats import opened, opened_text
-from distced.middleware.mapping.payloads import decode_json, split_columns
-from distced.middleware.model.errors import DistcedError, MappingError
+from distced.middleware.mapping.extraction import decode_json, split_columns
+from distced.middleware.mapping.schema import FileFormat
+from distced.middleware.model.errors import DistcedError, EventError, MappingError
 from distced.middleware.model.event_types import EventType
 
 Fields: TypeAlias = dict[str, object]
 
 
 class Row(NamedTuple):
-    """A row of a file or table.
-
-    Attributes:
-        number: its place; for text files the number of its (last) line, counted from 1.
-        fields: what it holds by name; empty where it cannot be read.
-        problem: why it cannot.
-    """
+    """Row of a file or table, with the number of its (last) line, or the problem why it cannot be read."""
 
     number: int
     fields: Fields
     problem: DistcedError | None = None
 
 
-class Rows(Protocol):
-    """Something that has rows, and can be read from the start as often as needed.
+class Rows:
+    """Rows of a file or table, read from the start as often as needed; none unless a subclass gives them.
 
     Attributes:
-        name: what reports call it.
-        typed: whether its values have kinds of their own, or are all text.
+        name: the path, or a table's name in reports.
+        typed: whether values have kinds of their own, or are all text.
     """
 
-    name: str
-    typed: bool
+    typed = True
+
+    def __init__(self, name: Path | str) -> None:
+        self.name = str(name)
 
     def rows(self) -> Iterator[Row]:
         """The rows in their order."""
-        ...
+        return iter(())
 
     def columns(self) -> Sequence[str] | None:
-        """The names of the columns; None where each row has its own."""
-        ...
+        """Names of the columns; None where each row has its own."""
+        return None
 
     def types(self) -> Sequence[EventType] | None:
-        """The event types, where whoever wrote it noted them."""
-        ...
+        """Event types noted in the file; None for none."""
+        return None
 
 
-class CsvRows:
-    """The rows of a CSV file.
-
-    Attributes:
-        name: the path.
-    """
+class CsvRows(Rows):
+    """Rows of a CSV file."""
 
     typed = False
 
     def __init__(self, path: Path, columns: Sequence[str] = (), separator: str | None = None) -> None:
-        self.name = str(path)
+        super().__init__(path)
         self._path = path
         self._columns = list(columns)
         self._separator = separator or ","
@@ -104,13 +100,10 @@ class CsvRows:
         with opened_text(self._path) as file:
             return self._heading(self._reader(file))
 
-    def types(self) -> None:
-        return None
-
-    def _reader(self, file: Iterator[str]) -> _CsvReader:
+    def _reader(self, file: Iterator[str]) -> Iterator[list[str]]:
         return csv.reader(file, delimiter=self._separator)
 
-    def _heading(self, lines: _CsvReader) -> list[str]:
+    def _heading(self, lines: Iterator[list[str]]) -> list[str]:
         if self._columns:
             return self._columns
         try:
@@ -127,11 +120,11 @@ class CsvRows:
 
 
 class _Lines:
-    """The lines of a file, of which those of a row can be read again: a quote that nobody closes spoils one line only.
+    """Lines of a file, of which those of a row can be read again: a quote that is not closed spoils one line only.
 
     Attributes:
-        row: the lines since it was cleared.
-        number: that of the last one, counted from 1.
+        row: lines since it was cleared.
+        number: of the last one, counted from 1.
         ended: whether there are no more.
     """
 
@@ -155,7 +148,7 @@ class _Lines:
         return line
 
     def but_the_first_again(self) -> str:
-        """The first line of the row; the others come again."""
+        """First line of the row; the others come again."""
         first, *others = self.row
         self._again += reversed(others)
         self.number -= len(others)
@@ -163,27 +156,11 @@ class _Lines:
         return first.rstrip("\r\n")
 
 
-class _CsvReader(Protocol):
-    def __next__(self) -> list[str]: ...
-
-    def __iter__(self) -> Iterator[list[str]]: ...
-
-
-class JsonRows:
-    """The rows of a file of JSON lines.
-
-    Attributes:
-        name: the path.
-    """
-
-    typed = True
-
-    def __init__(self, path: Path) -> None:
-        self.name = str(path)
-        self._path = path
+class JsonRows(Rows):
+    """Rows of a file of JSON lines."""
 
     def rows(self) -> Iterator[Row]:
-        with opened(self._path) as file:
+        with opened(Path(self.name)) as file:
             for number, line in enumerate(file, 1):
                 if number == 1:
                     line = line.removeprefix(b"\xef\xbb\xbf")
@@ -198,26 +175,16 @@ class JsonRows:
                 except MappingError as error:
                     yield Row(number, {}, error)
 
-    def columns(self) -> None:
-        return None
 
-    def types(self) -> None:
-        return None
-
-
-class TextRows:
-    """The lines of a text file: named columns, the named groups of a regular expression, or one field `value`.
-
-    Attributes:
-        name: the path.
-    """
+class TextRows(Rows):
+    """Lines of a text file: named columns, the named groups of a regular expression, or one field `value`."""
 
     typed = False
 
     def __init__(
         self, path: Path, pattern: str | None = None, columns: Sequence[str] = (), separator: str | None = None
     ) -> None:
-        self.name = str(path)
+        super().__init__(path)
         self._path = path
         self._pattern = None if pattern is None else re.compile(pattern)
         self._columns = list(columns)
@@ -248,5 +215,65 @@ class TextRows:
             return list(self._pattern.groupindex)
         return self._columns or ["value"]
 
-    def types(self) -> None:
-        return None
+
+FORMATS: Final[dict[str, FileFormat]] = {
+    ".csv": "csv",
+    ".jsonl": "jsonl",
+    ".parquet": "parquet",
+    ".log": "text",
+    ".txt": "text",
+    ".dat": "text",
+}
+
+
+def format_of(path: Path) -> FileFormat:
+    """Format of a file by its name, a final `.gz` aside."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    found = FORMATS.get(suffix.lower())
+    if found is None:
+        raise EventError(
+            "a file whose name does not tell its format",
+            given=str(path),
+            allowed=f"{', '.join(FORMATS)}, each with .gz",
+            advice="rename it, or give file.format in its mapping",
+        )
+    return found
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """Bytes of a file, decompressed where its name ends in `.gz`; `EventError` where it cannot be read."""
+    try:
+        # The block runs inside, because a broken file shows only while it is read.
+        with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+            yield cast("IO[bytes]", file)
+    except (OSError, EOFError, zlib.error) as error:
+        raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
+
+
+@contextmanager
+def opened_text(path: Path) -> Iterator[io.TextIOWrapper]:
+    """Text of a file in UTF-8; other bytes are kept, as backslash escapes."""
+    with opened(path) as file, io.TextIOWrapper(file, "utf-8-sig", errors="backslashreplace", newline="") as text:
+        yield text
+
+
+@contextmanager
+def written(path: Path) -> Iterator[IO[bytes]]:
+    """File to be written to, compressed where its name ends in `.gz`; it appears whole or not at all."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as raw:
+            if path.suffix.lower() == ".gz":
+                # Without the time, so that the same events give the same bytes.
+                with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
+                    yield cast("IO[bytes]", packed)
+            else:
+                yield raw
+        part.replace(path)
+    except OSError as error:
+        raise EventError("cannot write the recording", given=str(path), advice=str(error)) from None
+    finally:
+        # Where nothing could be written there is nothing to be removed.
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

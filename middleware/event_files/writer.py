@@ -1,4 +1,4 @@
-"""Writing events to files, in the native forms that the reader reads back.
+"""Writing of events to files, in the native forms that the reader reads back.
 
 JSON lines are exact, and so is Parquet, which notes the event types in its schema. CSV takes an empty text for null.
 """
@@ -15,10 +15,9 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.arrow_form import column_of, constituents_text, table_of
-from distced.middleware.event_files.formats import format_of, written
 from distced.middleware.event_files.native import EventBuilder
-from distced.middleware.event_files.tables import arrow_errors, import_pyarrow
+from distced.middleware.event_files.rows import format_of, written
+from distced.middleware.event_files.tables import arrow_errors, column_of, constituents_text, import_pyarrow, table_of
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
@@ -29,10 +28,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def write_events(events: Iterable[Event], path: Path | str) -> int:
-    """Write events to a `.jsonl`, `.csv` or `.parquet` file, and return how many.
+    """Write events to a `.jsonl`, `.csv` or `.parquet` file; their number.
 
     The file appears whole or not at all. JSON lines are written one by one; the other two need all events in memory,
-    and each attribute's name to have one kind throughout. The events carried along in a composite event are left out.
+    and each attribute's name to have one kind throughout. Events carried along in a composite event are left out.
     """
     path = Path(path)
     form = None
@@ -63,7 +62,7 @@ def _write_json_lines(events: Iterable[Event], path: Path) -> int:
 
 
 def json_line(event: Event) -> bytes:
-    """One event as a JSON object, without the end of the line."""
+    """Event as a JSON object, without the end of the line."""
     fields: dict[str, Any] = {
         "type": event.type,
         "lo": event.lo,
@@ -81,13 +80,7 @@ def json_line(event: Event) -> bytes:
 
 
 class TableColumns:
-    """The columns that a table of these events has.
-
-    Attributes:
-        kinds: the kind of each attribute by its name; None where it is null throughout.
-        types: the event types.
-        composite: whether any event is composite.
-    """
+    """Columns of a table of events: the kind of each attribute by name, None where it is null throughout."""
 
     def __init__(self, events: list[Event]) -> None:
         builder = EventBuilder("recording")

@@ -1,7 +1,6 @@
-"""The event history: what was published, kept in Parquet files by day and type (docs/how-to/history.md)."""
+"""Event history: published events in Parquet files by day and type (docs/how-to/history.md)."""
 
-from distced.middleware.history.history import History, Problem
-from distced.middleware.history.reader import events_of_history
+from distced.middleware.history.history import History, Problem, events_of_history
 from distced.middleware.history.writer import HistoryWriter
 
 __all__ = ["History", "HistoryWriter", "Problem", "events_of_history"]

@@ -1,4 +1,4 @@
-"""What there is to say about a history: days and types, recorders, late events, and what is wrong."""
+"""Contents of a history: days and types, recorders, late events, and problems."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from distced.middleware.model.timestamps import DAY
 
 
 class DayReport(msgspec.Struct, frozen=True):
-    """The events of one type on one day.
+    """Events of one type on one day.
 
     Attributes:
-        rows, bytes, files: how many there are, and what they take.
-        sources: by source, how many of them are its.
-        watermark: everything with `hi` at or before it is there, ns; None where nobody can say.
+        rows, bytes, files: number of events, and size.
+        sources: number of events by source.
+        watermark: everything with `hi` at or before it is there, ns; None for unknown.
         whole: whether that is the whole day.
-        gaps: how often its recorders heard nothing on that day.
-        recorders: who wrote them.
+        gaps: how often its recorders received nothing on that day.
+        recorders: that wrote them.
     """
 
     day: str
@@ -38,7 +38,7 @@ class DayReport(msgspec.Struct, frozen=True):
 
 
 class RecorderReport(msgspec.Struct, frozen=True):
-    """How far a recorder has come; the attributes are those of `RecorderNote`."""
+    """Progress of a recorder; the attributes are those of `RecorderNote`."""
 
     name: str
     types: tuple[str, ...]
@@ -48,18 +48,17 @@ class RecorderReport(msgspec.Struct, frozen=True):
 
 
 class HistoryReport(msgspec.Struct, frozen=True):
-    """A history.
+    """Contents of a history.
 
     Attributes:
-        path: its folder.
         days: by day and type.
-        types: the attributes of each, with their kinds.
-        first, last: the least and the greatest `hi`, ns; None without events.
+        types: attributes of each, with their kinds.
+        first, last: least and greatest `hi`, ns; None without events.
         rows, bytes, files: of all days and types.
-        late, late_files: how many events came too late, and in how many files they are.
+        late, late_files: number of late events, and of their files.
         problems: what cannot be read, as the parts of an error.
         changes: attributes that came, went, or changed their kind; in the same form.
-        missing_days: days between the first and the last without anything.
+        missing_days: days between the first and the last without any file.
     """
 
     path: str
@@ -79,7 +78,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
 
 
 def history_report(history: History) -> HistoryReport:
-    """What there is to say about a history."""
+    """Contents of a history."""
     groups: dict[tuple[str, str], list[HistoryFile]] = {}
     for file in history.files:
         groups.setdefault((file.day, file.type), []).append(file)

@@ -1,8 +1,9 @@
-"""What is in a history: its files, types, watermarks, and what is wrong with it."""
+"""History: its files, types, watermarks and problems, and its events in the order of consumption."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from distced.middleware.event_files.tables import import_pyarrow, noted_types
+from distced.middleware.event_files.reader import EventReader, in_order
+from distced.middleware.event_files.rows import Rows
+from distced.middleware.event_files.tables import ParquetRows, import_pyarrow, noted_types
 from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
@@ -24,22 +27,15 @@ from distced.middleware.history.layout import (
     is_day,
     place_of,
 )
+from distced.middleware.mapping.rules import Rejected
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Event
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFile:
-    """A file of a history.
-
-    Attributes:
-        path: where it is.
-        day, type: what it holds.
-        rows: how many events.
-        bytes: how large it is.
-        event_type: the type as it was when the file was written.
-        note: what it notes of itself.
-    """
+    """File of a history, with the event type as it was when the file was written, and its note."""
 
     path: Path
     day: str
@@ -51,30 +47,25 @@ class HistoryFile:
 
 
 class Problem(NamedTuple):
-    """Something in a history that cannot be read, or that somebody should know of.
-
-    Attributes:
-        where: a path, a day or a type.
-        error: what is wrong.
-    """
+    """Problem in a history, at a path, a day or a type."""
 
     where: str
     error: DistcedError
 
 
 class History:
-    """A history as it was when it was looked into.
+    """History as it was when it was read.
 
     Attributes:
         root: its folder.
         files: by day, type and name; those that others replace are left out.
         replaced: those.
         problems: files that cannot be read; the others can.
-        recorders: by name, how far they have come.
+        recorders: progress by name.
     """
 
     def __init__(self, root: Path | str) -> None:
-        """Raises `HistoryError` where there is none."""
+        """Read the notes of all files; `HistoryError` where there is no history."""
         self.root = Path(root)
         check_history(self.root)
         import_pyarrow()
@@ -91,12 +82,12 @@ class History:
 
     @property
     def rows(self) -> int:
-        """How many events there are."""
+        """Number of events."""
         return sum(each.rows for each in self.files)
 
     @cached_property
     def types(self) -> dict[str, EventType]:
-        """The event types by name, with every attribute they ever had, of the kind it had last."""
+        """Event types by name, with every attribute they ever had, of the kind it had last."""
         found: dict[str, EventType] = {}
         for each in sorted(self.files, key=lambda file: file.note.last):
             known = found.get(each.type)
@@ -106,17 +97,19 @@ class History:
 
     @property
     def first(self) -> int | None:
-        """The least `hi`, ns; None where there are no events."""
+        """Least `hi`, ns; None where there are no events."""
         return min((each.note.first for each in self.files), default=None)
 
     @property
     def last(self) -> int | None:
-        """The greatest `hi`, ns; None where there are no events."""
+        """Greatest `hi`, ns; None where there are no events."""
         return max((each.note.last for each in self.files), default=None)
 
     def until(self, types: Iterable[str] | None = None) -> int | None:
-        """How far time has come for events of these types: until the last of them, or as far as a recorder of theirs
-        has heard. Where no recorder has noted that, it is until the last event of any type."""
+        """Watermark of these types: their last event, or as far as a recorder of theirs has received.
+
+        Where no recorder has noted that, it is the last event of any type.
+        """
         wanted = None if types is None else frozenset(types)
         heard = [
             each.watermark
@@ -129,7 +122,7 @@ class History:
     def select(
         self, types: Iterable[str] | None = None, begin: int | None = None, end: int | None = None
     ) -> list[HistoryFile]:
-        """The files that may hold events of these types with `begin <= hi <= end`."""
+        """Files that may hold events of these types with `begin <= hi <= end`."""
         wanted = None if types is None else frozenset(types)
         return [
             each
@@ -144,7 +137,9 @@ class History:
         found: list[Problem] = []
         known: dict[str, list[str]] = {}
         for each in sorted(self.files, key=lambda file: (file.note.first, file.path)):
-            signature, before = _signature(each.event_type), known.setdefault(each.type, [])
+            kinds = each.event_type.attributes.items()
+            signature = ", ".join(f"{name}: {kind}" for name, kind in kinds) or "no attributes"
+            before = known.setdefault(each.type, [])
             if signature in before:
                 continue
             before.append(signature)
@@ -160,7 +155,7 @@ class History:
         return found
 
     def missing_days(self) -> list[str]:
-        """Days between the first and the last on which there is nothing of any type."""
+        """Days between the first and the last without any file."""
         days = {day_number(each.day) for each in self.files}
         return [day_text(day) for day in range(min(days), max(days)) if day not in days] if days else []
 
@@ -203,7 +198,7 @@ class History:
 
 
 def _check_columns(pyarrow: Any, schema: Any, where: str) -> None:
-    """Raise `HistoryError` for columns that hold no events; whoever reads relies on them."""
+    """Raise `HistoryError` for columns that hold no events; readers rely on them."""
     types = pyarrow.types
     texts = (types.is_string, types.is_dictionary)
     own = {
@@ -237,10 +232,6 @@ def _noted(schema: Any, where: str) -> FileNote:
         raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
 
 
-def _signature(event_type: EventType) -> str:
-    return ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items()) or "no attributes"
-
-
 def by_day(files: Iterable[HistoryFile]) -> Iterator[list[HistoryFile]]:
     """Files day by day."""
     days: dict[str, list[HistoryFile]] = {}
@@ -248,3 +239,73 @@ def by_day(files: Iterable[HistoryFile]) -> Iterator[list[HistoryFile]]:
         days.setdefault(each.day, []).append(each)
     for day in sorted(days, key=day_number):
         yield days[day]
+
+
+def events_of_history(
+    history: History,
+    types: Iterable[str] | None = None,
+    begin: int | None = None,
+    end: int | None = None,
+    on_problem: Callable[[Problem], None] = lambda _: None,
+) -> Iterator[Event]:
+    """Events of these types with `begin <= hi <= end`, each id once, in the order of consumption, day by day.
+
+    Problems of files and rows go to `on_problem`; the others are read.
+    """
+    for files in by_day(history.select(types, begin, end)):
+        kept: dict[tuple[str, int], Event] = {}
+        for file in files:
+            for event in _events(file, on_problem):
+                if (begin is None or event.hi >= begin) and (end is None or event.hi <= end):
+                    kept.setdefault(event.id, event)
+        yield from in_order(kept.values())
+
+
+class HistoryReader(EventReader):
+    """Events of a history as those of a recording. A file that cannot be read counts as one row."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__(Rows(history.root), None)
+        self._history = history
+
+    @property
+    def types(self) -> tuple[EventType, ...]:
+        return tuple(self._history.types.values())
+
+    def __iter__(self) -> Iterator[Event]:
+        self.rejected, self.counts = [], Counter()
+        for problem in self._history.problems:
+            self._problem(problem)
+        for event in events_of_history(self._history, on_problem=self._problem):
+            self.counts["row"] += 1
+            self.counts["event"] += 1
+            yield event
+
+    def _problem(self, problem: Problem) -> None:
+        self.counts["row"] += 1
+        self._reject(Rejected(problem.where, "", "row", problem.error, problem.where))
+
+
+def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
+    """Rows of a file as a table of pyarrow, with those of the columns that it has; `HistoryError` if unreadable."""
+    pyarrow = import_pyarrow()
+    try:
+        with pyarrow.parquet.ParquetFile(file.path, page_checksum_verification=True) as opened:
+            wanted = None if columns is None else [name for name in columns if name in opened.schema_arrow.names]
+            return opened.read(columns=wanted)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise HistoryError("a file that cannot be read", given=str(file.path), advice=str(error)) from None
+
+
+def _events(file: HistoryFile, on_problem: Callable[[Problem], None]) -> Iterator[Event]:
+    reader = EventReader(ParquetRows(file.path), None)
+    try:
+        yield from reader
+        rows = reader.counts["row"]
+        if rows < file.rows:
+            # A page whose head is damaged may be passed over without a word.
+            raise HistoryError("a file that cannot be read", given=f"{rows:,} rows", allowed=f"{file.rows:,}")
+    except DistcedError as error:
+        on_problem(Problem(str(file.path), error))
+    for each in reader.rejected:
+        on_problem(Problem(each.where, each.error))

@@ -1,10 +1,10 @@
-"""Events that came too late for a history: kept beside it, as JSON lines, with when they came.
+"""Late events of a history, kept beside it as JSON lines.
 
     PATH/late/20261122T081500-office-3f0c.jsonl
 
-What is behind the watermark was not consumed by any detector, so it is not among the events: a replay would find what
-was not found live. It is not thrown away either. A line is an event in the native form (docs/how-to/mappings.md) with
-`came`, the instant of its arrival in nanoseconds, and `recorder`.
+Events behind the watermark were not consumed by any detector, so they are not in the history: a replay would find
+what was not found live. A line is an event in the native form (docs/how-to/mappings.md) with `came`, the instant of its
+arrival in ns, and `recorder`.
 """
 
 from __future__ import annotations
@@ -28,18 +28,14 @@ LATE: Final = "late"
 
 
 class LateEvent(msgspec.Struct, frozen=True):
-    """An event behind the watermark.
-
-    Attributes:
-        came: when it arrived, ns.
-    """
+    """Event behind the watermark, and its arrival, ns."""
 
     event: Event
     came: int
 
 
 def write_late(root: Path, recorder: str, late: Iterable[LateEvent]) -> Path | None:
-    """Keep late events; the file that was made. The same ones make the same file again."""
+    """Write late events; the file that was made. The same ones make the same file again."""
     lines = [
         json.dumps(json.loads(json_line(each.event)) | {"came": each.came, "recorder": recorder}, ensure_ascii=False)
         for each in late
@@ -59,16 +55,12 @@ def write_late(root: Path, recorder: str, late: Iterable[LateEvent]) -> Path | N
 
 
 def late_files(root: Path) -> list[Path]:
-    """The files of late events, by when the first of each came."""
+    """Files of late events, by the first arrival in each."""
     return sorted(each for each in (root / LATE).glob("*.jsonl") if not each.name.startswith("."))
 
 
 def late_events(path: Path, on_problem: Callable[[Problem], None]) -> Iterator[tuple[bytes, Event]]:
-    """The late events of a file: the line of each, and the event, without its constituents.
-
-    Args:
-        on_problem: told of lines that are no events; the others are read.
-    """
+    """Late events of a file: the line of each, and the event, without its constituents; problems go to `on_problem`."""
     try:
         for number, line in _lines(path):
             try:
@@ -85,7 +77,7 @@ def late_events(path: Path, on_problem: Callable[[Problem], None]) -> Iterator[t
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not empty, with their numbers."""
+    """Lines of a file that are not empty, with their numbers."""
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:

@@ -1,15 +1,14 @@
-"""Where things lie in a history: a folder by day, in it one by type, in it files that are sorted and never change.
+"""Layout of a history: a folder by day, in it one by type, in it files that are sorted and never change.
 
-    PATH/history.json                                    what it is
+    PATH/history.json                                    mark of a history
     PATH/day=2026-11-22/type=Login/20261122T0815-3f0c.parquet
-    PATH/recorders/office.json                           how far a recorder has come
-    PATH/late/20261122T081500-office-3f0c.jsonl          what came too late (`middleware.history.late_events`)
+    PATH/recorders/office.json                           progress of a recorder
+    PATH/late/20261122T081500-office-3f0c.jsonl          late events (`middleware.history.late_events`)
 
-The names are those that Spark, DuckDB and pyarrow read as partitions, so anybody can look into a history without
-distced. The day is that of the event's `hi`, in UTC. A file says in its schema what it holds (`FileNote`), so that
-nothing else has to be kept in step with the files; a table of contents beside them was rejected, because two writers
-would have to agree on it. What is compacted names the files it replaces: whoever reads while the old ones are still
-there leaves them out.
+The names are those that Spark, DuckDB and pyarrow read as partitions. The day is that of the event's `hi`, in UTC. The
+schema of a file notes its contents (`FileNote`), so that nothing else has to be kept in step with the files; a table of
+contents beside them was rejected, because two writers would have to agree on it. A compacted file names the files it
+replaces, and readers leave these out while they are still there.
 """
 
 from __future__ import annotations
@@ -25,9 +24,7 @@ from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
 VERSION: Final = 1
-NOTE_KEY: Final = b"distced.history"
-"""Where the schema of a file notes what it holds."""
-
+NOTE_KEY: Final = b"distced.history"  # entry of a Parquet schema with the `FileNote`
 MARK: Final = "history.json"
 RECORDERS: Final = "recorders"
 
@@ -37,23 +34,23 @@ _PLACE: Final = re.compile(r"day=(-?\d+-\d\d-\d\d)/type=([^/]+)/([^/]+\.parquet)
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What `history.json` holds."""
+    """Contents of `history.json`."""
 
     format: str = "distced history"
     version: int = VERSION
 
 
 class FileNote(msgspec.Struct, frozen=True):
-    """What a file of a history notes of itself.
+    """Note in a file of a history.
 
     Attributes:
-        lo: the least `lo` of its events, ns.
-        first, last: the least and the greatest `hi`, ns.
+        lo: least `lo` of its events, ns.
+        first, last: least and greatest `hi`, ns.
         watermark: every event of this type with `hi` at or before it was in the history when the file was written; None
-            where nobody could say.
-        sources: by source how many events, and the least and the greatest sequence number.
-        recorder: who wrote it.
-        replaces: the names of files in the same folder whose events are all in this one.
+            for unknown.
+        sources: by source the number of events, and the least and the greatest sequence number.
+        recorder: that wrote it.
+        replaces: names of files in the same folder whose events are all in this one.
     """
 
     lo: int
@@ -66,13 +63,13 @@ class FileNote(msgspec.Struct, frozen=True):
 
 
 class RecorderNote(msgspec.Struct, frozen=True):
-    """How far a recorder has come.
+    """Progress of a recorder.
 
     Attributes:
-        types: the types it records.
+        types: it records.
         watermark: every event of these types with `hi` at or before it is in the history, ns.
-        since: when it began, ns; None where nobody knows.
-        gaps: from when to when it heard nothing, ns; what was published then may be missing.
+        since: when it began, ns; None for unknown.
+        gaps: from when to when it received nothing, ns; events published then may be missing.
     """
 
     types: tuple[str, ...]
@@ -82,12 +79,12 @@ class RecorderNote(msgspec.Struct, frozen=True):
 
 
 def day_of(hi: int) -> str:
-    """The day that an event with this `hi` belongs to, in UTC."""
+    """Day of an event with this `hi`, in UTC."""
     return day_text(hi // DAY)
 
 
 def day_text(number: int) -> str:
-    """The text of a day, counted from 1 January 1970."""
+    """Text of a day, counted from 1 January 1970."""
     from datetime import date
 
     return date.fromordinal(719_163 + number).isoformat()
@@ -102,19 +99,19 @@ def is_day(text: str) -> bool:
 
 
 def day_number(text: str) -> int:
-    """The day of such a text, counted from 1 January 1970."""
+    """Day of such a text, counted from 1 January 1970."""
     from datetime import date
 
     return date.fromisoformat(text).toordinal() - 719_163
 
 
 def folder_of(root: Path, day: str, type_name: str) -> Path:
-    """Where the files of a day and a type lie."""
+    """Folder of the files of a day and a type."""
     return root / f"day={day}" / f"type={type_name}"
 
 
 def place_of(root: Path, path: Path) -> tuple[str, str] | None:
-    """The day and the type of a file by its path; None where it is none of a history's files."""
+    """Day and type of a file by its path; None where it is none of a history's files."""
     found = _PLACE.fullmatch(path.relative_to(root).as_posix())
     return None if found is None else (found[1], found[2])
 

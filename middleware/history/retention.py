@@ -1,7 +1,7 @@
-"""Retention: which files of a history lie before a day, and removing them.
+"""Retention: files of a history before a day, and their removal.
 
-Only what the history knows is removed: its own files, the ones they replace, and late events. What cannot be read, and
-what others have put there, stays and is said.
+Only the history's own files are removed, the ones they replace, and late events. Other files, and those that cannot be
+read, stay and are reported.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ from distced.middleware.model.timestamps import DAY
 
 
 class Dropping(msgspec.Struct, frozen=True):
-    """What lies before a day.
+    """Files before a day.
 
     Attributes:
         before: the first day that stays.
-        paths: the files.
-        days: the days they are of, without those of late events.
-        rows, late: how many events are in them, and how many that came too late.
-        bytes: what they take.
-        left: files in the folders of these days that are not removed, and files of late events that cannot be read.
+        days: of the files, without those of late events.
+        rows, late, bytes: events, late events, and size of the files.
+        left: files of these days that are not removed, and files of late events that cannot be read.
     """
 
     before: str
@@ -41,7 +39,7 @@ class Dropping(msgspec.Struct, frozen=True):
 
 
 def before_day(text: str) -> str:
-    """The day that a text names, or a `HistoryError`."""
+    """Day in a text, or a `HistoryError`."""
     try:
         return day_text(day_number(text))
     except ValueError as error:
@@ -49,12 +47,12 @@ def before_day(text: str) -> str:
 
 
 def older_than(duration: int, now: int) -> str:
-    """The first day that does not lie entirely more than a duration back; none is before the first of all days."""
+    """First day that does not lie entirely more than a duration back; none is before the first of all days."""
     return day_text(max((now - duration) // DAY, day_number("0001-01-01")))
 
 
 def lies_before(history: History, before: str) -> Dropping:
-    """What there is to be removed before a day."""
+    """Files to remove before a day."""
     limit = day_number(before)
     replaced = [each for each in history.replaced if day_number(each.day) < limit]
     current = [each for each in history.files if day_number(each.day) < limit]
@@ -95,7 +93,7 @@ def drop(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def _late(history: History, end: int) -> tuple[list[tuple[Path, int]], list[str]]:
-    """The files of late events before an instant, with how many are in each; and those that cannot be read."""
+    """Files of late events before an instant, with the number in each; and those that cannot be read."""
     found: list[tuple[Path, int]] = []
     unread: list[str] = []
     for path in late_files(history.root):

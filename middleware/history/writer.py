@@ -1,4 +1,4 @@
-"""Writing a history: events as they become stable, or whole tables of one type and day."""
+"""Writing of a history: events as they become stable, or whole tables of one type and day."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.arrow_form import table_of
-from distced.middleware.event_files.tables import import_pyarrow
+from distced.middleware.event_files.reader import in_order
+from distced.middleware.event_files.tables import import_pyarrow, table_of
 from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
@@ -30,26 +30,22 @@ from distced.middleware.model.timestamps import format_instant
 ORDER: Final = ("hi", "lo", "source", "seq")
 """The columns that files are sorted by: the order of consumption (`Event.key`) among events of one type."""
 
-ROW_GROUP: Final = 262_144
-"""Rows that are read at once."""
+ROW_GROUP: Final = 262_144  # rows read at once
 
 
 class HistoryWriter:
-    """Writes events into a history.
+    """Writer of events into a history.
 
-    What it is given at once becomes a file for each day and type, so it is best given much. Files appear whole or not
-    at all, and the same events make the same file again, so that doing something twice does no harm.
+    Each call makes a file for each day and type, so it is best given many events. Files appear whole or not at all, and
+    the same events make the same file again.
 
     Attributes:
-        root: the folder of the history.
-        recorder: who writes; two writers at a time need two names.
+        root: folder of the history.
+        recorder: name of the writer; two at a time need two names.
     """
 
     def __init__(self, root: Path | str, recorder: str, types: Iterable[EventType] = ()) -> None:
-        """
-        Args:
-            types: the event types that are known; of others there are the attributes that events have.
-        """
+        """Writer of these types; other types have the attributes that their events have."""
         check_recorder(recorder)
         self.root = Path(root)
         self.recorder = recorder
@@ -62,10 +58,10 @@ class HistoryWriter:
 
         Args:
             events: in any order, of any types, each id once.
-            watermark: no other event of these types with `hi` at or before it will come; None where nobody knows.
+            watermark: no other event of these types with `hi` at or before it will come, ns; None for unknown.
         """
         groups: dict[tuple[str, str], list[Event]] = {}
-        for event in sorted(events, key=_order):
+        for event in in_order(events):
             groups.setdefault((day_of(event.hi), event.type), []).append(event)
         made = []
         for (day, type_name), group in groups.items():
@@ -108,7 +104,7 @@ class HistoryWriter:
         since: int | None = None,
         gaps: Iterable[tuple[int, int]] = (),
     ) -> Path:
-        """Note how far this recorder has come, events or none; the arguments are those of `RecorderNote`."""
+        """Note the progress of this recorder, events or none; the arguments are those of `RecorderNote`."""
         path = self.root / RECORDERS / f"{self.recorder}.json"
         note = RecorderNote(tuple(sorted(types)), watermark, since, tuple(gaps))
         try:
@@ -120,13 +116,13 @@ class HistoryWriter:
 
 
 def check_recorder(name: str) -> None:
-    """Raise `HistoryError` for what is no name of a recorder."""
+    """Raise `HistoryError` where a text cannot be a recorder's name."""
     if not name or "/" in name or name.startswith("."):
         raise HistoryError("not a name for a recorder", given=name, allowed="a text without / that begins with no .")
 
 
 def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:
-    """What a file with this table notes of itself."""
+    """Note in the file of this table."""
     compute = import_pyarrow().compute
     hi, lo = compute.min_max(table["hi"]).as_py(), compute.min(table["lo"]).as_py()
     # For the few events of a day threads cost more than they bring.
@@ -140,14 +136,14 @@ def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence
 
 
 def _name(note: FileNote) -> str:
-    """A name that sorts by time and is the same for the same events."""
+    """Name that sorts by time and is the same for the same events."""
     digest = blake2b(msgspec.json.encode(note), digest_size=6).hexdigest()
     moment = "".join(each for each in format_instant(note.first)[:19] if each.isdigit() or each == "T")
     return f"{moment}-{digest}.parquet"
 
 
 def _of_one_schema(events: Sequence[Event]) -> list[tuple[dict[str, Kind | None], list[Event]]]:
-    """The events by what columns they fit in: more than one group only where an attribute changes its kind."""
+    """Events by the columns they fit in: more than one group only where an attribute changes its kind."""
     groups: list[tuple[dict[str, Kind | None], list[Event]]] = []
     for event in events:
         kinds = {name: kind_of(value) for name, value in event.attributes.items()}
@@ -159,7 +155,3 @@ def _of_one_schema(events: Sequence[Event]) -> list[tuple[dict[str, Kind | None]
         else:
             groups.append((kinds, [event]))
     return groups
-
-
-def _order(event: Event) -> tuple[int, int, int, str, int]:
-    return event.key

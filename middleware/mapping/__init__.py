@@ -2,7 +2,7 @@
 
 from distced.middleware.mapping.mapping import NO_RULE, Mapped, Mapping
 from distced.middleware.mapping.mapping_file import load_mapping, parse_mapping
-from distced.middleware.mapping.rejected import Rejected
+from distced.middleware.mapping.rules import Rejected
 from distced.middleware.mapping.schema import FileSpec
 
 __all__ = ["NO_RULE", "FileSpec", "Mapped", "Mapping", "Rejected", "load_mapping", "parse_mapping"]

@@ -1,4 +1,4 @@
-"""From what a message holds to an attribute: a number, a string, a boolean or null."""
+"""Conversion of a message's values to attributes: a number, a string, a boolean or null."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ONLY: Final = {
 
 
 class AttributeReader(NamedTuple):
-    """How an attribute is read.
+    """Reader of an attribute.
 
     Attributes:
-        read: gives the value, or raises `MappingError` where it is wrong.
+        read: gives the value, or raises `MappingError`.
         forgiving: whether a wrong value is read as `default` and does not cost the event.
         default: the value in place of null.
     """
@@ -44,16 +44,13 @@ class AttributeReader(NamedTuple):
 def compile_attribute(
     name: str, spec: AttributeSpec, nulls: Sequence[Scalar], outside: Callable[[str], bool]
 ) -> AttributeReader:
-    """How an attribute is read out of a message.
-
-    Args:
-        nulls: the rule's values that mean null.
-    """
+    """Reader of an attribute in messages; `nulls` are the rule's values that mean null."""
     _check(name, spec)
     pick = compile_value(spec.path, spec.text, outside) or compile_path([name], outside)
     texts = frozenset(text_of(value) for value in (*nulls, *spec.null))
     texts |= NULL_TEXTS if spec.kind == "string" else NULL_NUMBERS
-    convert = _looked_up(spec.lookup) if spec.lookup is not None else _convert(spec)
+    converts = {"number": _number, "string": lambda spec: _string, "boolean": _boolean}
+    convert = _looked_up(spec.lookup) if spec.lookup is not None else converts[spec.kind](spec)
     default = spec.default
 
     def read(message: DeviceMessage) -> Attribute:
@@ -106,14 +103,8 @@ def _looked_up(lookup: dict[str, Scalar]) -> Convert:
     return convert
 
 
-def _convert(spec: AttributeSpec) -> Convert:
-    if spec.kind == "number":
-        return _number(spec)
-    return _string if spec.kind == "string" else _boolean(spec)
-
-
 def to_number(value: object) -> int | float:
-    """A number, or a text that is one, as the number; an integer of 64 bits stays one."""
+    """Number, or number in a text; an integer of 64 bits stays one."""
     number: int | float
     if type(value) is int or type(value) is float:
         number = value
@@ -144,10 +135,9 @@ def _not_a_number(value: object) -> MappingError:
 
 def _number(spec: AttributeSpec) -> Convert:
     scale, offset, believed = spec.scale, spec.offset, spec.range
-    if scale is None and offset is None:
-        return to_number if believed is None else _ranged(*believed)
-
     check = to_number if believed is None else _ranged(*believed)
+    if scale is None and offset is None:
+        return check
 
     def convert(value: object) -> Attribute:
         number = to_number(value)

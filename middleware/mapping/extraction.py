@@ -1,29 +1,37 @@
-"""Picking values out of a message: paths into its fields, and templates made of them.
+"""Extraction of values from a message: topic and payload decoded, paths into fields, templates and conditions on them.
 
 A path is dotted (`Wifi.RSSI`, `sensors.0.value`). One that starts with `$` leaves the payload: `$topic`, a level of the
-topic by number or name (`$2`, `$device`), what a final `#` stood for (`$rest`), the whole `$payload`, the `$key` (index
-or name) of an element of `each`, and the recorded `$row` around a message.
-JSONPath was rejected: filters and wildcards would give several values where an attribute holds one.
+topic by number or name (`$2`, `$device`), the levels behind a final `#` (`$rest`), the whole `$payload`, the `$key`
+(index or name) of an element of `each`, and the recorded `$row` around a message. JSONPath was rejected: filters and
+wildcards would give several values where an attribute holds one.
+
+Topic filters name their wildcards: `zigbee2mqtt/{device}` is the filter `zigbee2mqtt/+` whose second level is called
+`device`. Matching is MQTT's own (MQTT 5.0, sections 4.7.1 and 4.7.2). Conditions are plain tests of one value each,
+which choose a rule; a combination of tests belongs into the pattern.
 """
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
-from distced.middleware.mapping.schema import ValuePath
+import msgspec
+
+from distced.middleware.mapping.schema import ConditionSpec, PayloadFormat, Scalar, ValuePath
 from distced.middleware.model.errors import MappingError
 
 
 @dataclass(slots=True)
 class DeviceMessage:
-    """What a rule reads.
+    """Message as a rule reads it.
 
     Attributes:
         fields: of the payload or row, or of the element at hand, and the named groups of the rule's conditions.
-        outside: what a path with `$` finds, without the `$`.
+        outside: values of paths with `$`, without the `$`.
     """
 
     fields: Mapping[str, object]
@@ -37,11 +45,7 @@ _BRACES: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
 def compile_path(path: ValuePath, outside: Callable[[str], bool]) -> Pick:
-    """A path as a function.
-
-    Args:
-        outside: whether a name can follow a `$` here.
-    """
+    """Function that picks the value at a path; `outside` tells whether a name can follow a `$` here."""
     steps = path.split(".") if isinstance(path, str) else path
     if not steps or not all(steps):
         raise MappingError(
@@ -56,26 +60,14 @@ def compile_path(path: ValuePath, outside: Callable[[str], bool]) -> Pick:
                 given=path,
                 allowed="$topic, levels of it by number or name, $rest after a #, $key with each, $payload, $row",
             )
-
-        def pick_outside(message: DeviceMessage) -> object:
-            return descend(message.outside.get(name), rest)
-
-        return pick_outside
+        return lambda message: descend(message.outside.get(name), rest)
     if not rest:
-
-        def pick_field(message: DeviceMessage) -> object:
-            return message.fields.get(first)
-
-        return pick_field
-
-    def pick_inside(message: DeviceMessage) -> object:
-        return descend(message.fields.get(first), rest)
-
-    return pick_inside
+        return lambda message: message.fields.get(first)
+    return lambda message: descend(message.fields.get(first), rest)
 
 
 def descend(value: object, steps: Sequence[str]) -> Any:
-    """The value at the end of the steps, through tables by name and arrays by index; None where there is none."""
+    """Value at the end of the steps, through tables by name and arrays by index; None where there is none."""
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
@@ -87,7 +79,7 @@ def descend(value: object, steps: Sequence[str]) -> Any:
 
 
 def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
-    """A template such as `office-{room}` as a function; it gives None where a part is missing. `{{` stands for `{`."""
+    """Function that fills a template such as `office-{room}`; None where a part is missing. `{{` stands for `{`."""
     parts: list[str | Pick] = []
     end = 0
     for match in _BRACES.finditer(template):
@@ -124,7 +116,7 @@ def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
 
 
 def compile_value(path: ValuePath | None, text: str | None, outside: Callable[[str], bool]) -> Pick | None:
-    """The one of the two that is given, as a function; None where neither is."""
+    """Function of the path or the template, whichever is given; None where neither is."""
     if path is not None and text is not None:
         raise MappingError("both a path and a text", given=f"{path}, {text}", allowed="one of the two")
     if path is not None:
@@ -133,9 +125,9 @@ def compile_value(path: ValuePath | None, text: str | None, outside: Callable[[s
 
 
 def text_of(value: object) -> str | None:
-    """A single value as text, as templates, lookups and comparisons see it; None for null, tables and arrays.
+    """Text of a single value for templates, lookups and comparisons; None for null, tables and arrays.
 
-    Numbers that are equal have one text, so that 1 and 1.0 are found in a lookup alike.
+    Numbers that are equal have one text, so that a lookup finds 1 and 1.0 alike.
     """
     if isinstance(value, str):
         return value
@@ -144,3 +136,184 @@ def text_of(value: object) -> str | None:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value) if isinstance(value, int | float) else None
+
+
+RuleCondition: TypeAlias = Callable[[DeviceMessage], bool]
+"""Whether it holds; a `matches` that holds adds its named groups to the fields of the message."""
+
+_TESTS = ("present", "equals", "differs", "matches", "above", "below")
+
+
+def compile_condition(spec: ConditionSpec, outside: Callable[[str], bool]) -> RuleCondition:
+    """Function that tests one condition."""
+    pick = compile_path(spec.path, outside)
+    given = [name for name in _TESTS if getattr(spec, name) is not None]
+    if len(given) > 1:
+        raise MappingError(
+            "several tests in one condition", given=", ".join(given), allowed="one of " + ", ".join(_TESTS),
+            advice="write one condition for each, all of them must hold",
+        )  # fmt: skip
+    if spec.equals is not None:
+        return _one_of(pick, spec.equals, True)
+    if spec.differs is not None:
+        return _one_of(pick, spec.differs, False)
+    if spec.matches is not None:
+        return _matches(pick, spec.matches)
+    if spec.above is not None or spec.below is not None:
+        return _bounded(pick, spec.above, spec.below)
+    wanted = spec.present is not False
+    return lambda message: (pick(message) is not None) is wanted
+
+
+def _one_of(pick: Pick, values: Scalar | list[Scalar], wanted: bool) -> RuleCondition:
+    texts = frozenset(text_of(value) for value in (values if isinstance(values, list) else [values]))
+    return lambda message: (text_of(pick(message)) in texts) is wanted
+
+
+def _matches(pick: Pick, pattern: str) -> RuleCondition:
+    search = compile_regex(pattern).search
+
+    def matches(message: DeviceMessage) -> bool:
+        text = text_of(pick(message))
+        match = None if text is None else search(text)
+        if match is None:
+            return False
+        groups = match.groupdict()
+        if groups:
+            message.fields = {**message.fields, **groups}
+        return True
+
+    return matches
+
+
+def _bounded(pick: Pick, above: float | None, below: float | None) -> RuleCondition:
+    def bounded(message: DeviceMessage) -> bool:
+        value = pick(message)
+        try:
+            number = float(value) if isinstance(value, str | int | float) else float("nan")
+        except (ValueError, OverflowError):
+            return False
+        return number > above if above is not None else number < below  # type: ignore[operator]
+
+    return bounded
+
+
+def compile_regex(pattern: str) -> re.Pattern[str]:
+    """Regular expression, checked."""
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise MappingError("not a regular expression", given=pattern, advice=str(error)) from None
+
+
+def decode_payload(
+    payload: bytes, form: PayloadFormat, columns: Sequence[str] = (), separator: str = ","
+) -> dict[str, object]:
+    """Fields of a payload. One that is no table (a number, a text, an array) is one field, `value`."""
+    if form == "json":
+        return as_fields(decode_json(payload))
+    try:
+        text = payload.decode()
+    except UnicodeDecodeError as error:
+        raise MappingError("a payload that is no UTF-8 text", given=payload, advice=str(error)) from None
+    if form == "text":
+        return {"value": text}
+    return split_columns(text, columns, separator)
+
+
+def decode_json(payload: bytes | str) -> object:
+    """Any JSON value; NaN and Infinity, which JSON has not and devices send, included."""
+    try:
+        return msgspec.json.decode(payload)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        try:
+            found = json.loads(payload)
+            # Half of a pair of surrogates is no text, which Python does not mind.
+            json.dumps(found, ensure_ascii=False).encode()
+            return found
+        except (ValueError, RecursionError):
+            raise MappingError(
+                "not JSON", given=payload, allowed="a JSON value in UTF-8", advice=f"{error}; is it format = 'text'?"
+            ) from None
+    except RecursionError:
+        raise MappingError("JSON nested too deeply", given=payload) from None
+
+
+def as_fields(value: object) -> dict[str, object]:
+    """Fields of a JSON value by name."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {"value": value}
+
+
+def split_columns(text: str, columns: Sequence[str], separator: str) -> dict[str, object]:
+    """Columns of one line by name; a blank as separator stands for any run of blanks and tabs."""
+    cells = text.split() if separator == " " else next(csv.reader([text], delimiter=separator), [])
+    if len(cells) != len(columns):
+        raise MappingError(
+            f"{len(cells)} columns in place of {len(columns)}", given=text, allowed=separator.join(columns)
+        )
+    return dict(zip(columns, cells, strict=True))
+
+
+_NAME: Final = re.compile(r"\{([^\W\d]\w*)\}")
+RESERVED: Final = frozenset({"topic", "rest", "payload", "key", "row"})
+
+
+class TopicFilter:
+    """Topic filter with named levels; `mqtt` is the plain filter to subscribe to."""
+
+    def __init__(self, text: str) -> None:
+        self._levels = text.split("/")
+        self._open = self._levels[-1] == "#"
+        self._names: dict[str, int] = {}
+        fixed = self._levels[:-1] if self._open else self._levels
+        self._fixed = [self._read(level, place, text) for place, level in enumerate(fixed)]
+        self.mqtt = "/".join("+" if level is None else level for level in self._fixed) + ("/#" if self._open else "")
+        self.mqtt = self.mqtt.removeprefix("/") if self._levels == ["#"] else self.mqtt
+        self._wild_front = not self._fixed or self._fixed[0] is None
+
+    def _read(self, level: str, place: int, text: str) -> str | None:
+        """Text that a level must have; None for any."""
+        if level == "+":
+            return None
+        named = _NAME.fullmatch(level)
+        if named is not None:
+            if named[1] in self._names or named[1] in RESERVED:
+                raise MappingError(
+                    "a level of the topic needs a name of its own",
+                    given=text,
+                    allowed=f"each name once, and none of {', '.join(sorted(RESERVED))}",
+                )
+            self._names[named[1]] = place
+            return None
+        if any(sign in level for sign in "+#{}"):
+            raise MappingError(
+                "not a topic filter", given=text, allowed="whole levels +, {name}, or a # at the end", advice="see MQTT"
+            )
+        return level
+
+    def knows(self, name: str) -> bool:
+        """Whether `$name` can stand for a level of a matching topic."""
+        if name == "topic" or name in self._names:
+            return True
+        if name == "rest":
+            return self._open
+        return name.isdecimal() and int(name) >= 1 and (self._open or int(name) <= len(self._fixed))
+
+    def match(self, topic: str) -> dict[str, object] | None:
+        """Values of `$` names in this topic; None where it does not match."""
+        levels = topic.split("/")
+        count = len(self._fixed)
+        if len(levels) < count or (len(levels) > count and not self._open):
+            return None
+        if self._wild_front and topic.startswith("$"):
+            return None
+        for wanted, level in zip(self._fixed, levels, strict=False):
+            if wanted is not None and wanted != level:
+                return None
+        found: dict[str, object] = {str(place): level for place, level in enumerate(levels, 1)}
+        found["topic"] = topic
+        for name, place in self._names.items():
+            found[name] = levels[place]
+        if self._open:
+            found["rest"] = "/".join(levels[count:])
+        return found

@@ -1,47 +1,43 @@
-"""A mapping at work: from the messages and rows that others write to events.
+"""Mapping at work: events from foreign messages and rows.
 
-Sans-I/O: it takes a topic, a payload and the arrival, or a row, and returns events and rejections; who subscribes,
-reads and publishes is a driver's business. It keeps a little for each source (sequence number, clock) and the
-deliveries it has seen of late, nothing that a restart could not lose: `first_seq` makes ids unique from one start to
-the next.
+Sans-I/O: it takes a topic, a payload and the arrival, or a row, and returns events and rejections. It keeps a little
+for each source (sequence number, clock) and recent deliveries, nothing that a restart could not lose: `first_seq` makes
+ids unique from one start to the next.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Row
-from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.mapping.extraction import DeviceMessage, Pick, text_of
-from distced.middleware.mapping.instants import InstantReader
-from distced.middleware.mapping.payloads import decode_payload
-from distced.middleware.mapping.rejected import Rejected, located
-from distced.middleware.mapping.rules import Memory, Rule
+from distced.middleware.mapping.clocks import InstantReader
+from distced.middleware.mapping.extraction import DeviceMessage, Pick, decode_payload, text_of
+from distced.middleware.mapping.rules import Memory, Rejected, Rule, located
 from distced.middleware.mapping.schema import FileSpec
 from distced.middleware.model.errors import MappingError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 
-NO_RULE: Final = "(no rule)"
-"""In place of a rule's name, in counts of what never came to a rule."""
+NO_RULE: Final = "(no rule)"  # in place of a rule's name, in counts of messages that came to no rule
 
 
 class Mapped(NamedTuple):
-    """What became of a message or row. Where both are empty, no rule applied or it was a second delivery."""
+    """Events and rejections of a message or row; both empty where no rule applied or it was a second delivery."""
 
     events: list[Event]
     rejected: list[Rejected]
 
 
 class RowReader(NamedTuple):
-    """What a row of a file says besides its fields.
+    """Reader of a file's rows, besides their fields.
 
     Attributes:
-        topic, payload: the message recorded in it; None where rows are read as they are.
-        arrival, clock: when it arrived; None where nobody noted it.
+        topic, payload: the message recorded in a row; None where rows are read as they are.
+        arrival, clock: its arrival; None for unknown.
     """
 
     topic: Pick | None = None
@@ -50,18 +46,18 @@ class RowReader(NamedTuple):
     clock: InstantReader | None = None
 
     def read_arrival(self, message: DeviceMessage) -> int | None:
-        """Nanoseconds; None where the row says nothing. `MappingError` where it cannot be read."""
+        """Arrival of a row, ns; None for unknown. `MappingError` where it cannot be read."""
         value = None if self.arrival is None else self.arrival(message)
         return None if value is None or value == "" or self.clock is None else self.clock.read(value, None).hi
 
 
 class Mapping:
-    """Turns messages and rows into events by the rules of a mapping file.
+    """Rules of a mapping file, which turn messages and rows into events.
 
     Attributes:
         name: the file it comes from.
-        types: the event types it gives, with the kinds of their attributes.
-        topics: the topic filters to subscribe to.
+        types: event types it gives.
+        topics: topic filters to subscribe to.
         file: how rows are read out of files.
     """
 
@@ -87,10 +83,11 @@ class Mapping:
 
     @property
     def counts(self) -> Counter[tuple[str, str]]:
-        """How often, by the name of the rule and by what became of it.
+        """Counts by the name of the rule and by outcome.
 
-        That is `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that was
-        wrong), `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule applied.
+        Outcomes are `event`, `duplicate`, `rejected: time` and so on; of events moreover `nulled` (an attribute that
+        was wrong), `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule
+        applied.
         """
         return self._memory.counts
 
@@ -100,25 +97,17 @@ class Mapping:
         return all(rule.sequence is None for rule in self._rules)
 
     def fresh(self) -> Mapping:
-        """The same rules with nothing seen yet."""
+        """Copy with the same rules and nothing seen yet."""
         return Mapping(
             self.name, self._rules, self.types, file=self.file, rows=self._rows, first_seq=self._memory.first_seq
         )
 
     def map(self, topic: str, payload: bytes, arrival: int) -> Mapped:
-        """The events of a live message.
-
-        Args:
-            arrival: when it arrived, in nanoseconds since the Unix epoch.
-        """
+        """Events of a live message that arrived at an instant, ns since the Unix epoch."""
         return self._map_message(topic, payload, arrival, topic, None)
 
     def map_row(self, row: Row[str, object], where: str) -> Mapped:
-        """The events of a row of a file or table, or of the message that was recorded in it.
-
-        Args:
-            where: file and row, for reports.
-        """
+        """Events of a row of a file or table, or of the message that was recorded in it; `where` names file and row."""
         message = DeviceMessage(row, {"row": row, "payload": row})
         try:
             arrival = self._rows.read_arrival(message)
@@ -130,54 +119,49 @@ class Mapping:
                 none = MappingError("a row without a topic", given=dict(row), allowed="the text that file.topic names")
                 return Mapped([], [self._reject(where, "row", none, row)])
             return self._map_message(topic, _as_sent(self._rows.payload(message)), arrival, where, row)
-        mapped = Mapped([], [])
-        applied = False
-        for rule in self._row_rules:
-            applies = self._apply(rule, DeviceMessage(row, message.outside), arrival, where, mapped)
-            applied = applied or applies
-            if applies and rule.final:
-                break
-        if not applied:
-            self._memory.counts[NO_RULE, "unmatched"] += 1
-        return mapped
+        given = ((rule, DeviceMessage(row, message.outside)) for rule in self._row_rules)
+        return self._apply(given, arrival, where, Mapped([], []))
 
     def _map_message(
         self, topic: str, payload: bytes, arrival: int | None, where: str, row: Row[str, object] | None
     ) -> Mapped:
         mapped = Mapped([], [])
-        applied = False
+        return self._apply(self._messages(topic, payload, where, row, mapped), arrival, where, mapped)
+
+    def _messages(
+        self, topic: str, payload: bytes, where: str, row: Row[str, object] | None, mapped: Mapped
+    ) -> Iterator[tuple[Rule, DeviceMessage]]:
+        """Rules whose filters match, each with the message as the rule reads it."""
         decoded: dict[object, Row[str, object] | None] = {}
-        # An empty payload says nothing: it takes back a retained message.
+        # An empty payload takes back a retained message.
         for wanted, rule in self._message_rules if payload else ():
             outside = wanted.match(topic)
             if outside is None:
                 continue
-            form = (rule.form, rule.columns, rule.separator)
-            if form not in decoded:
+            if rule.payload not in decoded:
                 try:
-                    decoded[form] = decode_payload(payload, *form)
+                    decoded[rule.payload] = decode_payload(payload, *rule.payload)
                 except MappingError as error:
-                    decoded[form] = None
+                    decoded[rule.payload] = None
                     mapped.rejected.append(self._reject(where, "payload", error, payload))
-                    applied = True
-            fields = decoded[form]
-            if fields is None:
-                continue
-            outside["row"] = row
-            outside["payload"] = fields
-            applies = self._apply(rule, DeviceMessage(fields, outside), arrival, where, mapped)
+            fields = decoded[rule.payload]
+            if fields is not None:
+                yield rule, DeviceMessage(fields, {**outside, "row": row, "payload": fields})
+
+    def _apply(
+        self, given: Iterable[tuple[Rule, DeviceMessage]], arrival: int | None, where: str, mapped: Mapped
+    ) -> Mapped:
+        applied = False
+        for rule, message in given:
+            applies, events, rejected = rule.apply(message, arrival, where, self._memory)
+            mapped.events.extend(events)
+            mapped.rejected.extend(rejected)
             applied = applied or applies
             if applies and rule.final:
                 break
-        if not applied:
+        if not applied and not mapped.rejected:
             self._memory.counts[NO_RULE, "unmatched"] += 1
         return mapped
-
-    def _apply(self, rule: Rule, message: DeviceMessage, arrival: int | None, where: str, mapped: Mapped) -> bool:
-        applies, events, rejected = rule.apply(message, arrival, where, self._memory)
-        mapped.events.extend(events)
-        mapped.rejected.extend(rejected)
-        return applies
 
     def _reject(self, where: str, reason: str, error: MappingError, given: object) -> Rejected:
         self._memory.counts[NO_RULE, f"rejected: {reason}"] += 1
@@ -185,7 +169,7 @@ class Mapping:
 
 
 def _as_sent(payload: object) -> bytes:
-    """A recorded payload as the bytes it was: a text as it stands, a table as JSON."""
+    """Recorded payload as the bytes it was: a text as it stands, a table as JSON."""
     if isinstance(payload, str):
         return payload.encode()
     return b"" if payload is None else msgspec.json.encode(payload)

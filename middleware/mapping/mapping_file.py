@@ -1,4 +1,4 @@
-"""Reading a mapping file: every rule is checked before the first message, and what is wrong is named by its key."""
+"""Reading of a mapping file: every rule is checked before the first message, and errors name the key."""
 
 from __future__ import annotations
 
@@ -8,18 +8,29 @@ from contextlib import contextmanager
 from pathlib import Path as FilePath
 from typing import Any, Final
 
-from distced.middleware.mapping.clocks import ClockPolicy
-from distced.middleware.mapping.conditions import compile_condition, compile_regex
+from distced.middleware.mapping.clocks import ClockPolicy, InstantReader, TimeReader
 from distced.middleware.mapping.conversion import AttributeReader, compile_attribute
-from distced.middleware.mapping.duplicates import Duplicates
-from distced.middleware.mapping.extraction import compile_path, compile_template, compile_value
-from distced.middleware.mapping.instants import InstantReader, TimeReader
+from distced.middleware.mapping.extraction import (
+    Pick,
+    TopicFilter,
+    compile_condition,
+    compile_path,
+    compile_regex,
+    compile_template,
+    compile_value,
+)
 from distced.middleware.mapping.mapping import Mapping, RowReader
-from distced.middleware.mapping.rejected import located
-from distced.middleware.mapping.rules import Lookup, Rule
-from distced.middleware.mapping.schema import AttributeSpec, FileOfRules, FileSpec, RuleSpec, TimeSpec, TypeSpec
-from distced.middleware.mapping.schema_check import shape
-from distced.middleware.mapping.topics import TopicFilter
+from distced.middleware.mapping.rules import Duplicates, Lookup, Rule, located
+from distced.middleware.mapping.schema import (
+    AttributeSpec,
+    FileOfRules,
+    FileSpec,
+    RuleSpec,
+    TimeSpec,
+    TypeSpec,
+    ValuePath,
+    shape,
+)
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import KINDS, EventType, Kind, event_type
 
@@ -27,11 +38,11 @@ _NOT_DEFAULTS: Final = ("name", "topic")
 
 
 def load_mapping(path: FilePath | str, *, first_seq: int = 0) -> Mapping:
-    """The mapping of a file; `MappingError` where it cannot be read or is wrong.
+    """Mapping of a file; `MappingError` where it cannot be read or is wrong.
 
     Args:
-        first_seq: the sequence number of each source's first event. A live driver gives the microseconds its clock
-            shows at the start, so that no id comes twice; recordings start from 0.
+        first_seq: sequence number of each source's first event. A live driver gives the microseconds its clock shows at
+            the start, so that no id comes twice; recordings start from 0.
     """
     try:
         text = FilePath(path).read_text(encoding="utf-8")
@@ -41,11 +52,7 @@ def load_mapping(path: FilePath | str, *, first_seq: int = 0) -> Mapping:
 
 
 def parse_mapping(text: str, *, name: str = "mapping", first_seq: int = 0) -> Mapping:
-    """The mapping that a TOML text describes.
-
-    Args:
-        name: what errors call it.
-    """
+    """Mapping of a TOML text, which errors call `name`."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -88,10 +95,8 @@ def _compile_file(spec: FileSpec) -> RowReader:
                 raise MappingError("both a pattern and columns", allowed="pattern, or columns and separator")
     if spec.separator is not None and len(spec.separator) != 1:
         raise MappingError("not a separator", given=spec.separator, allowed="one character", where="separator")
-    with _at("topic"):
-        topic = None if spec.topic is None else compile_path(spec.topic, _only_row)
-    with _at("payload"):
-        payload = None if spec.payload is None else compile_path(spec.payload, _only_row)
+    topic = _compile_optional("topic", spec.topic, _only_row)
+    payload = _compile_optional("payload", spec.payload, _only_row)
     if spec.arrival is None:
         return RowReader(topic, payload)
     with _at("arrival"):
@@ -111,14 +116,12 @@ def _compile_rule(spec: RuleSpec, number: int, where: str, rows: RowReader) -> R
         outside = _outside(topic, spec.each is not None)
         with _at("when"):
             when = tuple(compile_condition(each, outside) for each in spec.when)
-        with _at("each"):
-            each = None if spec.each is None else compile_path(spec.each, _outside(topic, False))
+        each = _compile_optional("each", spec.each, _outside(topic, False))
         with _at("type"):
             type_name = spec.type if isinstance(spec.type, str) else _compile_type(spec.type, outside)
         with _at("source"):
             source = compile_template(spec.source, outside)
-        with _at("sequence"):
-            sequence = None if spec.sequence is None else compile_path(spec.sequence, outside)
+        sequence = _compile_optional("sequence", spec.sequence, outside)
         attributes, kinds = _compile_attributes(spec, outside)
         with _at("time"):
             time, clock = _compile_time(spec.time or TimeSpec(), topic is not None, rows, outside)
@@ -129,9 +132,7 @@ def _compile_rule(spec: RuleSpec, number: int, where: str, rows: RowReader) -> R
     return Rule(
         name=spec.name or f"{number} ({named})",
         topic=topic,
-        form=spec.format,
-        columns=tuple(spec.columns),
-        separator=spec.separator,
+        payload=(spec.format, tuple(spec.columns), spec.separator),
         when=when,
         each=each,
         final=spec.final,
@@ -144,6 +145,11 @@ def _compile_rule(spec: RuleSpec, number: int, where: str, rows: RowReader) -> R
         clock=clock,
         duplicates=duplicates,
     )
+
+
+def _compile_optional(key: str, path: ValuePath | None, outside: Callable[[str], bool]) -> Pick | None:
+    with _at(key):
+        return None if path is None else compile_path(path, outside)
 
 
 def _check_payload(spec: RuleSpec) -> None:
@@ -208,7 +214,7 @@ def _compile_time(
 
 
 def _unite_types(rules: Sequence[Rule], places: Sequence[str]) -> list[EventType]:
-    """The event types of all rules; an attribute that only some rules of a type know is null in the others."""
+    """Event types of all rules; an attribute that only some rules of a type know is null in the others."""
     kinds: dict[str, dict[str, Kind]] = {}
     for rule, where in zip(rules, places, strict=True):
         for type_name in sorted(rule.types):
@@ -247,7 +253,7 @@ def _only_row(name: str) -> bool:
 
 @contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Names the place in errors that come from inside."""
+    """Prefix the place to errors from inside."""
     try:
         yield
     except DistcedError as error:

@@ -1,29 +1,40 @@
-"""One rule at work: from a message it applies to, to an event or the reason why there is none."""
+"""Rule of a mapping at work: from a message it applies to, to an event or the reason why there is none.
+
+MQTT delivers at least once at QoS 1, and recorders often listen twice. A delivery counts as the second of an event
+where rule, source and the values named by the rule (or else the whole payload) are the same within a duration.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+import json
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
-from distced.middleware.mapping.clocks import ClockPolicy, SourceClock
-from distced.middleware.mapping.conditions import RuleCondition
+import msgspec
+
+from distced.middleware.mapping.clocks import Claim, ClockPolicy, SourceClock, TimeReader
 from distced.middleware.mapping.conversion import AttributeReader, to_number
-from distced.middleware.mapping.duplicates import Deliveries, Duplicates
-from distced.middleware.mapping.extraction import DeviceMessage, Pick, text_of
-from distced.middleware.mapping.instants import Claim, TimeReader
-from distced.middleware.mapping.payloads import as_fields
-from distced.middleware.mapping.rejected import Rejected, located
-from distced.middleware.mapping.schema import PayloadFormat
-from distced.middleware.mapping.topics import TopicFilter
-from distced.middleware.model.errors import MappingError
+from distced.middleware.mapping.extraction import (
+    DeviceMessage,
+    Pick,
+    RuleCondition,
+    TopicFilter,
+    as_fields,
+    compile_path,
+    text_of,
+)
+from distced.middleware.mapping.schema import DuplicatesSpec, PayloadFormat
+from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import INSTANT_MIN, parse_duration
 
 
 class Lookup(NamedTuple):
-    """An event type looked up by a value of the message."""
+    """Event type looked up by a value of the message."""
 
     pick: Pick
     types: dict[str, str]
@@ -32,13 +43,13 @@ class Lookup(NamedTuple):
 
 @dataclass(slots=True)
 class Memory:
-    """What a mapping remembers; rules themselves have no state.
+    """Memory of a mapping; rules themselves have no state.
 
     Attributes:
-        first_seq: the sequence number of each source's first event.
+        first_seq: sequence number of each source's first event.
         sources: by name, every source that an event has come from.
         deliveries: by the name of the rule, where it looks for second deliveries.
-        counts: how often, by the name of the rule and by what became of a message.
+        counts: by the name of the rule and by outcome.
     """
 
     first_seq: int
@@ -49,28 +60,17 @@ class Memory:
 
 @dataclass(slots=True)
 class Rule:
-    """A compiled rule.
+    """Compiled rule; the fields are those of `RuleSpec`.
 
     Attributes:
-        name: what it is called in reports and counts.
-        topic: the messages it is for; None for rows.
-        form, columns, separator: how a payload is read.
-        when: the conditions, all of which must hold.
-        each: the array or table whose elements become events; None for one event.
-        final: whether later rules are passed over once this one applies.
-        type: the event type, or how it is looked up.
-        attributes: how each attribute is read.
+        payload: format, columns and separator of a payload.
         kinds: the kind of each attribute.
-        unknown: the attributes that only other rules of the same event type know; they are null.
-        time, clock: how the timestamp is read, and how far it is believed.
-        duplicates: what makes two deliveries one; None where none are looked for.
+        unknown: attributes that only other rules of the same event type know; they are null.
     """
 
     name: str
     topic: TopicFilter | None
-    form: PayloadFormat
-    columns: tuple[str, ...]
-    separator: str
+    payload: tuple[PayloadFormat, tuple[str, ...], str]
     when: tuple[RuleCondition, ...]
     each: Pick | None
     final: bool
@@ -86,7 +86,7 @@ class Rule:
 
     @property
     def types(self) -> set[str]:
-        """The event types it can give."""
+        """Event types it can give."""
         if isinstance(self.type, str):
             return {self.type}
         return {*self.type.types.values()} | ({self.type.default} if self.type.default is not None else set())
@@ -94,7 +94,7 @@ class Rule:
     def apply(
         self, message: DeviceMessage, arrival: int | None, where: str, memory: Memory
     ) -> tuple[bool, list[Event], list[Rejected]]:
-        """Whether the rule applies to a message or row, its events, and what was rejected of it."""
+        """Whether the rule applies to a message or row, its events, and its rejections."""
         events: list[Event] = []
         rejected: list[Rejected] = []
         applies = False
@@ -130,7 +130,7 @@ class Rule:
             yield DeviceMessage(as_fields(value), {**message.outside, "key": key})
 
     def _make(self, message: DeviceMessage, arrival: int | None, where: str, memory: Memory) -> Event | Rejected | None:
-        """The event; None for a second delivery. Nothing is remembered of a message that is rejected."""
+        """Event of a message; None for a second delivery. Nothing is remembered of a message that is rejected."""
         stage = "source"
         try:
             source = self._read_source(message)
@@ -222,3 +222,86 @@ class Rule:
     def _reject(self, where: str, reason: str, error: MappingError, given: object, memory: Memory) -> Rejected:
         memory.counts[self.name, f"rejected: {reason}"] += 1
         return Rejected(where, self.name, reason, located(error, f"{where}, rule {self.name}"), given)
+
+
+REMEMBERED: Final = 100_000  # most deliveries a rule remembers; the oldest are forgotten first
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class Duplicates:
+    """Recognition of second deliveries; each is remembered for `within` ns."""
+
+    def __init__(self, spec: DuplicatesSpec, outside: Callable[[str], bool]) -> None:
+        try:
+            self.within = parse_duration(spec.within)
+        except DistcedError as error:
+            raise MappingError("within is no duration", given=spec.within, allowed=error.allowed) from None
+        self._by = [compile_path(path, outside) for path in spec.by]
+
+    def key(self, message: DeviceMessage, source: str) -> Hashable:
+        """Key that two deliveries of one event share."""
+        values = [pick(message) for pick in self._by]
+        if values and None not in values:
+            # As JSON, because a value may be a table, and true is not 1 there.
+            return source, _encoder.encode(values)
+        whole = _encoder.encode([message.outside.get("topic"), message.outside.get("key"), message.fields])
+        return source, blake2b(whole, digest_size=16).digest()
+
+
+class Deliveries:
+    """Deliveries remembered for a rule.
+
+    Attributes:
+        seen: when each was seen, ns, by its key, in the order of coming; at most `REMEMBERED`.
+        latest: the latest time seen, ns; it only grows.
+    """
+
+    def __init__(self) -> None:
+        self.seen: OrderedDict[Hashable, int] = OrderedDict()
+        self.latest = INSTANT_MIN
+
+    def known(self, key: Hashable, now: int | None, within: int) -> bool:
+        """Whether a delivery with this key was seen within `within` ns of `now`; None for unknown."""
+        seen = self.seen.get(key)
+        return seen is not None and (now is None or abs(now - seen) <= within)
+
+    def remember(self, key: Hashable, now: int, within: int) -> None:
+        """Remember a delivery, and forget those too old to matter."""
+        self.latest = max(self.latest, now)
+        self.seen.pop(key, None)
+        self.seen[key] = now
+        while len(self.seen) > REMEMBERED or self.latest - next(iter(self.seen.values())) > within:
+            self.seen.popitem(last=False)
+            if not self.seen:
+                break
+
+
+class Rejected(NamedTuple):
+    """Message or row, or a part of one, that should have become an event and did not.
+
+    Attributes:
+        where: its topic, or its file and row.
+        rule: name of the rule; empty where it failed before any rule.
+        reason: payload, row, arrival, each, source, type, attribute, time or sequence.
+        given: fields, payload or line, as they came.
+    """
+
+    where: str
+    rule: str
+    reason: str
+    error: DistcedError
+    given: object
+
+
+def located(error: DistcedError, where: str) -> MappingError:
+    """Copy of an error with the place it happened at."""
+    place = where if error.where is None else f"{where}, {error.where}"
+    return MappingError(error.problem, given=error.given, allowed=error.allowed, where=place, advice=error.advice)
+
+
+def rejected_line(rejected: Rejected) -> bytes:
+    """JSON line of rejected input."""
+    shown = {"where": rejected.where, "rule": rejected.rule, "reason": rejected.reason, **rejected.error.as_dict()}
+    line = json.dumps({**shown, "row": rejected.given}, ensure_ascii=False, default=repr)
+    # What is no text may be why it was rejected.
+    return line.encode(errors="backslashreplace") + b"\n"

@@ -1,16 +1,20 @@
-"""The shape of a mapping file: its tables and keys, as they stand in the TOML.
+"""Schema of a mapping file: its tables and keys, as they stand in the TOML, and the check of their shape.
 
-These structs are the reference of the language: `loading` reads a file into them, the other modules compile them.
-Nothing here has been checked beyond its shape. A small set of regular tables was chosen over templates with expressions
-(Jinja in Home Assistant, JSONata in Node-RED): what a device sends is translated here, what it means is the pattern's
-business, and a table can be checked when it is loaded.
+The keys are explained in docs/how-to/mappings.md. `mapping_file` reads a file into these structs, other modules compile
+them. msgspec checks; its messages name the place, the alternatives are looked up in the structs. Regular tables were
+chosen over templates with expressions (Jinja in Home Assistant, JSONata in Node-RED): a mapping translates what a
+device sends, its meaning is the pattern's business, and a table can be checked when it is loaded.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+import re
+from types import UnionType
+from typing import Any, Final, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
+
+from distced.middleware.model.errors import MappingError
 
 ValuePath: TypeAlias = str | list[str]
 """Where a value stands: `"Wifi.RSSI"`, `"sensors.0.value"`, `"$topic"`; a list of steps where names hold dots."""
@@ -26,15 +30,7 @@ Wrong = Literal["reject", "null"]
 
 
 class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """One condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold.
-
-    Attributes:
-        path: the value that is looked at.
-        present: whether it must be there and not null; with no test at all, it must.
-        equals, differs: a value or a list of values, one of which (none of which) it must be.
-        matches: a regular expression its text must hold somewhere; its named groups join the fields of the message.
-        above, below: bounds that a number, or a text that is one, must exceed or stay under.
-    """
+    """Condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold."""
 
     path: ValuePath
     present: bool | None = None
@@ -46,13 +42,7 @@ class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """An event type that depends on the message: a value looked up in a table of event types.
-
-    Attributes:
-        path, text: the value, or a template that makes it; one of the two.
-        lookup: event types by that value's text.
-        default: the event type for values not in the table; without it they are rejected.
-    """
+    """Event type looked up by a value, or by a template that makes it; others take the default, or are rejected."""
 
     lookup: dict[str, str]
     path: ValuePath | None = None
@@ -61,20 +51,7 @@ class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """An attribute of the event, and how it is got out of the message.
-
-    Attributes:
-        kind: number, string or boolean.
-        path, text: the value, or a template that makes it; without either, the field of the attribute's own name.
-        null: further values that mean null, besides a missing one, an empty text and NaN.
-        default: the value in place of null, as the event carries it.
-        lookup: values by the text of what the message holds.
-        scale, offset: of a number, `value * scale + offset`.
-        range: of a number, the least and the greatest value that is believed, after scale and offset.
-        true, false: the values that mean true and false; with one list alone, everything else is the other.
-        above, below: of a boolean, the bound above (below) which a number means true.
-        wrong: what becomes of the event where the value is none of this kind, in no lookup or out of range.
-    """
+    """Attribute of the event, and its extraction from the message."""
 
     kind: AttributeKind
     path: ValuePath | None = None
@@ -93,22 +70,7 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """The timestamp of the event, and how far its clock is believed. Durations are texts such as `20s`.
-
-    Attributes:
-        path, text: the value, or a template that makes it; without either (and without `start`), time is the arrival.
-        start, end: in place of `path`, the two ends of an interval.
-        format: `iso`, a count of `s`, `ms`, `us` or `ns` since 1970, or a strptime format.
-        year: the year of the first event, where the format has none; it grows by itself at New Year.
-        timezone: of texts that name no zone: `UTC`, `+01:00` or a name such as `Europe/Berlin`.
-        uncertainty: the interval reaches this far both ways.
-        before, after: the interval reaches this much further back, and on.
-        clock: `as-is`; `monotone` where it may jump back; `offset` where it is off by a constant; `zone` where it
-            shows the local time of an unknown zone.
-        skew: the greatest difference from the arrival at which the clock is believed.
-        otherwise: what is done where the time is missing, unreadable or not believed: `reject` or `arrival`.
-        delay: how long a message may have been under way, where its arrival is taken for its time.
-    """
+    """Timestamp of the event, and how far its clock is trusted. Durations are texts such as `20s`."""
 
     path: ValuePath | None = None
     text: str | None = None
@@ -127,36 +89,14 @@ class TimeSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class DuplicatesSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Which messages are second deliveries, to be dropped and counted.
-
-    Attributes:
-        within: how long a message is remembered.
-        by: the values that two deliveries share; without them, or where one is missing, the whole payload.
-    """
+    """Second deliveries of messages, to be dropped and counted."""
 
     within: str
     by: list[ValuePath] = []
 
 
 class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """One rule: which messages or rows, and the event each becomes.
-
-    Attributes:
-        name: what the rule is called in reports; its event type and place in the file where it has none.
-        topic: an MQTT topic filter, whose levels may be named: `zigbee2mqtt/{device}`. Without it the rule is for rows.
-        format: how the payload is read: `json`, `text` (one field `value`) or `csv`.
-        columns, separator: of a csv payload, the names of its fields, and what stands between them.
-        when: the conditions under which the rule applies.
-        each: an array or table in the payload, each element of which becomes an event.
-        final: once this rule applies, later ones are not tried.
-        type: the event type, or a table that looks it up.
-        source: a template for the source, such as `{$device}` or `office-{room}`.
-        sequence: the source's own sequence number; without it, events are counted for each source.
-        attributes: by name, a kind, or a table.
-        null: values that mean null in every attribute.
-        time: the timestamp; without it, the arrival.
-        duplicates: second deliveries; without it, none are looked for.
-    """
+    """Rule: which messages or rows it applies to, and the event each becomes."""
 
     name: str | None = None
     topic: str | None = None
@@ -176,12 +116,7 @@ class RuleSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ArrivalSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """When a recorded row arrived, where the recorder noted it.
-
-    Attributes:
-        path: the value in the row.
-        format, timezone: as those of the event's time.
-    """
+    """Arrival of a recorded row, at a path; format and zone as those of the event's time."""
 
     path: ValuePath
     format: str = "iso"
@@ -189,16 +124,7 @@ class ArrivalSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """How rows are read out of a file.
-
-    Attributes:
-        format: `csv`, `jsonl`, `text` or `parquet`; by the ending of the file's name where it is left out.
-        columns: the names of the columns, of a file that has no heading.
-        separator: what stands between columns; a blank stands for any run of blanks and tabs.
-        pattern: of a text file, a regular expression for a line, whose named groups are its fields.
-        topic, payload: of recorded messages, where a row holds these two; the rules with topics then apply to it.
-        arrival: when the row arrived.
-    """
+    """Reading of rows from a file."""
 
     format: FileFormat | None = None
     columns: list[str] = []
@@ -210,14 +136,89 @@ class FileSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FileOfRules(msgspec.Struct, forbid_unknown_fields=True):
-    """A mapping file.
-
-    Attributes:
-        file: how rows are read; not needed for live messages.
-        defaults: keys that every rule has unless it says otherwise.
-        rule: the rules, in the order in which they are tried.
-    """
+    """Mapping file: how rows are read, keys that rules have unless they say otherwise, and the rules in order."""
 
     rule: list[dict[str, Any]]
     file: FileSpec = msgspec.field(default_factory=FileSpec)
     defaults: dict[str, Any] = {}
+
+
+_T = TypeVar("_T", bound=msgspec.Struct)
+_STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d*|\.\.\.)\]")
+_WORDS: Final = {"object": "table", "str": "text", "int": "whole number", "float": "number", "bool": "true or false"}
+
+
+def shape(raw: object, wanted: type[_T], where: str) -> _T:
+    """TOML table as a struct."""
+    try:
+        return msgspec.convert(raw, wanted)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$")
+        steps = [name or index for name, index in _STEP.findall(path.rstrip("`"))]
+        found = _at(wanted, steps)
+        place = ", ".join([where, ".".join(_counted(steps))]) if steps else where
+        unknown = re.search(r"unknown field `(.*)`", problem)
+        if unknown is not None:
+            raise MappingError("unknown key", given=unknown[1], allowed=_keys(found), where=place) from None
+        missing = re.search(r"missing required field `(.*)`", problem)
+        if missing is not None:
+            raise MappingError("a key is missing", given=missing[1], allowed=_keys(found), where=place) from None
+        raise MappingError(
+            "not a value for this key", given=_given(raw, steps), allowed=_allowed(found, problem), where=place
+        ) from None
+
+
+def _at(wanted: Any, steps: list[str]) -> Any:
+    """Annotation at the end of a path through structs and lists."""
+    for step in steps:
+        for option in _options(wanted):
+            if isinstance(option, type) and issubclass(option, msgspec.Struct):
+                hints = get_type_hints(option)
+                if step in hints:
+                    wanted = hints[step]
+                    break
+            elif get_origin(option) is list and step.isdecimal():
+                wanted = get_args(option)[0]
+                break
+        else:
+            return None
+    return wanted
+
+
+def _options(annotation: Any) -> tuple[Any, ...]:
+    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+
+
+def _keys(found: Any) -> str | None:
+    for option in _options(found):
+        if isinstance(option, type) and issubclass(option, msgspec.Struct):
+            return ", ".join(option.__struct_fields__)
+    return None
+
+
+def _allowed(found: Any, problem: str) -> str:
+    """Alternatives where there is a list of them, else the kinds msgspec expected."""
+    for option in _options(found):
+        if get_origin(option) is Literal:
+            return ", ".join(get_args(option))
+    expected = re.search(r"Expected `([^`]*)`", problem)
+    if expected is None:
+        return problem
+    kinds = [_WORDS.get(kind, kind) for kind in expected[1].split(" | ") if kind != "null"]
+    return " or ".join(dict.fromkeys(kinds))
+
+
+def _given(raw: Any, steps: list[str]) -> object:
+    for step in steps:
+        if isinstance(raw, dict) and step in raw:
+            raw = raw[step]
+        elif isinstance(raw, list) and step.isdecimal():
+            raw = raw[int(step)]
+        else:
+            return None
+    return raw
+
+
+def _counted(steps: list[str]) -> list[str]:
+    """Steps with places counted from 1, as people do."""
+    return [str(int(step) + 1) if step.isdecimal() else step for step in steps]

@@ -1,14 +1,10 @@
 """Files of event types, to check patterns with where there is no mapping that declares them.
 
-    [types.Pers]
-    person = "string"
-    room = "string"
-
     [types.Temp]
     room = "string"
     temp = "number"
 
-Types that are derived from others are statements of pattern files and have no place here.
+Derived types are statements of pattern files and have no place here.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from distced.middleware.model.event_types import KINDS, EventType, event_type
 
 
 def load_types(path: Path | str) -> tuple[EventType, ...]:
-    """The event types of a file; a `TypeRegistryError` that names file, type and attribute where it is wrong."""
+    """Event types of a file; a `TypeRegistryError` names file, type and attribute where it is wrong."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -30,7 +26,7 @@ def load_types(path: Path | str) -> tuple[EventType, ...]:
 
 
 def parse_types(text: str, *, name: str = "types") -> tuple[EventType, ...]:
-    """The event types of a TOML text. `name` is what errors call it."""
+    """Event types of a TOML text, which errors call `name`."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

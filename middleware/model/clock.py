@@ -1,7 +1,7 @@
-"""Where the time comes from: one clock, handed in, never read behind anybody's back.
+"""Clocks: the time is handed in, never read elsewhere.
 
 Everything that decides takes the time as an argument; drivers own a clock and pass it on (design, section 4). Tests and
-the simulator hand in a `ManualClock`. The habit is trio's: clock and randomness are injected, so that a run replays.
+the simulator hand in a `ManualClock`, so that a run replays, as in trio.
 """
 
 from __future__ import annotations
@@ -11,26 +11,22 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Gives the time in integer nanoseconds since the Unix epoch."""
+    """Clock in integer ns since the Unix epoch."""
 
     def now(self) -> int:
-        """The present instant, in nanoseconds since the Unix epoch."""
+        """Present instant, ns since the Unix epoch."""
         ...
 
 
 class SystemClock:
-    """The machine's wall clock."""
+    """Wall clock of the machine."""
 
     def now(self) -> int:
         return time.time_ns()
 
 
 class ManualClock:
-    """A clock that stands still until told otherwise.
-
-    Attributes:
-        instant: nanoseconds since the Unix epoch; never goes back.
-    """
+    """Clock that stands still until advanced, at an instant in ns since the Unix epoch."""
 
     def __init__(self, instant: int = 0) -> None:
         self.instant = instant
@@ -39,7 +35,7 @@ class ManualClock:
         return self.instant
 
     def advance(self, nanoseconds: int) -> None:
-        """Let this much time pass."""
+        """Let this much time pass, ns."""
         if nanoseconds < 0:
             raise ValueError(f"a clock does not go back: {nanoseconds} ns")
         self.instant += nanoseconds

@@ -1,15 +1,14 @@
-"""The errors of distced: each names what was given, what is allowed, where, and what to do.
+"""Errors of distced: each names what was given, what is allowed, where, and what to do.
 
 One base class, so that an application can catch everything the product raises on purpose; a subclass for each kind of
-thing that can be wrong. The parts are kept as attributes so that consoles can lay them out and machines can read them
-(`as_dict`), and are joined into one message for everybody else.
+thing that can be wrong. The parts are kept as attributes for consoles and machines (`as_dict`).
 """
 
 from __future__ import annotations
 
 
 class DistcedError(Exception):
-    """Something given to distced was wrong.
+    """Error in something given to distced.
 
     Attributes:
         problem: what is wrong, one clause.
@@ -48,7 +47,7 @@ class DistcedError(Exception):
         return message
 
     def as_dict(self) -> dict[str, str]:
-        """The parts that are there, for `--json` and dead letters."""
+        """Parts that are there, for `--json` and dead letters."""
         parts = {
             "error": type(self).__name__,
             "problem": self.problem,
@@ -61,11 +60,11 @@ class DistcedError(Exception):
 
 
 class EventError(DistcedError):
-    """An event that is not one: a timestamp with lo > hi, a missing or mistyped attribute."""
+    """Malformed event: a timestamp with lo > hi, a missing or mistyped attribute."""
 
 
 class TypeRegistryError(DistcedError):
-    """An event type that is unknown, registered twice with different attributes, or wrongly described."""
+    """Event type that is unknown, registered twice with different attributes, or wrongly described."""
 
 
 class FrameError(DistcedError):
@@ -73,19 +72,19 @@ class FrameError(DistcedError):
 
 
 class MappingError(DistcedError):
-    """A mapping file that is wrong, or a message or row it cannot turn into an event."""
+    """Mapping file that is wrong, or a message or row it cannot turn into an event."""
 
 
 class HistoryError(DistcedError):
-    """An event history that cannot be read or written."""
+    """Event history that cannot be read or written."""
 
 
 class BusError(DistcedError):
-    """The MQTT server cannot be reached, or refuses."""
+    """MQTT server that cannot be reached, or refuses."""
 
 
 class SubscriptionError(DistcedError):
-    """A subscription that was refused."""
+    """Subscription that was refused."""
 
 
 class SnapshotError(DistcedError):
@@ -93,10 +92,10 @@ class SnapshotError(DistcedError):
 
 
 class PatternError(DistcedError):
-    """A pattern that cannot be read, or that could not mean anything.
+    """Pattern that cannot be read, or that could not mean anything.
 
     Attributes:
-        line, column: where in the text, counted from 1; 0 where the pattern has no text.
+        line, column: place in the text, counted from 1; 0 where the pattern has no text.
         snippet: the offending line with a caret below, for people.
     """
 

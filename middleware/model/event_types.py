@@ -1,4 +1,4 @@
-"""Event types: the attributes events of a type carry, types derived from others, and the registry of what is known.
+"""Event types: the attributes events of a type carry, types derived from others, and the registry of known types.
 
 An event type must be registered before events of it can be published or patterns over it be checked
 (composite-event-framework-2004, Fig. 5). A type may be *derived*: filtered, or throttled to one event per interval and
@@ -21,17 +21,16 @@ Kind = Literal["number", "string", "boolean"]
 KINDS: Final[tuple[Kind, ...]] = ("number", "string", "boolean")
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_NAME_BYTES = 200
-"""So long at most, because a history has a folder for each type."""
+_NAME_BYTES = 200  # at most, because a history has a folder for each type
 
 
 class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a derived type comes from another.
+    """Derivation of a type from another.
 
     Attributes:
-        base: the name of the type it is derived from, derived itself perhaps.
+        base: name of the type it is derived from, derived itself perhaps.
         where: an expression over the attributes of `base`, as pattern text; empty for every event.
-        every: throttle to one event per interval of this many nanoseconds, aligned to the epoch; 0 for no throttling.
+        every: throttle to one event per interval of this many ns, aligned to the epoch; 0 for no throttling.
         by: throttle for each combination of values of these attributes separately.
     """
 
@@ -42,13 +41,13 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A type of events.
+    """Type of events.
 
     Attributes:
         name: an identifier; it is a level of the topics its events travel on.
         attributes: the kind of each attribute by name. Every attribute may be null.
-        derived: how it comes from another type; None for one that is published.
-        home: the URL of its home server; empty for the server it is registered at.
+        derived: its derivation; None for a type that is published.
+        home: URL of its home server; empty for the server it is registered at.
     """
 
     name: str
@@ -59,7 +58,7 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def create(
         self, lo: int, hi: int | None = None, *, source: str, seq: int, attributes: Mapping[str, Attribute]
     ) -> Event:
-        """An event of this type at `[lo, hi]` (`hi` is `lo` where it is left out), checked against the type."""
+        """Event of this type at `[lo, hi]` (`hi` is `lo` where it is left out), checked against the type."""
         event = Event(self.name, lo, lo if hi is None else hi, source, seq, dict(attributes))
         self.check(event)
         return event
@@ -69,7 +68,7 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return msgspec.structs.replace(self, home="") == msgspec.structs.replace(other, home="")
 
     def check(self, event: Event, *, where: str | None = None) -> None:
-        """Raise `EventError` where an event is none of this type: each attribute there, known, and of its kind."""
+        """Raise `EventError` for an event of another type: each attribute must be there, known, and of its kind."""
         check_event(event, where=where)
         given = event.attributes
         for name, kind in self.attributes.items():
@@ -98,7 +97,7 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def kind_of(value: Attribute) -> Kind | None:
-    """The kind of an attribute's value; None for null."""
+    """Kind of an attribute's value; None for null."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -107,10 +106,10 @@ def kind_of(value: Attribute) -> Kind | None:
 
 
 class TypeRegistry:
-    """The event types that are known, by name.
+    """Registry of event types, by name.
 
-    A registry can be `open`: it then takes any type and any attribute as known, which is how patterns over undeclared
-    events (conformance cases, a first look at a recording) are checked.
+    An `open` registry takes any type and any attribute as known, for patterns over undeclared events (conformance
+    cases, a first look at a recording).
     """
 
     def __init__(self, types: Iterable[EventType] = (), *, open: bool = False) -> None:  # noqa: A002
@@ -120,7 +119,7 @@ class TypeRegistry:
             self.register(event_type)
 
     def register(self, event_type: EventType) -> None:
-        """Make a type known. Doing so again changes nothing; a different one of its name is an error."""
+        """Register a type. Doing so again changes nothing; a different one of its name is an error."""
         _check_type(event_type)
         known = self._types.get(event_type.name)
         if known is not None and not known.same_as(event_type):
@@ -135,7 +134,7 @@ class TypeRegistry:
         self._types[event_type.name] = event_type
 
     def unregister(self, name: str) -> EventType:
-        """Forget a type and return it; one that others are derived from cannot be forgotten."""
+        """Remove a type and return it; one that others are derived from is an error."""
         event_type = self.get(name)
         for other in self._types.values():
             if other.derived is not None and other.derived.base == name:
@@ -146,7 +145,7 @@ class TypeRegistry:
         return event_type
 
     def get(self, name: str) -> EventType:
-        """The type of this name, or a `TypeRegistryError` that lists what is known."""
+        """Type of this name, or a `TypeRegistryError` that lists the known ones."""
         try:
             return self._types[name]
         except KeyError:
@@ -155,11 +154,11 @@ class TypeRegistry:
             ) from None
 
     def find(self, name: str) -> EventType | None:
-        """The type of this name, or None."""
+        """Type of this name, or None."""
         return self._types.get(name)
 
     def root(self, name: str) -> str:
-        """The published type that this one is derived from, directly or not; itself where it is not derived."""
+        """Published type that this one is derived from, directly or not; itself where it is not derived."""
         event_type = self._types.get(name)
         while event_type is not None and event_type.derived is not None:
             name = event_type.derived.base
@@ -191,12 +190,12 @@ class TypeRegistry:
 
 
 def derive(base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()) -> EventType:
-    """A type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key."""
+    """Type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key."""
     return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by)), base.home)
 
 
 def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: str = "") -> EventType:
-    """A type by name and attributes, checked."""
+    """Type by name and attributes, checked."""
     made = EventType(name, dict(attributes or {}), None, home)  # type: ignore[arg-type]
     _check_type(made)
     return made

@@ -1,9 +1,9 @@
-"""Events: primitive ones that were published, composite ones that were detected, and the order they are consumed in.
+"""Events: primitive ones that were published, composite ones that were detected, and their order of consumption.
 
 An event has a type, an interval timestamp, a unique id `(source, sequence number)` and attributes
-(composite-event-framework-2004, "Event Model" and Appendix A, equations 6 and 7). To whoever reads it a composite event
-is an ordinary event. Both are msgspec structs: they are made by the hundred thousand a second, straight from the wire.
-Frozen dataclasses were rejected: making one takes six times as long.
+(composite-event-framework-2004, "Event Model" and Appendix A, equations 6 and 7). To a reader a composite event is an
+ordinary event. Both are msgspec structs, made by the hundred thousand a second, straight from the wire. Frozen
+dataclasses were rejected: making one takes six times as long.
 """
 
 from __future__ import annotations
@@ -31,18 +31,16 @@ COMPOSITE: Final = 1
 TIME: Final = 2
 
 DIGEST_BYTES: Final = 12
-SEQ_END: Final = 256**DIGEST_BYTES
-"""Sequence numbers are less than this."""
+SEQ_END: Final = 256**DIGEST_BYTES  # bound of sequence numbers
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """A primitive event.
+    """Primitive event.
 
     Attributes:
-        type: the name of its event type.
-        lo, hi: its timestamp, nanoseconds since the Unix epoch, `lo <= hi`.
-        source: who published it; with `seq` its unique id.
-        seq: the source's sequence number.
+        type: name of its event type.
+        lo, hi: its timestamp, ns since the Unix epoch, `lo <= hi`.
+        source, seq: its unique id: the source that published it, and the source's sequence number.
         attributes: numbers, strings, booleans or None by name. A missing attribute reads as null. Not to be changed.
     """
 
@@ -58,29 +56,29 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def id(self) -> EventId:
-        """The unique id."""
+        """Unique id."""
         return (self.source, self.seq)
 
     @property
     def timestamp(self) -> Timestamp:
-        """The interval `[lo, hi]`."""
+        """Interval `[lo, hi]`."""
         return Timestamp(self.lo, self.hi)
 
     @property
     def key(self) -> OrderKey:
-        """The place in the total order of consumption: `≺` on timestamps, ids where they are equal."""
+        """Place in the total order of consumption: `≺` on timestamps, ids where they are equal."""
         return (self.hi, self.lo, self.rank, self.source, self.seq)
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """What went before a match: tells whether it began with the first start event after some other one.
+    """Gap before a match: tells whether it began with the first start event after some other one.
 
-    Design, section 2, "Cutting". What counts are the earlier events in the domain of the start alternative the match
-    began in: an alternation at its start has one for each branch, a key one for each value.
+    Design, section 2, "Cutting". The earlier events in the domain of the start alternative count in which the match
+    began: an alternation at its start has one for each branch, a key one for each value.
 
     Attributes:
-        previous: the order key of the previous one; None where there was none.
-        greatest_lo: the greatest `lo` of all of them, ns; None where there was none.
+        previous: order key of the previous one; None where there was none.
+        greatest_lo: greatest `lo` of all of them, ns; None where there was none.
     """
 
     previous: OrderKey | None = None
@@ -88,18 +86,17 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 
 
 class Derivation(msgspec.Struct, frozen=True, gc=False):
-    """Derivation of a composite event: one way it came about, for the detectors that read it as a part.
+    """Way in which a composite event came about, for the detector of a pattern it is part of.
 
     Order keys are of events that were *matched*, hidden ones and time events included; that of a time event is
     `(due, due, TIME, "@", 0)`.
 
     Attributes:
-        first, last: the order keys of the first and the last event matched; they hold the timestamps.
-        lo: the least `lo` of all events matched, ns. The greatest `hi` is that of the last.
-        gap: what went before the first.
-        key: the values of the detector's key, in the order of its attributes; empty without a key.
-        bound: the events bound to the variables that are read outside, by canonical name.
-        counted: the values of the registers that are read outside, by canonical name.
+        first, last: order keys of the first and the last event matched; they hold the timestamps.
+        lo: least `lo` of all events matched, ns. The greatest `hi` is that of the last.
+        gap: before the first.
+        key: values of the detector's key, in the order of its attributes; empty without a key.
+        bound, counted: events bound to the variables, and values of the registers, read outside, by canonical name.
     """
 
     first: OrderKey
@@ -112,14 +109,14 @@ class Derivation(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenGap(msgspec.Struct, frozen=True, gc=False):
-    """How far a detector's answers are complete: no derivation it is still to give has a lesser gap, in either part.
+    """Bound on a detector's answers for one value of its key: no derivation to come has a lesser gap, in either part.
 
-    It says so of one value of its key, along with a watermark. A detector that waits for derivations may give up where
-    every one to come would begin too late.
+    It travels with a watermark. A detector that waits for derivations may give up where every one to come would begin
+    too late.
 
     Attributes:
-        key: the values of the detector's key, in the order of its attributes; empty without a key.
-        gap: the least `previous` and the least `greatest_lo` of all that is still open; None for no bound.
+        key: values of the detector's key, in the order of its attributes; empty without a key.
+        gap: least `previous` and least `greatest_lo` of all that is still open; None for no bound.
     """
 
     key: tuple[Attribute, ...]
@@ -127,17 +124,16 @@ class OpenGap(msgspec.Struct, frozen=True, gc=False):
 
 
 class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
-    """A composite event: what a detector found.
+    """Composite event, found by a detector.
 
     Its timestamp is the union over all events its instance matched, hidden ones and time events included, so `hi` is
     the moment of detection. Its `source` is the canonical id of the pattern, its `seq` the digest of the constituents'
-    ids
-    and the output attributes: the same detection made twice, anywhere, has the same id.
+    ids and the output attributes: the same detection made twice, anywhere, has the same id.
 
     Attributes:
-        constituents: the ids of the events it is made of, in order of consumption, each once.
+        constituents: ids of the events it is made of, in order of consumption, each once.
         events: these events themselves where the subscription asked for them, else empty.
-        derivations: the ways it came about, for detectors that read it as a part; else empty.
+        derivations: the ways it came about, for the detectors that read it as part of a pattern of theirs; else empty.
         again: whether it was found before and comes again with further derivations. Subscribers see it once.
     """
 
@@ -150,7 +146,7 @@ class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
 
 
 def composite_digest(constituents: tuple[EventId, ...], attributes: dict[str, Attribute]) -> int:
-    """The sequence number of a composite event: a digest of its constituents' ids and its output attributes.
+    """Sequence number of a composite event: a digest of its constituents' ids and its output attributes.
 
     96 bits: among a thousand million composite events of one pattern two collide once in 10^11 trials.
     """
@@ -169,7 +165,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def check_event(event: Event, *, where: str | None = None) -> Event:
-    """Return the event, or raise `EventError` for a timestamp, an id or attributes that no event can have."""
+    """Return the event, or raise `EventError` for a timestamp, an id or attributes out of range."""
     for name in ("lo", "hi"):
         value = getattr(event, name)
         if type(value) is not int or not INSTANT_MIN <= value <= INSTANT_MAX:
@@ -205,7 +201,7 @@ def check_event(event: Event, *, where: str | None = None) -> Event:
 
 
 def check_attribute(name: str, value: object, *, where: str | None = None) -> None:
-    """Raise `EventError` where a value cannot be an attribute's."""
+    """Raise `EventError` for a value that no attribute can have."""
     kind = type(value)
     if kind is str or kind is bool or value is None:
         return

@@ -1,7 +1,7 @@
-"""Which extra of distced brings a package that is not installed.
+"""Extras of distced, by the package that is not installed.
 
-What is heavy is imported where it is needed, and most of it is optional. Where that is foreseen, the verb says what is
-missing and what else would do; this is for all the rest, so that nobody reads a traceback for it.
+Heavy packages are imported where they are needed, and most are optional. Where a verb does not check for one itself,
+this keeps people from reading a traceback.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ EXTRAS: Final = {
 
 
 def missing(error: ImportError) -> DistcedError | None:
-    """What to say where a package was not found; None where that is not for want of an extra."""
+    """Error that names the extra of a package that was not found; None where that is not for want of an extra."""
     package = (error.name or "").partition(".")[0]
     extra = EXTRAS.get(package)
     if extra is None or not isinstance(error, ModuleNotFoundError):

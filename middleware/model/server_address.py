@@ -8,21 +8,13 @@ from urllib.parse import unquote, urlsplit
 
 from distced.middleware.model.errors import BusError
 
-PORTS: Final = {"mqtt": 1883, "mqtts": 8883}
-"""The schemes of a server's URL, plain and with TLS, and their usual ports."""
-
+PORTS: Final = {"mqtt": 1883, "mqtts": 8883}  # by the scheme of a URL, plain and with TLS
 _ALLOWED: Final = "mqtt://host:port or mqtts://user:password@host:port"
 
 
 @dataclass(frozen=True)
 class Address:
-    """An MQTT server.
-
-    Attributes:
-        host, port: where it listens.
-        tls: whether the connection is encrypted.
-        username, password: as whom to connect; None where the server lets everybody in.
-    """
+    """Address of an MQTT server; without a user name where the server lets everybody in."""
 
     host: str
     port: int
@@ -35,7 +27,7 @@ class Address:
 
 
 def parse_address(url: str) -> Address:
-    """The server a URL names: `mqtt://host:port`, `mqtts://user:password@host`; a bare `host:port` is `mqtt`."""
+    """Address in a URL: `mqtt://host:port`, `mqtts://user:password@host`; a bare `host:port` is `mqtt`."""
     try:
         parts = urlsplit(url if "://" in url else f"mqtt://{url}")
         host, port = parts.hostname, parts.port
@@ -53,6 +45,6 @@ def parse_address(url: str) -> Address:
 
 
 def _hide(url: str) -> str:
-    """The URL without a password, which is not for logs."""
+    """URL without a password, which is not for logs."""
     head, at, tail = url.rpartition("@")
     return f"…@{tail}" if at and head else url

@@ -40,21 +40,21 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ns|us|µs|ms|s|min|h|d)")
 
 
 class Timestamp(NamedTuple):
-    """A closed interval `[lo, hi]` of integer nanoseconds since the Unix epoch, `lo <= hi`."""
+    """Closed interval `[lo, hi]` of integer nanoseconds since the Unix epoch, `lo <= hi`."""
 
     lo: int
     hi: int
 
     def before(self, other: Timestamp) -> bool:
-        """The strong order `<`: this one ended before the other began (equation 3)."""
+        """Strong order `<`: this one ended before the other began (equation 3)."""
         return self.hi < other.lo
 
     def weakly_before(self, other: Timestamp) -> bool:
-        """The weak order `≺`, total up to equal timestamps: by `hi`, then by `lo` (equation 4)."""
+        """Weak order `≺`, total up to equal timestamps: by `hi`, then by `lo` (equation 4)."""
         return (self.hi, self.lo) < (other.hi, other.lo)
 
     def union(self, other: Timestamp) -> Timestamp:
-        """The smallest interval that holds both (equation 5)."""
+        """Smallest interval that holds both (equation 5)."""
         return Timestamp(min(self.lo, other.lo), max(self.hi, other.hi))
 
 
@@ -80,7 +80,7 @@ def duration_of(number: str, unit: str) -> int:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """The shortest text that `parse_duration` reads back as the same duration."""
+    """Shortest text that `parse_duration` reads back as the same duration."""
     for unit in ("d", "h", "min", "s", "ms", "us"):
         if nanoseconds and nanoseconds % UNITS[unit] == 0:
             return f"{nanoseconds // UNITS[unit]}{unit}"

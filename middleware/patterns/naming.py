@@ -1,4 +1,4 @@
-"""Names of variables and time events in patterns of the Python binding.
+"""Names of variables and time events in patterns of the Python binding, and trees with names and sets replaced.
 
 Until a pattern is complete, its tree holds placeholders: which events need a variable shows only in what is read
 elsewhere, and a name must not collide with any other of the whole pattern.
@@ -6,38 +6,36 @@ elsewhere, and a name must not collide with any other of the whole pattern.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import count
 from typing import Final
 
 from distced.middleware.model.errors import PatternError
-from distced.middleware.patterns.rewriting import renamed, renamed_output
-from distced.middleware.patterns.tree import (
-    Atom,
-    Init,
-    Output,
-    Pattern,
-    Timing,
-    children,
-    expressions_of,
-    output_expressions,
-    sets_of,
-    walk,
+from distced.middleware.patterns import tree
+from distced.middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+    walk_set,
 )
-from distced.middleware.sets.describable import DescribableSet, TypeSet, walk_set
-from distced.middleware.sets.expressions import Expression, Field, Moment
+from distced.middleware.sets.expressions import Expression, Field, Moment, Name, transform
 from distced.middleware.sets.expressions import walk as walk_expression
 
 _NUMBERS: Final = count()
 
 
 class Placeholder(str):
-    """A variable or a time event of a pattern, before it has its name. Its text is unique, and no name.
+    """Variable or time event of a pattern, before it has its name. Its text is unique, and no name.
 
     Attributes:
         wanted: the name asked for; empty for any.
-        types: the event types of the event, in the order they are written; empty for a time event.
-        origins: the placeholders of the events it was made of, with its own.
+        types: event types of the event, in the order they are written; empty for a time event.
+        origins: placeholders of the events it was made of, with its own.
     """
 
     wanted: str
@@ -46,7 +44,7 @@ class Placeholder(str):
 
 
 def placeholder(wanted: str = "", types: tuple[str, ...] = (), origins: frozenset[str] = frozenset()) -> Placeholder:
-    """A new placeholder, of an event made of those behind `origins`."""
+    """New placeholder, of an event made of those behind `origins`."""
     # No name of the language has a line break, not even in back-quotes.
     made = Placeholder(f"\n{next(_NUMBERS)}")
     made.wanted, made.types, made.origins = wanted, types, origins | {made}
@@ -54,44 +52,41 @@ def placeholder(wanted: str = "", types: tuple[str, ...] = (), origins: frozense
 
 
 def type_names(described: DescribableSet) -> tuple[str, ...]:
-    """The event types a set names."""
+    """Event types in a set."""
     names = (each.name for each in walk_set(described) if isinstance(each, TypeSet))
     return tuple(name for name in names if not isinstance(name, Placeholder))
 
 
 def with_names(
-    pattern: Pattern, output: Output | None = None, *, lenient: bool = False
-) -> tuple[Pattern, Output | None]:
-    """The pattern and its output with names in the place of placeholders; events that are not read get none.
+    pattern: tree.Pattern, output: tree.Output | None = None, *, lenient: bool = False
+) -> tuple[tree.Pattern, tree.Output | None]:
+    """Pattern and output with names in the place of placeholders; events that are not read get none.
 
     Args:
-        lenient: also of a part of a pattern, whose events may be bound elsewhere.
+        lenient: for a part of a pattern, whose events may be bound elsewhere.
 
     Raises:
         PatternError: an event is read that the pattern does not match, or one of several made of it; a time event
-            stands outside its pattern.
+            stands
+            outside its pattern.
     """
     names = _Names(pattern, output, lenient).names
     return renamed(pattern, names), None if output is None else renamed_output(output, names)
 
 
 class _Names:
-    """The choice of names.
+    """Choice of names, by placeholder."""
 
-    Attributes:
-        names: by placeholder.
-    """
-
-    def __init__(self, pattern: Pattern, output: Output | None, lenient: bool) -> None:
-        nodes = list(walk(pattern))
-        sets = [each for node in nodes for each in sets_of(node)]
+    def __init__(self, pattern: tree.Pattern, output: tree.Output | None, lenient: bool) -> None:
+        nodes = list(tree.walk(pattern))
+        sets = [each for node in nodes for each in tree.sets_of(node)]
         self.names: dict[str, str] = {}
         self._lenient = lenient
-        bound = dict.fromkeys(node.variable for node in nodes if isinstance(node, Atom))
+        bound = dict.fromkeys(node.variable for node in nodes if isinstance(node, tree.Atom))
         self._events = [each for each in bound if isinstance(each, Placeholder)]
         timers = [each for each in dict.fromkeys(_timers(pattern)) if isinstance(each, Placeholder)]
         self._taken = {name for each in sets for name in type_names(each)}
-        self._taken |= {name for node in nodes if isinstance(node, Init) for name, _ in node.registers}
+        self._taken |= {name for node in nodes if isinstance(node, tree.Init) for name, _ in node.registers}
         self._taken |= {each.wanted for each in (*self._events, *timers)}
         for timer in timers:
             self.names[timer] = timer.wanted or self._fresh("T")
@@ -99,8 +94,8 @@ class _Names:
             if isinstance(each, TypeSet) and isinstance(each.name, Placeholder) and each.name not in self.names:
                 self._outside(each.name)
         self.names |= {event: event.wanted for event in self._events if event.wanted}
-        expressions = [each for node in nodes for each in expressions_of(node)]
-        for expression in (*expressions, *output_expressions(output)):
+        expressions = [each for node in nodes for each in tree.expressions_of(node)]
+        for expression in (*expressions, *tree.output_expressions(output)):
             for read in _read(expression):
                 self.names[read] = self._variable(self._matched(read))
 
@@ -111,7 +106,7 @@ class _Names:
         return self.names[event]
 
     def _matched(self, read: Placeholder) -> Placeholder:
-        """The event the pattern matches for one that is read: itself, else the only one that was made of it."""
+        """Event the pattern matches for one that is read: itself, else the only one that was made of it."""
         if read in self._events:
             return read
         made_of_it = [event for event in self._events if read in event.origins]
@@ -145,14 +140,14 @@ class _Names:
         return name
 
 
-def _timers(pattern: Pattern) -> Iterator[str]:
+def _timers(pattern: tree.Pattern) -> Iterator[str]:
     """The time events, each before those of what it sets in."""
-    if isinstance(pattern, Timing):
+    if isinstance(pattern, tree.Timing):
         yield from _timers(pattern.first)
         yield pattern.timer
         yield from _timers(pattern.second)
         return
-    for child in children(pattern):
+    for child in tree.children(pattern):
         yield from _timers(child)
 
 
@@ -160,3 +155,97 @@ def _read(expression: Expression) -> Iterator[Placeholder]:
     for node in walk_expression(expression):
         if isinstance(node, Field | Moment) and isinstance(node.variable, Placeholder):
             yield node.variable
+
+
+def rebuild(pattern: tree.Pattern, change: Callable[[tree.Pattern], tree.Pattern]) -> tree.Pattern:
+    """Pattern with `change` applied to each pattern directly inside it."""
+    match pattern:
+        case tree.Atom() | tree.Reference() | tree.Delegated():
+            return pattern
+        case tree.Concatenation(parts=parts) | tree.Sequence(parts=parts) | tree.Alternation(parts=parts):
+            return replace(pattern, parts=tuple(change(part) for part in parts))
+        case tree.Parallel(left=left, right=right):
+            return replace(pattern, left=change(left), right=change(right))
+        case tree.Timing(first=first, second=second):
+            return replace(pattern, first=change(first), second=change(second))
+        case _:
+            return replace(pattern, body=change(pattern.body))
+
+
+def replace_sets(pattern: tree.Pattern, change: Callable[[DescribableSet], DescribableSet]) -> tree.Pattern:
+    """Pattern with `change` applied to every label and domain in it."""
+    match pattern:
+        case tree.Atom(label=label, domain=domain):
+            return replace(pattern, label=change(label), domain=None if domain is None else change(domain))
+        case tree.Scope(body=body, domain=domain):
+            return replace(pattern, body=replace_sets(body, change), domain=change(domain))
+        case _:
+            return rebuild(pattern, lambda part: replace_sets(part, change))
+
+
+def renamed(pattern: tree.Pattern, names: Mapping[str, str]) -> tree.Pattern:
+    """Pattern with other names for variables, time events and registers.
+
+    `names` holds every variable that is read and every time event; other variables are left out, other registers keep
+    their names.
+    """
+
+    def expression(node: Expression) -> Expression:
+        return renamed_expression(node, names)
+
+    match pattern:
+        case tree.Atom(label=label, domain=domain, variable=variable, updates=updates):
+            return tree.Atom(
+                renamed_set(label, names),
+                None if domain is None else renamed_set(domain, names),
+                names.get(variable, ""),
+                tuple((names.get(name, name), expression(value)) for name, value in updates),
+            )
+        case tree.Timing(first=first, second=second, timer=timer, when=when):
+            return tree.Timing(renamed(first, names), renamed(second, names), names[timer], when)
+        case tree.Scope(body=body, domain=domain):
+            return tree.Scope(renamed(body, names), renamed_set(domain, names))
+        case tree.Init(registers=registers, body=body):
+            begun = tuple((names.get(name, name), expression(value)) for name, value in registers)
+            return tree.Init(begun, renamed(body, names))
+        case _:
+            return rebuild(pattern, lambda part: renamed(part, names))
+
+
+def renamed_output(output: tree.Output, names: Mapping[str, str]) -> tree.Output:
+    """Output with other names in attributes and final filter."""
+    pairs = tuple((name, renamed_expression(value, names)) for name, value in output.attributes)
+    condition = None if output.condition is None else renamed_expression(output.condition, names)
+    return tree.Output(output.type_name, pairs, condition)
+
+
+def renamed_set(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:
+    """Set with other names for time events, and in its conditions."""
+    match described:
+        case TypeSet(name=name):
+            return TypeSet(names[name]) if name in names else described
+        case AnySet():
+            return described
+        case Union(members=members):
+            return Union(tuple(renamed_set(each, names) for each in members))
+        case Intersection(left=left, right=right) | Difference(left=left, right=right):
+            return replace(described, left=renamed_set(left, names), right=renamed_set(right, names))
+        case Filtered(base=base, condition=condition):
+            return Filtered(renamed_set(base, names), renamed_expression(condition, names))
+
+
+def renamed_expression(expression: Expression, names: Mapping[str, str]) -> Expression:
+    """Expression with other names for variables and registers."""
+
+    def rename(node: Expression) -> Expression:
+        match node:
+            case Name(name=name) if name in names:
+                return Name(names[name])
+            case Field(variable=variable, attribute=attribute):
+                return Field(names[variable], attribute)
+            case Moment(end=end, variable=variable) if variable:
+                return Moment(end, names[variable])
+            case _:
+                return node
+
+    return transform(expression, rename) if names else expression

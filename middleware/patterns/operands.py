@@ -1,19 +1,30 @@
-"""Operands in patterns, written with Python's operators: `(temp.temp < 15) & (temp.room == door.room)`.
+"""Operands of patterns: values and conditions, durations and due times, from Python's values or text to the tree's.
 
-They become expressions of the core language; nothing is computed here. `&`, `|` and `~` stand for `and`, `or` and
-`not`, because Python does not let those be given a meaning. A chained comparison (`1 < x < 5`) or a condition in an
-`if` is an error, and not silently half of what was meant.
+Operators make expressions and compute nothing. `&`, `|` and `~` stand for `and`, `or` and `not`, which Python does not
+let be overloaded; a chained comparison or a condition in an `if` is an error that says what to write.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from datetime import timedelta
+from collections.abc import Callable
+from datetime import datetime, time, timedelta
 from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
 
-from distced.middleware.model.errors import PatternError
-from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, MICROSECOND
+from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.timestamps import (
+    HOUR,
+    INSTANT_MAX,
+    INSTANT_MIN,
+    MICROSECOND,
+    MINUTE,
+    SECOND,
+    parse_duration,
+    parse_instant,
+)
+from distced.middleware.patterns.tree import Instant, Relative, TimeOfDay, When
 from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Name, Unary, Verbatim
 from distced.middleware.sets.values import FUNCTIONS
 
@@ -26,85 +37,42 @@ ConditionLike: TypeAlias = "Value | bool | str"
 _QUOTED: Final = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|`[^`\n]+`")
 
 
-class Value:
-    """A value computed when an event comes: an attribute, a register, an operation on others.
+def _infix(operator: str) -> Callable[[Value, Given], Value]:
+    return lambda left, right: Value(Binary(operator, left.expression, expression_of(right)))
 
-    Attributes:
-        expression: it in the core language.
-    """
+
+def _reflected(operator: str) -> Callable[[Value, Given], Value]:
+    return lambda right, left: Value(Binary(operator, expression_of(left), right.expression))
+
+
+class Value:
+    """Value computed when an event comes: an attribute, a register, an operation on others."""
 
     __slots__ = ("expression",)
 
     def __init__(self, expression: Expression) -> None:
         self.expression = expression
 
-    def __eq__(self, other: Given) -> Value:  # type: ignore[override]
-        return _operation("==", self, other)
-
-    def __ne__(self, other: Given) -> Value:  # type: ignore[override]
-        return _operation("!=", self, other)
-
-    def __lt__(self, other: Given) -> Value:
-        return _operation("<", self, other)
-
-    def __le__(self, other: Given) -> Value:
-        return _operation("<=", self, other)
-
-    def __gt__(self, other: Given) -> Value:
-        return _operation(">", self, other)
-
-    def __ge__(self, other: Given) -> Value:
-        return _operation(">=", self, other)
-
-    def __and__(self, other: Given) -> Value:
-        return _operation("and", self, other)
-
-    def __rand__(self, other: Given) -> Value:
-        return _operation("and", other, self)
-
-    def __or__(self, other: Given) -> Value:
-        return _operation("or", self, other)
-
-    def __ror__(self, other: Given) -> Value:
-        return _operation("or", other, self)
+    __eq__ = _infix("==")  # type: ignore[assignment]
+    __ne__ = _infix("!=")  # type: ignore[assignment]
+    __lt__ = _infix("<")
+    __le__ = _infix("<=")
+    __gt__ = _infix(">")
+    __ge__ = _infix(">=")
+    __and__, __rand__ = _infix("and"), _reflected("and")
+    __or__, __ror__ = _infix("or"), _reflected("or")
+    __add__, __radd__ = _infix("+"), _reflected("+")
+    __sub__, __rsub__ = _infix("-"), _reflected("-")
+    __mul__, __rmul__ = _infix("*"), _reflected("*")
+    __truediv__, __rtruediv__ = _infix("/"), _reflected("/")
+    __mod__, __rmod__ = _infix("%"), _reflected("%")
+    __hash__ = object.__hash__
 
     def __invert__(self) -> Value:
         return Value(Unary("not", self.expression))
 
     def __neg__(self) -> Value:
         return Value(Unary("-", self.expression))
-
-    def __add__(self, other: Given) -> Value:
-        return _operation("+", self, other)
-
-    def __radd__(self, other: Given) -> Value:
-        return _operation("+", other, self)
-
-    def __sub__(self, other: Given) -> Value:
-        return _operation("-", self, other)
-
-    def __rsub__(self, other: Given) -> Value:
-        return _operation("-", other, self)
-
-    def __mul__(self, other: Given) -> Value:
-        return _operation("*", self, other)
-
-    def __rmul__(self, other: Given) -> Value:
-        return _operation("*", other, self)
-
-    def __truediv__(self, other: Given) -> Value:
-        return _operation("/", self, other)
-
-    def __rtruediv__(self, other: Given) -> Value:
-        return _operation("/", other, self)
-
-    def __mod__(self, other: Given) -> Value:
-        return _operation("%", self, other)
-
-    def __rmod__(self, other: Given) -> Value:
-        return _operation("%", other, self)
-
-    __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
         raise PatternError(
@@ -114,12 +82,12 @@ class Value:
 
 
 def value(name: str) -> Value:
-    """A bare name: a register in its scope, an attribute of the event at hand, or what a pattern publishes."""
+    """Bare name: a register in its scope, an attribute of the event at hand, or one that a pattern publishes."""
     return Value(Name(name))
 
 
 def call(function: str, *arguments: Given) -> Value:
-    """A function of the language, such as `call("max", value("top"), p.price)`."""
+    """Call of a function of the language, such as `call("max", value("top"), p.price)`."""
     known = FUNCTIONS.get(function)
     if known is None:
         raise PatternError("no function of this name", given=function, allowed=", ".join(FUNCTIONS))
@@ -130,7 +98,7 @@ def call(function: str, *arguments: Given) -> Value:
 
 
 def expression_of(given: Given) -> Expression:
-    """The expression of an operand; `PatternError` for what can be none."""
+    """Expression of an operand; `PatternError` for another value."""
     if isinstance(given, Value):
         return given.expression
     if isinstance(given, timedelta):
@@ -149,12 +117,12 @@ def expression_of(given: Given) -> Expression:
 
 
 def condition_of(given: ConditionLike) -> Expression:
-    """The expression of a condition. A text stays text: broker nodes parse it."""
+    """Expression of a condition. A text stays text: broker nodes parse it."""
     return Verbatim(_checked(given)) if isinstance(given, str) else expression_of(given)
 
 
 def _checked(text: str) -> str:
-    """The text, on one line; `PatternError` where it would reach beyond its place: an open quote or bracket."""
+    """Text of a condition, on one line; `PatternError` for an open quote or bracket, which would reach further."""
     plain = _QUOTED.sub("", text)
     if any(sign in plain for sign in "'\"`#[];{}"):
         raise PatternError(
@@ -170,5 +138,68 @@ def _checked(text: str) -> str:
     return " ".join(text.splitlines()) if "\n" in text or "\r" in text else text
 
 
-def _operation(operator: str, left: Given, right: Given) -> Value:
-    return Value(Binary(operator, expression_of(left), expression_of(right)))
+CLOCK_TIME: Final = re.compile(r"(\d\d?):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?(?:(Z)|([+-])(\d\d):?(\d\d))?")
+"""A time of day, with the offset of its zone if it has one."""
+
+_ZONE: Final = re.compile(r" *'([^'\n]+)'")
+_ALLOWED: Final = "at 19:00, at 19:00 'Europe/London', at 2026-11-21T08:00Z"
+
+
+def duration(given: str | timedelta) -> int:
+    """Nanoseconds of a duration, 0 or more."""
+    if isinstance(given, timedelta):
+        nanoseconds = (given // timedelta(microseconds=1)) * MICROSECOND
+        if nanoseconds < 0:
+            raise PatternError("a duration that goes back", given=str(given), allowed="0 or more")
+        return nanoseconds
+    return parse_duration(given)
+
+
+def when(given: str | timedelta | time | datetime) -> When:
+    """Due time of a time event."""
+    if isinstance(given, datetime):
+        if given.tzinfo is None:
+            raise PatternError("a moment without a zone", given=str(given), advice="give it a tzinfo, such as UTC")
+        return Instant(parse_instant(given.isoformat()))
+    if isinstance(given, time):
+        return _time_of_day(given)
+    if isinstance(given, str) and given.startswith("at "):
+        return _moment(given.removeprefix("at ").strip())
+    return Relative(duration(given))
+
+
+def clock_time(match: re.Match[str]) -> TimeOfDay:
+    """Time of day that `CLOCK_TIME` matched; `PatternError` for one beyond 23:59:59."""
+    hour, minute, second = int(match[1]), int(match[2]), int(match[3] or 0)
+    zone = (int(match[7]) * 60 + int(match[8])) * (1 if match[6] == "+" else -1) if match[6] else 0
+    if hour > 23 or minute > 59 or second > 59 or abs(zone) >= 24 * 60:
+        raise PatternError("not a time of day", given=match[0], allowed="00:00 to 23:59:59")
+    return TimeOfDay(hour * HOUR + minute * MINUTE + second * SECOND + int((match[4] or "0").ljust(9, "0")), zone)
+
+
+def _moment(text: str) -> When:
+    match = CLOCK_TIME.match(text)
+    if match is not None:
+        zone = _ZONE.fullmatch(text, match.end())
+        if match.end() == len(text) or (zone and not match[5] and not match[6]):
+            time_of_day = clock_time(match)
+            return TimeOfDay(time_of_day.nanosecond, zone[1]) if zone else time_of_day
+    try:
+        return Instant(parse_instant(text))
+    except DistcedError:
+        raise PatternError("not a moment", given=f"at {text}", allowed=_ALLOWED) from None
+
+
+def _time_of_day(given: time) -> TimeOfDay:
+    seconds = given.hour * HOUR + given.minute * MINUTE + given.second * SECOND
+    nanosecond = seconds + given.microsecond * MICROSECOND
+    if given.tzinfo is None:
+        return TimeOfDay(nanosecond)
+    if isinstance(given.tzinfo, ZoneInfo):
+        return TimeOfDay(nanosecond, given.tzinfo.key)
+    offset = given.utcoffset()
+    if offset is None:
+        raise PatternError(
+            "a zone without an offset", given=str(given.tzinfo), allowed="UTC, timezone(...), ZoneInfo(...)"
+        )
+    return TimeOfDay(nanosecond, round(offset.total_seconds() / 60))

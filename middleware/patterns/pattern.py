@@ -1,8 +1,8 @@
 """Patterns as Python values, put together by methods and operators.
 
-Every method gives a new pattern and leaves the old ones as they are. What is built is the tree of the core language,
-with placeholders for names (`naming`); `str(pattern)` prints it, and broker nodes compile the text. Nothing is compiled
-here. Strings may stand for event types.
+Every method gives a new pattern and leaves the old ones as they are. The result is a tree of the core language, with
+placeholders for names (`naming`); `str(pattern)` prints it, and broker nodes compile the text. Strings may stand for
+event types.
 
 An event object stands for one event of the pattern. Its attributes are read as `door.room`, or `door["by"]` where a
 method has the name. Inside its own `where` they are those of the event at hand; anywhere else they are those of the
@@ -16,7 +16,7 @@ from datetime import datetime, time, timedelta
 from typing import TypeAlias
 
 from distced.middleware.model.errors import PatternError
-from distced.middleware.patterns import durations, tree
+from distced.middleware.patterns import operands, tree
 from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
 from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
@@ -46,14 +46,14 @@ When: TypeAlias = str | timedelta | time | datetime
 
 
 class Pattern:
-    """A pattern: what may be written where the core language has a C."""
+    """Pattern: may be written where the core language has a C."""
 
     def __init__(self, node: tree.Pattern) -> None:
         self._node = node
 
     @property
     def _tree(self) -> tree.Pattern:
-        """The tree, with placeholders."""
+        """Tree with placeholders."""
         return self._node
 
     def then(self, *others: PatternLike) -> Pattern:
@@ -128,7 +128,7 @@ class Pattern:
 
     def within(self, length: Duration) -> Pattern:
         """`C within 5s`: all it matches lies within a span of this length."""
-        return Pattern(tree.Window(self._tree, durations.duration(length)))
+        return Pattern(tree.Window(self._tree, operands.duration(length)))
 
     def by(self, *attributes: str) -> Pattern:
         """`C by room`: everything in it is read for each value of the attributes on its own."""
@@ -139,14 +139,14 @@ class Pattern:
     def timeout(
         self, after: When, second: Callable[[Timer], PatternLike], *, name: str | None = None
     ) -> Pattern:  # fmt: skip
-        """`(C1, C2) @ T = 5min`: this pattern, and after it what `second` makes of the time event.
+        """`(C1, C2) @ T = 5min`: this pattern, and after it the one that `second` makes of the time event.
 
         Args:
-            after: how long after the end of this pattern the time event comes, or when.
-            second: is given the time event, an event like others, and returns the pattern that follows.
-            name: what it is called in the text; T, T2, ... where it is left out.
+            after: delay of the time event after the end of this pattern, or its due time.
+            second: called with the time event, an event like others; returns the pattern that follows.
+            name: in the text; T, T2, ... where left out.
         """
-        due = durations.when(after)
+        due = operands.when(after)
         timer = placeholder(name or "")
         following = as_pattern(second(Timer(TypeSet(timer))))
         return Pattern(tree.Timing(self._tree, following._tree, timer, due))
@@ -170,7 +170,7 @@ class Pattern:
         where: ConditionLike | Iterable[ConditionLike] = (),
         **more: Given,
     ) -> Publication:
-        """`C -> Name(attr = expr) where expr`: what its composite events are called and carry, and a final filter.
+        """`C -> Name(attr = expr) where expr`: name and attributes of its composite events, and a final filter.
 
         Args:
             attributes: by name, for names that cannot be Python's keywords; the others are given as keywords.
@@ -188,7 +188,7 @@ class Pattern:
 
 
 class EventSet(Pattern):
-    """A describable set, and the atom `[A]` that matches one event of it."""
+    """Describable set, and the atom `[A]` that matches one event of it."""
 
     _label: DescribableSet
     _domain: DescribableSet | None
@@ -291,7 +291,7 @@ class EventSet(Pattern):
         return format_pattern(with_names(self._tree, lenient=True)[0])
 
     def _at_hand(self, expression: Expression) -> Expression:
-        """The expression with this event, and those it was made of, as the event at hand."""
+        """Expression with this event, and those it was made of, as the event at hand."""
 
         def change(node: Expression) -> Expression:
             match node:
@@ -323,11 +323,11 @@ class EventSet(Pattern):
 
 
 class Timer(EventSet):
-    """A time event."""
+    """Time event."""
 
 
 class Publication:
-    """A pattern with the composite event it publishes."""
+    """Pattern with the composite event it publishes."""
 
     def __init__(self, node: tree.Publication) -> None:
         self._tree = node
@@ -353,17 +353,13 @@ class PatternFile:
 
 
 class _DerivedName(str):
-    """The name of a derived type.
-
-    Attributes:
-        statement: its derivation.
-    """
+    """Name of a derived type, with the statement of its derivation."""
 
     statement: tree.DerivedType
 
 
 def event(*types: str) -> EventSet:
-    """An event of a type, or of one of several."""
+    """Event of a type, or of one of several."""
     if not types or not all(isinstance(each, str) and each for each in types):
         raise PatternError("not an event type", given=types, allowed="one or more names")
     return EventSet(_union(types))
@@ -380,19 +376,19 @@ def other_than(*sets: SetLike) -> EventSet:
 
 
 def lo(event: EventSet) -> Value:
-    """The beginning of an event's timestamp, in nanoseconds."""
+    """Start of an event's timestamp, ns."""
     return Value(Moment("lo", event._variable))
 
 
 def hi(event: EventSet) -> Value:
-    """The end of an event's timestamp, in nanoseconds."""
+    """End of an event's timestamp, ns."""
     return Value(Moment("hi", event._variable))
 
 
 def derived_type(
     name: str, base: SetLike, *, every: Duration | None = None, by: str | Iterable[str] = ()
 ) -> EventSet:  # fmt: skip
-    """A type derived from another: filtered by `base.where(...)`, throttled to one event per interval and key.
+    """Type derived from another: filtered by `base.where(...)`, throttled to one event per interval and key.
 
     A `pattern_file` of patterns that use it holds the statement that derives it.
     """
@@ -405,21 +401,21 @@ def derived_type(
         raise PatternError("a key of throttling needs every", given=f"by {', '.join(keys)}", advice="add every='1min'")
     with_names(tree.Atom(described))  # it reads no other event
     condition = described.condition if isinstance(described, Filtered) else None
-    interval = 0 if every is None else durations.duration(every)
+    interval = 0 if every is None else operands.duration(every)
     derived = _DerivedName(name)
     derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys)
     return EventSet(TypeSet(derived))
 
 
 def pattern_file(*patterns: Publication | PatternLike) -> PatternFile:
-    """A pattern file; one of the patterns may read what another publishes."""
+    """Pattern file; one of the patterns may read what another publishes."""
     if not patterns:
         raise PatternError("a pattern file without a pattern", allowed="one or more")
     return PatternFile(tuple(each if isinstance(each, Publication) else as_pattern(each) for each in patterns))
 
 
 def as_pattern(given: PatternLike) -> Pattern:
-    """A pattern; a name stands for any event of that type."""
+    """Pattern; a name stands for any event of that type."""
     if isinstance(given, Pattern):
         return given
     if isinstance(given, str):
@@ -432,7 +428,7 @@ def _joined(
     first: Pattern,
     others: Iterable[PatternLike],
 ) -> Pattern:
-    """A joint of any length: `a.then(b).then(c)` is `[A] ; [B] ; [C]`."""
+    """Joint of any length: `a.then(b).then(c)` is `[A] ; [B] ; [C]`."""
     node = first._tree
     parts = node.parts if isinstance(node, joint) else (node,)
     added = tuple(as_pattern(each)._tree for each in others)
@@ -450,7 +446,7 @@ def _pairs(given: Mapping[str, Given]) -> tuple[tuple[str, Expression], ...]:
 
 
 def _all(conditions: Iterable[Expression]) -> Expression | None:
-    """The conjunction of conditions, as it would be read; None of none."""
+    """Conjunction of conditions, as it would be read; None of none."""
     joined: Expression | None = None
     for each in conditions:
         joined = each if joined is None else Binary("and", joined, each)
@@ -458,13 +454,13 @@ def _all(conditions: Iterable[Expression]) -> Expression | None:
 
 
 def _complete(given: Pattern | Publication) -> tree.Publication:
-    """The tree of a whole pattern, with names."""
+    """Tree of a whole pattern, with names."""
     whole = given._tree if isinstance(given, Publication) else tree.Publication(given._tree)
     return tree.Publication(*with_names(whole.pattern, whole.output))
 
 
 def _derived_types(pattern: tree.Pattern) -> Iterator[tree.DerivedType]:
-    """The derived types a pattern uses, each after those it is derived from."""
+    """Derived types a pattern uses, each after those it is derived from."""
     for node in tree.walk(pattern):
         for described in tree.sets_of(node):
             for each in walk_set(described):

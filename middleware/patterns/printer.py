@@ -1,4 +1,4 @@
-"""From the tree back to text: the inverse of the parser.
+"""Printer of trees: the inverse of the parser.
 
 `parse(print(tree)) == tree` for every tree the parser can give; the properties hold it to that.
 """
@@ -8,31 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from distced.middleware.model.timestamps import SECOND, format_duration, format_instant
-from distced.middleware.patterns.tree import (
-    Alternation,
-    Atom,
-    Concatenation,
-    Delegated,
-    DerivedType,
-    Hidden,
-    Init,
-    Instant,
-    Iteration,
-    Keyed,
-    Output,
-    Parallel,
-    Pattern,
-    PatternFile,
-    Publication,
-    Reference,
-    Relative,
-    Scope,
-    Sequence,
-    TimeOfDay,
-    Timing,
-    When,
-    Window,
-)
+from distced.middleware.patterns import tree
 from distced.middleware.sets.describable import (
     DescribableSet,
     Filtered,
@@ -66,33 +42,33 @@ _PRIMARY: Final = 8
 _BOOLEAN: Final = (*COMPARISONS, "and", "or", "not")
 
 
-def format_pattern(pattern: Pattern, level: int = _WHOLE) -> str:
+def format_pattern(pattern: tree.Pattern, level: int = _WHOLE) -> str:
     """Text that reads back as this pattern, in parentheses where it is looser than `level`."""
     text, own = _format(pattern)
     return f"({text})" if own < level else text
 
 
-def format_publication(publication: Publication) -> str:
-    """A pattern with what it publishes."""
+def format_publication(publication: tree.Publication) -> str:
+    """Text of a pattern with its output."""
     text = format_pattern(publication.pattern)
     return text if publication.output is None else f"{text} -> {format_output(publication.output)}"
 
 
-def format_output(output: Output) -> str:
+def format_output(output: tree.Output) -> str:
     """`Name(attribute = expression) where condition`."""
     text = f"{quote_name(output.type_name)}({_assignments(output.attributes)})"
     return text if output.condition is None else f"{text} where {format_expression(output.condition)}"
 
 
-def format_file(file: PatternFile) -> str:
-    """The statements of a file, one a line: types, definitions, publications."""
+def format_file(file: tree.PatternFile) -> str:
+    """Statements of a file, one a line: types, definitions, publications."""
     lines = [format_derived_type(each) for each in file.types]
     lines += [f"{quote_name(name)} = {format_pattern(pattern)}" for name, pattern in file.definitions]
     lines += [format_publication(each) for each in file.publications]
     return "\n".join(lines) + "\n"
 
 
-def format_derived_type(derived: DerivedType) -> str:
+def format_derived_type(derived: tree.DerivedType) -> str:
     """`type Name = Base where condition every 1min by (person, room)`."""
     text = f"type {quote_name(derived.name)} = {quote_name(derived.base)}"
     if derived.condition is not None:
@@ -102,46 +78,46 @@ def format_derived_type(derived: DerivedType) -> str:
     return text + (f" by {_attributes(derived.by)}" if derived.by else "")
 
 
-def _format(pattern: Pattern) -> tuple[str, int]:
+def _format(pattern: tree.Pattern) -> tuple[str, int]:
     match pattern:
-        case Atom():
+        case tree.Atom():
             return _format_atom(pattern), _PRIMARY
-        case Reference(name=name):
+        case tree.Reference(name=name):
             return quote_name(name), _PRIMARY
-        case Concatenation(parts=parts):
+        case tree.Concatenation(parts=parts):
             return " ".join(format_pattern(part, _HIDDEN) for part in parts), _CONCATENATION
-        case Sequence(parts=parts):
+        case tree.Sequence(parts=parts):
             return " ; ".join(format_pattern(part, _CONCATENATION) for part in parts), _SEQUENCE
-        case Parallel(left=left, right=right):
+        case tree.Parallel(left=left, right=right):
             return f"{format_pattern(left, _PARALLEL)} & {format_pattern(right, _SEQUENCE)}", _PARALLEL
-        case Alternation(parts=parts):
+        case tree.Alternation(parts=parts):
             return " | ".join(format_pattern(part, _PARALLEL) for part in parts), _ALTERNATION
-        case Iteration(body=body, least=least, most=most):
+        case tree.Iteration(body=body, least=least, most=most):
             return format_pattern(body, _POSTFIX) + _times(least, most), _POSTFIX
-        case Timing(first=first, second=second, timer=timer, when=when):
+        case tree.Timing(first=first, second=second, timer=timer, when=when):
             pair = f"({format_pattern(first)}, {format_pattern(second)})"
             return f"{pair} @ {quote_name(timer)} = {format_when(when)}", _POSTFIX
-        case Scope(body=body, domain=domain):
+        case tree.Scope(body=body, domain=domain):
             return f"[ {_scope_body(body)} <= {format_set(domain)} ]", _PRIMARY
-        case Hidden(body=body):
+        case tree.Hidden(body=body):
             return f"~{format_pattern(body, _HIDDEN)}", _HIDDEN
-        case Window(body=body, length=length):
+        case tree.Window(body=body, length=length):
             return f"{format_pattern(body)} within {format_duration(length)}", _WHOLE
-        case Delegated(whole=whole):
+        case tree.Delegated(whole=whole):
             return _format(whole)
-        case Keyed(body=body, attributes=attributes):
+        case tree.Keyed(body=body, attributes=attributes):
             return f"{format_pattern(body)} by {_attributes(attributes)}", _WHOLE
-        case Init(registers=registers, body=body):
+        case tree.Init(registers=registers, body=body):
             return f"init {_assignments(registers)} : {format_pattern(body, _INIT)}", _INIT
 
 
-def _scope_body(body: Pattern) -> str:
+def _scope_body(body: tree.Pattern) -> str:
     # A scope is told from an atom by what it opens with; only a bare name could be taken for a label.
     text = format_pattern(body)
-    return text if isinstance(body, Reference) or text[0] in "[(~" or text.startswith("init ") else f"({text})"
+    return text if isinstance(body, tree.Reference) or text[0] in "[(~" or text.startswith("init ") else f"({text})"
 
 
-def _format_atom(atom: Atom) -> str:
+def _format_atom(atom: tree.Atom) -> str:
     if atom.domain is None and not atom.variable and not atom.updates and not _seems_to_end(atom.label):
         return f"[{_format_list(atom.label)}]"
     text = _format_guarded_list(atom.label)
@@ -156,8 +132,8 @@ def _format_atom(atom: Atom) -> str:
     return f"[{text}]"
 
 
-def _sign(atom: Atom) -> str:
-    """What separates the domain: behind a condition that is a calculation, `<=` would compare."""
+def _sign(atom: tree.Atom) -> str:
+    """Sign before the domain: behind a condition that is a calculation, `<=` would compare."""
     calculated = (
         isinstance(condition, Binary) and condition.operator not in _BOOLEAN for condition in conditions(atom.label)
     )
@@ -176,14 +152,14 @@ def _seems_to_end(label: DescribableSet) -> bool:
 
 
 def _format_list(described: DescribableSet) -> str:
-    """A set as the label of an atom: a union of two or more needs no braces there."""
+    """Label of an atom: a union of two or more needs no braces there."""
     if isinstance(described, Union) and len(described.members) > 1:
         return ", ".join(format_set(member) for member in described.members)
     return format_set(described)
 
 
 def _format_guarded_list(described: DescribableSet) -> str:
-    """The same, with every condition in parentheses, because `as`, `set` or `<=` follow."""
+    """Label of an atom, with every condition in parentheses, because `as`, `set` or `<=` follow."""
     if isinstance(described, Union) and len(described.members) > 1:
         return ", ".join(_format_guarded(member) for member in described.members)
     return _format_guarded(described)
@@ -207,14 +183,14 @@ def _assignments(pairs: tuple[tuple[str, Expression], ...]) -> str:
     return ", ".join(f"{quote_name(name)} = {format_expression(value)}" for name, value in pairs)
 
 
-def format_when(when: When) -> str:
-    """When a time event is due, as it is written after `@ T =`."""
+def format_when(when: tree.When) -> str:
+    """Due time of a time event, as it is written after `@ T =`."""
     match when:
-        case Relative(delay=delay):
+        case tree.Relative(delay=delay):
             return format_duration(delay)
-        case Instant(instant=instant):
+        case tree.Instant(instant=instant):
             return f"at {format_instant(instant)}"
-        case TimeOfDay(nanosecond=nanosecond, zone=zone):
+        case tree.TimeOfDay(nanosecond=nanosecond, zone=zone):
             seconds, fraction = divmod(nanosecond, SECOND)
             text = f"at {seconds // 3600:02}:{seconds // 60 % 60:02}"
             if seconds % 60 or fraction:

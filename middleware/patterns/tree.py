@@ -1,4 +1,4 @@
-"""The syntax tree of patterns.
+"""Syntax tree of patterns.
 
 One node for each row of the language's table (design, section 1; composite-event-framework-2004, "Core Composite Event
 Language" and Appendix B). Nodes are plain values: equal when written alike, whatever the place in the text. Joints of
@@ -8,105 +8,85 @@ any length are flat tuples, so that a pattern of a thousand atoms is no deeper t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from distced.middleware.sets.describable import DescribableSet, conditions
-from distced.middleware.sets.expressions import Expression, Span
+from distced.middleware.sets.expressions import Expression, Spanned
 
 
 @dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(Spanned):
     """`[A, B as x set n = n + 1 <= Σ]`: the first event of the domain that follows; one not in the label fails.
 
     Attributes:
-        label: the events it matches. `[!E <= Σ]` is read as `[Σ - E <= Σ]`.
-        domain: the events it looks at; None stands for the label itself.
+        label: events it matches. `[!E <= Σ]` is read as `[Σ - E <= Σ]`.
+        domain: events it looks at; None stands for the label itself.
         variable: the name the matched event is bound to; empty for none.
-        updates: the registers it changes, with their new values, in order.
+        updates: registers it changes, with their new values, in order.
     """
 
     label: DescribableSet
     domain: DescribableSet | None = None
     variable: str = ""
     updates: tuple[tuple[str, Expression], ...] = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Spanned):
     """`Name` or `[Name]`, where a definition is meant."""
 
     name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Concatenation:
+class Concatenation(Spanned):
     """`C1 C2 ...`: each weakly follows the one before."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Spanned):
     """`C1 ; C2 ; ...`: each strongly follows the one before."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Alternation:
+class Alternation(Spanned):
     """`C1 | C2 | ...`: either, each an instance of its own."""
 
     parts: tuple[Pattern, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Parallel:
+class Parallel(Spanned):
     """`C1 & C2`: both, in any order. Not flattened: which two are joined first makes a difference."""
 
     left: Pattern
     right: Pattern
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration:
-    """`C{least,most}`; `C*` is `C{0,}` and `C+` is `C{1,}`.
-
-    Attributes:
-        most: None for no limit.
-    """
+class Iteration(Spanned):
+    """`C{least,most}`, None for no limit; `C*` is `C{0,}` and `C+` is `C{1,}`."""
 
     body: Pattern
     least: int
     most: int | None
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Relative:
-    """A time event this long after the end of what came before.
-
-    Attributes:
-        delay: nanoseconds.
-    """
+    """Time event a delay, ns, after the end of what came before."""
 
     delay: int
 
 
 @dataclass(frozen=True, slots=True)
 class TimeOfDay:
-    """A time event when the clock next shows this time.
-
-    Attributes:
-        nanosecond: since midnight.
-        zone: minutes east of UTC, or the name of a zone.
-    """
+    """Time event when the clock next shows a time, ns since midnight, in a zone: minutes east of UTC, or its name."""
 
     nanosecond: int
     zone: int | str = 0
@@ -114,11 +94,7 @@ class TimeOfDay:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A time event at one instant.
-
-    Attributes:
-        instant: nanoseconds since the Unix epoch.
-    """
+    """Time event at one instant, ns since the Unix epoch."""
 
     instant: int
 
@@ -127,74 +103,64 @@ When: TypeAlias = Relative | TimeOfDay | Instant
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Spanned):
     """`(C1, C2) @ T = when`: T is set off by the end of C1, and is in the domain of all of C2's states."""
 
     first: Pattern
     second: Pattern
     timer: str
     when: When
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Spanned):
     """`[ C <= Σ ]`: adds Σ to the domain of every state inside C."""
 
     body: Pattern
     domain: DescribableSet
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Hidden:
+class Hidden(Spanned):
     """`~C`: matches as C, but what it matches is no constituent."""
 
     body: Pattern
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """`C within 5s`: the span of what C matched is at most this long.
-
-    Attributes:
-        length: nanoseconds, inclusive.
-    """
+class Window(Spanned):
+    """`C within 5s`: the span of the match is at most this long, ns, inclusive."""
 
     body: Pattern
     length: int
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Keyed:
+class Keyed(Spanned):
     """`C by room`, `C by (room, person)`: every set in C is read per value of the attributes."""
 
     body: Pattern
     attributes: tuple[str, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Init:
+class Init(Spanned):
     """`init n = 0, top = 0 : C`: registers with the values they have on entering C."""
 
     registers: tuple[tuple[str, Expression], ...]
     body: Pattern
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Delegated:
-    """A sub-pattern that a detector of its own detects; made by cutting, never written.
+class Delegated(Spanned):
+    """Sub-pattern that a detector of its own detects; made by cutting, never written.
 
     Attributes:
         whole: the sub-pattern, in the names of the pattern around it.
         detector: the id of its detector.
-        source: the name of the sub-pattern's canonical form; its composite events sort under it.
-        key: the attributes the detector is keyed by, in order: those in force where it stands, and its own.
-        bound, counted: the variables and registers that are read outside, each as (canonical name, name here).
+        source: name of the sub-pattern's canonical form; its composite events sort under it.
+        key: attributes the detector is keyed by, in order: those in force where it stands, and its own.
+        bound, counted: variables and registers that are read outside, each as (canonical name, name here).
         repeats: whether a composite event of it may be found again later, in another way.
     """
 
@@ -205,7 +171,6 @@ class Delegated:
     bound: tuple[tuple[str, str], ...] = ()
     counted: tuple[tuple[str, str], ...] = ()
     repeats: bool = False
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Pattern: TypeAlias = (
@@ -227,55 +192,41 @@ Pattern: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """`-> Name(attribute = expression, ...) where condition`: what is published for a match.
+class Output(Spanned):
+    """`-> Name(attribute = expression, ...) where condition`: output published for a match.
 
     Attributes:
-        type_name: the composite event's type.
-        attributes: its attributes by name, as expressions over variables and registers.
+        attributes: by name, as expressions over variables and registers.
         condition: the final filter, which may also read the attributes above; None for every match.
     """
 
     type_name: str
     attributes: tuple[tuple[str, Expression], ...] = ()
     condition: Expression | None = None
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A pattern that is detected, and what is published for its matches; None for a composite event without a name."""
+    """Pattern to detect, and its output; None for a composite event without a name."""
 
     pattern: Pattern
     output: Output | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class DerivedType:
-    """`type Name = Base where condition every 1min by (person, room)`.
-
-    Attributes:
-        condition: None for every event.
-        every: nanoseconds; 0 for no throttling.
-    """
+class DerivedType(Spanned):
+    """`type Name = Base where condition every 1min by (person, room)`; `every` in ns, 0 for no throttling."""
 
     name: str
     base: str
     condition: Expression | None = None
     every: int = 0
     by: tuple[str, ...] = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class PatternFile:
-    """The statements of a pattern file, in their order.
-
-    Attributes:
-        types: derived types.
-        definitions: patterns by name, inlined where the name stands.
-        publications: what is detected.
-    """
+    """Statements of a pattern file in their order: derived types, definitions, which are inlined, and publications."""
 
     types: tuple[DerivedType, ...]
     definitions: tuple[tuple[str, Pattern], ...]
@@ -283,29 +234,22 @@ class PatternFile:
 
 
 def children(pattern: Pattern) -> tuple[Pattern, ...]:
-    """The patterns directly inside, in the order they are written."""
+    """Patterns directly inside, in the order they are written."""
     match pattern:
+        case Atom() | Reference() | Delegated():
+            return ()
         case Concatenation(parts=parts) | Sequence(parts=parts) | Alternation(parts=parts):
             return parts
         case Parallel(left=left, right=right):
             return (left, right)
         case Timing(first=first, second=second):
             return (first, second)
-        case (
-            Iteration(body=body)
-            | Scope(body=body)
-            | Hidden(body=body)
-            | Window(body=body)
-            | Keyed(body=body)
-            | Init(body=body)
-        ):
-            return (body,)
         case _:
-            return ()
+            return (pattern.body,)
 
 
 def walk(pattern: Pattern) -> Iterator[Pattern]:
-    """The pattern and every pattern inside it, outermost first."""
+    """Pattern and every pattern inside it, outermost first."""
     yield pattern
     for child in children(pattern):
         yield from walk(child)
@@ -329,7 +273,7 @@ def nullable(pattern: Pattern) -> bool:
 
 
 def sets_of(pattern: Pattern) -> tuple[DescribableSet, ...]:
-    """The sets that stand in this node itself."""
+    """Sets that stand in this node itself."""
     match pattern:
         case Atom(label=label, domain=None):
             return (label,)
@@ -342,7 +286,7 @@ def sets_of(pattern: Pattern) -> tuple[DescribableSet, ...]:
 
 
 def expressions_of(pattern: Pattern) -> Iterator[Expression]:
-    """The expressions that stand in this node itself."""
+    """Expressions that stand in this node itself."""
     match pattern:
         case Atom(label=label, domain=domain, updates=updates):
             yield from conditions(label)
@@ -358,7 +302,7 @@ def expressions_of(pattern: Pattern) -> Iterator[Expression]:
 
 
 def output_expressions(output: Output | None) -> Iterator[Expression]:
-    """The expressions of an output."""
+    """Expressions of an output."""
     if output is not None:
         yield from (value for _, value in output.attributes)
         if output.condition is not None:

@@ -3,21 +3,21 @@
 composite-event-framework-2004, Appendix A, equation 8: the family of sets of events that the system can tell apart.
 Every set has a normal form, a condition for each type: an event is in the set iff the condition of its type holds. The
 set operations are then boolean operations type by type, and an engine that knows an event's type has only the condition
-left to evaluate. Keeping the operators as a tree to be walked for each event was rejected as slower and harder to
-compare.
+left to evaluate. A tree of operators walked for each event was rejected as slower and harder to compare.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 from distced.middleware.sets.expressions import (
     FALSE,
     TRUE,
     Expression,
-    Span,
+    Spanned,
     conjunction,
     disjunction,
     format_expression,
@@ -27,53 +27,46 @@ from distced.middleware.sets.expressions import (
 
 
 @dataclass(frozen=True, slots=True)
-class TypeSet:
+class TypeSet(Spanned):
     """All events of a type, or a time event by its name."""
 
     name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class AnySet:
-    """`any`: every event that is published; time events are named, or not meant."""
-
-    span: Span | None = field(default=None, compare=False, repr=False)
+class AnySet(Spanned):
+    """`any`: every event that is published; time events are in it by name only."""
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
+class Union(Spanned):
     """`{A, B}`; of nothing: the empty set."""
 
     members: tuple[DescribableSet, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Intersection:
+class Intersection(Spanned):
     """`A & B`."""
 
     left: DescribableSet
     right: DescribableSet
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Spanned):
     """`A - B`."""
 
     left: DescribableSet
     right: DescribableSet
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Filtered:
+class Filtered(Spanned):
     """`A where condition`."""
 
     base: DescribableSet
     condition: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 DescribableSet: TypeAlias = TypeSet | AnySet | Union | Intersection | Difference | Filtered
@@ -81,10 +74,10 @@ DescribableSet: TypeAlias = TypeSet | AnySet | Union | Intersection | Difference
 
 @dataclass(frozen=True, slots=True)
 class ConditionByType:
-    """The normal form of a describable set.
+    """Normal form of a describable set.
 
     Attributes:
-        by_type: the condition under which an event of a type is in the set, for the types it speaks of.
+        by_type: the condition under which an event of a type is in the set, for the types that it names.
         others: the condition for every other type that is published; false unless `any` is involved.
     """
 
@@ -92,7 +85,7 @@ class ConditionByType:
     others: Expression
 
     def condition(self, type_name: str) -> Expression:
-        """The condition under which an event of this type is in the set."""
+        """Condition under which an event of this type is in the set."""
         return self.by_type.get(type_name, self.others)
 
     @property
@@ -101,7 +94,7 @@ class ConditionByType:
         return self.others == FALSE and all(condition == FALSE for condition in self.by_type.values())
 
     def types(self) -> frozenset[str] | None:
-        """The types whose events can be in it; None where `any` leaves that open."""
+        """Types whose events can be in it; None where `any` leaves that open."""
         if self.others != FALSE:
             return None
         return frozenset(name for name, condition in self.by_type.items() if condition != FALSE)
@@ -111,7 +104,7 @@ EMPTY = ConditionByType({}, FALSE)
 
 
 def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> ConditionByType:
-    """The condition for each type. `timers` are the names of time events: these are not in `any`."""
+    """Condition for each type. `timers` are the names of time events: these are not in `any`."""
     match described:
         case TypeSet(name=name):
             return ConditionByType({name: TRUE}, FALSE)
@@ -121,7 +114,7 @@ def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> Condit
             # Joined in pairs, so that the condition of a thousand members is ten levels deep.
             forms = [normal_form(member, timers) for member in members] or [EMPTY]
             while len(forms) > 1:
-                forms = [union(*pair) if len(pair) > 1 else pair[0] for pair in _pairs(forms)]
+                forms = [reduce(union, forms[place : place + 2]) for place in range(0, len(forms), 2)]
             return forms[0]
         case Intersection(left=left, right=right):
             return combine(normal_form(left, timers), normal_form(right, timers), conjunction)
@@ -137,19 +130,15 @@ def normal_form(described: DescribableSet, timers: Iterable[str] = ()) -> Condit
             )
 
 
-def _pairs(forms: list[ConditionByType]) -> list[list[ConditionByType]]:
-    return [forms[place : place + 2] for place in range(0, len(forms), 2)]
-
-
 def union(left: ConditionByType, right: ConditionByType) -> ConditionByType:
-    """The normal form of the union."""
+    """Normal form of the union."""
     return combine(left, right, disjunction)
 
 
 def combine(
     left: ConditionByType, right: ConditionByType, join: Callable[[Expression, Expression], Expression]
 ) -> ConditionByType:
-    """Join two normal forms type by type."""
+    """Join of two normal forms type by type."""
     names = [*left.by_type, *(name for name in right.by_type if name not in left.by_type)]
     return ConditionByType(
         {name: join(left.condition(name), right.condition(name)) for name in names}, join(left.others, right.others)
@@ -157,7 +146,7 @@ def combine(
 
 
 def set_children(described: DescribableSet) -> tuple[DescribableSet, ...]:
-    """The sets directly inside."""
+    """Sets directly inside."""
     match described:
         case Union(members=members):
             return members
@@ -170,14 +159,14 @@ def set_children(described: DescribableSet) -> tuple[DescribableSet, ...]:
 
 
 def walk_set(described: DescribableSet) -> Iterator[DescribableSet]:
-    """The set and every set inside it, outermost first."""
+    """Set and every set inside it, outermost first."""
     yield described
     for child in set_children(described):
         yield from walk_set(child)
 
 
 def conditions(described: DescribableSet) -> Iterator[Expression]:
-    """Every condition a set filters by."""
+    """Conditions a set filters by."""
     for each in walk_set(described):
         if isinstance(each, Filtered):
             yield each.condition
@@ -187,9 +176,11 @@ def format_set(described: DescribableSet) -> str:
     """Text that reads back as the same set, as a member of a list."""
     match described:
         case Filtered(base=base, condition=condition):
-            return f"{_format_filtered_base(base)} where {format_expression(condition)}"
+            text = format_set(base) if isinstance(base, Filtered) else format_set_primary(base)
+            return f"{text} where {format_expression(condition)}"
         case Difference(left=left, right=right):
-            return f"{_format_difference_left(left)} - {_format_factor(right)}"
+            text = format_set(left) if isinstance(left, Difference) else _format_factor(left)
+            return f"{text} - {_format_factor(right)}"
         case _:
             return _format_factor(described)
 
@@ -212,16 +203,6 @@ def format_filtered_guarded(described: Filtered) -> str:
     base = described.base
     text = format_filtered_guarded(base) if isinstance(base, Filtered) else format_set_primary(base)
     return f"{text} where ({format_expression(described.condition)})"
-
-
-def _format_filtered_base(described: DescribableSet) -> str:
-    return format_set(described) if isinstance(described, Filtered) else format_set_primary(described)
-
-
-def _format_difference_left(described: DescribableSet) -> str:
-    if isinstance(described, Difference):
-        return format_set(described)
-    return _format_factor(described)
 
 
 def _format_factor(described: DescribableSet) -> str:

@@ -1,10 +1,9 @@
-"""Running expressions: from the tree to a Python function of (event, bindings, registers).
+"""Evaluation of expressions: a Python function of (event, bindings, registers).
 
 An expression is turned into the source of one Python function and compiled once, because a guard runs for every event
-and instance; walking the tree took five to ten times as long. What the operators mean stands in `values`; here only
-those shapes are written in line whose kinds are known (a literal, an attribute of a registered type), with the same
-meaning. The source holds names and constants by reference and never text from the pattern, so a pattern cannot smuggle
-in code.
+and instance; walking the tree took five to ten times as long. The meaning of operators stands in `values`; only shapes
+whose kinds are known (a literal, an attribute of a registered type) are written in line, with the same meaning. The
+source holds names and constants by reference and never text from the pattern, so a pattern cannot smuggle in code.
 """
 
 from __future__ import annotations
@@ -36,30 +35,17 @@ Registers: TypeAlias = Sequence[Attribute]
 Condition: TypeAlias = Callable[[Event, Bindings, Registers], bool]
 Value: TypeAlias = Callable[[Event, Bindings, Registers], Attribute]
 
-_OPERATORS: Final = {
-    "==": "same",
-    "!=": "different",
-    "<": "less",
-    "<=": "at_most",
-    ">": "greater",
-    ">=": "at_least",
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "/": "divide",
-    "%": "modulo",
-}
 _NUMBERS: Final = (int, float)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the names in an expression stand for.
+    """Meaning of the names in an expression.
 
     Attributes:
-        variables: the place of each variable among the bindings.
-        registers: the place of each register among the registers; a bare name that is none is an attribute.
-        kinds: the kinds of the attributes of the event at hand, where its type is registered; else None.
+        variables: place of each variable among the bindings.
+        registers: place of each register; a bare name that is none is an attribute.
+        kinds: of the attributes of the event at hand, where its type is registered; else None.
         variable_kinds: the same for the events bound to variables.
     """
 
@@ -70,7 +56,7 @@ class Scope:
 
 
 def compile_condition(expression: Expression, scope: Scope) -> Condition | bool:
-    """A function that says whether the condition holds; plain True or False where it always or never does."""
+    """Function that tests the condition; plain True or False where it always or never holds."""
     if expression == TRUE:
         return True
     if expression == FALSE:
@@ -80,22 +66,22 @@ def compile_condition(expression: Expression, scope: Scope) -> Condition | bool:
 
 
 def compile_value(expression: Expression, scope: Scope) -> Value:
-    """A function that gives the expression's value."""
+    """Function that gives the expression's value."""
     writer = _FunctionWriter(scope)
     return writer.function(writer.value(expression))
 
 
 class _FunctionWriter:
-    """Writes the body of one function.
+    """Writer of one function's body.
 
     Attributes:
-        constants: what the source refers to by name; no text of a pattern is ever part of the source itself.
-        temporaries: how many local names are in use.
+        constants: values the source refers to by name; no text of a pattern is ever part of the source itself.
+        temporaries: number of local names in use.
     """
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
-        self.constants: dict[str, Any] = {"_values": values, "_NUMBERS": _NUMBERS}
+        self.constants: dict[str, Any] = {"_NUMBERS": _NUMBERS}
         self.temporaries = 0
 
     def function(self, body: str) -> Callable[[Event, Bindings, Registers], Any]:
@@ -131,7 +117,7 @@ class _FunctionWriter:
             test = "is not None" if kinds[0] == "number" else ".__class__ in _NUMBERS"
             space = " " if test[0] == "i" else ""
             return f"(({name} := {self.value(left)}){space}{test} and {name} {operator} {self.value(right)})"
-        return f"_values.{_OPERATORS[operator]}({self.value(left)}, {self.value(right)})"
+        return f"{self.constant(values.BINARY[operator])}({self.value(left)}, {self.value(right)})"
 
     def value(self, expression: Expression) -> str:
         match expression:
@@ -148,9 +134,9 @@ class _FunctionWriter:
             case Moment(end=end, variable=variable):
                 return self.of_variable(variable, ".lo" if end == "lo" else ".hi")
             case Unary(operator="-", operand=operand):
-                return f"_values.negate({self.value(operand)})"
+                return f"{self.constant(values.negate)}({self.value(operand)})"
             case Binary(operator=operator, left=left, right=right) if operator in "+-*/%":
-                return f"_values.{_OPERATORS[operator]}({self.value(left)}, {self.value(right)})"
+                return f"{self.constant(values.BINARY[operator])}({self.value(left)}, {self.value(right)})"
             case Call(function=function, arguments=arguments):
                 compute = self.constant(values.FUNCTIONS[function].compute)
                 return f"{compute}({', '.join(self.value(each) for each in arguments)})"
@@ -163,7 +149,7 @@ class _FunctionWriter:
         return f"({name}{member} if ({name} := b[{place}]) is not None else None)"
 
     def kind(self, expression: Expression) -> Kind | None:
-        """The kind of a value that is not null, where it is known for certain."""
+        """Kind of a value that is not null, where it is known for certain."""
         match expression:
             case Literal(value=value):
                 return kind_of(value)

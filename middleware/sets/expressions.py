@@ -1,8 +1,7 @@
 """Expressions over attributes: guards, register updates, output attributes, final filters.
 
-The nodes are plain values, equal when they are written alike; the place in the text they came from does not count. What
-they *mean* is in `values`, how they are run in `evaluation`, so that a second engine can run the same expressions its
-own way.
+The nodes are plain values, equal when they are written alike. Their meaning is in `values`, their evaluation in
+`evaluation`, so that a second engine can run the same expressions its own way.
 """
 
 from __future__ import annotations
@@ -15,18 +14,24 @@ from distced.middleware.model.events import Attribute
 
 
 class Span(NamedTuple):
-    """Where in a pattern's text something stands: offsets in characters, the end excluded."""
+    """Place in a pattern's text: offsets in characters, the end excluded."""
 
     start: int
     end: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spanned:
+    """Node of a tree; its place in the text does not count in comparisons."""
+
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+
 @dataclass(frozen=True, slots=True)
-class Literal:
-    """A number, a text, true, false or null; a duration is its nanoseconds."""
+class Literal(Spanned):
+    """Number, text, true, false or null; a duration is its nanoseconds."""
 
     value: Attribute
-    span: Span | None = field(default=None, compare=False, repr=False)
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and true are equal to Python, and three different things to a pattern.
@@ -40,65 +45,58 @@ class Literal:
 
 
 @dataclass(frozen=True, slots=True)
-class Name:
-    """A bare name: a register in whose scope it stands, else an attribute of the event at hand."""
+class Name(Spanned):
+    """Bare name: a register in whose scope it stands, else an attribute of the event at hand."""
 
     name: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class Field(Spanned):
     """`x.attribute`: an attribute of the event bound to the variable `x`; null while nothing is bound to it."""
 
     variable: str
     attribute: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary:
+class Unary(Spanned):
     """`not a` or `-a`."""
 
     operator: str
     operand: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Binary:
+class Binary(Spanned):
     """`a operator b`, with an operator out of `LEVELS`."""
 
     operator: str
     left: Expression
     right: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Spanned):
     """`function(arguments)`, with a function out of `values.FUNCTIONS`, or one of the times of an event."""
 
     function: str
     arguments: tuple[Expression, ...]
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Spanned):
     """`lo(x)` or `hi(x)`: an end of the timestamp of the event bound to `x`, or of the one at hand without x."""
 
     end: str
     variable: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Verbatim:
-    """An expression as text, unparsed: how a client passes a condition on. The parser gives none."""
+class Verbatim(Spanned):
+    """Expression as text, unparsed: how a client passes a condition on. The parser gives none."""
 
     text: str
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment | Verbatim
@@ -118,8 +116,7 @@ TRUE: Final = Literal(True)
 FALSE: Final = Literal(False)
 
 _LEVEL: Final = {operator: level for level, operators in enumerate(LEVELS) for operator in operators}
-SUM_LEVEL: Final = _LEVEL["+"]
-"""The level of expressions without a comparison outside parentheses."""
+SUM_LEVEL: Final = _LEVEL["+"]  # level of expressions without a comparison outside parentheses
 _UNARY_MINUS: Final = len(LEVELS)
 _ATOMIC: Final = _UNARY_MINUS + 1
 
@@ -154,7 +151,7 @@ def negation(operand: Expression) -> Expression:
 
 
 def children(expression: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside."""
+    """Expressions directly inside."""
     match expression:
         case Unary(operand=operand):
             return (operand,)
@@ -167,7 +164,7 @@ def children(expression: Expression) -> tuple[Expression, ...]:
 
 
 def operands(expression: Expression, operator: str) -> list[Expression]:
-    """What a chain of `and` or of `or` joins, from left to right; another expression by itself."""
+    """Operands of a chain of `and` or of `or`, from left to right; another expression by itself."""
     found: list[Expression] = []
     waiting = [expression]
     while waiting:
@@ -180,14 +177,14 @@ def operands(expression: Expression, operator: str) -> list[Expression]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything inside it, outermost first."""
+    """Expression and everything inside it, outermost first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
 
 
 def transform(expression: Expression, change: Callable[[Expression], Expression]) -> Expression:
-    """The expression with `change` applied to every node, innermost first."""
+    """Expression with `change` applied to every node, innermost first."""
     match expression:
         case Unary(operand=operand):
             expression = replace(expression, operand=transform(operand, change))
@@ -201,12 +198,12 @@ def transform(expression: Expression, change: Callable[[Expression], Expression]
 
 
 def variables(expression: Expression) -> frozenset[str]:
-    """The variables an expression refers to."""
+    """Variables an expression refers to."""
     return frozenset(node.variable for node in walk(expression) if isinstance(node, Field | Moment) and node.variable)
 
 
 def names(expression: Expression) -> frozenset[str]:
-    """The bare names in an expression: registers and attributes of the event at hand."""
+    """Bare names in an expression: registers and attributes of the event at hand."""
     return frozenset(node.name for node in walk(expression) if isinstance(node, Name))
 
 
@@ -244,7 +241,7 @@ def _format(expression: Expression) -> tuple[str, int]:
 
 
 def format_value(value: Attribute) -> str:
-    """A literal as it is written in patterns and in conformance cases."""
+    """Literal as it is written in patterns and in conformance cases."""
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -262,5 +259,5 @@ RESERVED: Final = frozenset(
 
 
 def quote_name(name: str) -> str:
-    """A name as it is written in patterns: in back-quotes where it is a word of the language."""
+    """Name as it is written in patterns: in back-quotes where it is a word of the language."""
     return f"`{name}`" if name in RESERVED or not name.isidentifier() else name

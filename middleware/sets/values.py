@@ -1,10 +1,10 @@
-"""What the operators and functions of expressions mean, on every engine.
+"""Semantics of the operators and functions of expressions, on every engine.
 
-The rules: values are numbers, strings, booleans and null. Values of different kinds are never equal and never
-ordered; null is equal to null and ordered with nothing. A condition holds only if it is true, so null counts as false.
-Arithmetic on anything but numbers (but + on two strings) gives null, so do division by zero and what would be NaN; an
-integer that leaves 64 bits goes on as a float. Raising was rejected: one odd event must not take a detector down.
-SQL's third truth value was rejected as well: `not` would then lose events that a reader of the pattern expects to find.
+Values are numbers, strings, booleans and null. Values of different kinds are never equal and never ordered; null is
+equal to null and ordered with nothing. A condition holds only if it is true, so null counts as false. Arithmetic on
+anything but numbers (but + on two strings) gives null, so do division by zero and NaN; an integer that leaves 64 bits
+goes on as a float. Raising was rejected: one odd event must not take a detector down. SQL's third truth value was
+rejected as well: `not` would then lose events that a reader of the pattern expects to find.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ at_least = _ordering(operator.ge)
 
 
 def number(value: int | float | complex) -> Attribute:
-    """A result of arithmetic as an attribute's value: null for NaN, a float beyond 64 bits."""
+    """Result of arithmetic as an attribute's value: null for NaN, a float beyond 64 bits."""
     if type(value) is int:
         if INSTANT_MIN <= value <= INSTANT_MAX:
             return value
@@ -129,13 +129,12 @@ def _coalesce(*values: Attribute) -> Attribute:
 
 
 class Function(NamedTuple):
-    """A function of the language.
+    """Function of the language.
 
     Attributes:
         compute: from attribute values to one.
-        least, most: how many arguments it takes; `most` None for any number.
-        takes: the kind of its arguments; None for any.
-        gives: the kind of its result; None for that of its arguments.
+        least, most: number of arguments; `most` None for any number.
+        takes, gives: kind of its arguments, None for any, and of its result, None for that of its arguments.
     """
 
     compute: Callable[..., Attribute]

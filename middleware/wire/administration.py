@@ -22,39 +22,27 @@ from distced.middleware.wire.directory_entries import Instant
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Sources have come beyond a watermark.
-
-    Attributes:
-        sources: their names.
-        watermark: none of them will publish an event with `hi` at or before this, ns.
-    """
+    """Promise of sources to publish no further event with `hi` at or before the watermark, ns."""
 
     sources: tuple[str, ...]
     watermark: Instant
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """A node counts with a source.
-
-    Attributes:
-        watermark: how far its detectors are; what the source publishes at or before this is late, ns.
-    """
+    """Acknowledgement of a source by a node; what the source publishes at or before the watermark is late, ns."""
 
     watermark: Instant
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What became of a subscription.
+    """Answer to a subscription.
 
     Attributes:
-        subscription: its id.
         state: `offered`, and the client has to listen and say that it is ready; then `active`; or `refused`.
-        detector: the detector that serves it; its composite events come on this topic.
-        node: where that is.
-        publishes: the type of the composite events; empty without a name.
-        homes: the servers where the detector's topic is to be listened to; empty names stand for that of the directory.
-        error: why it was refused, as the parts of an error.
-        message: the same for people.
+        detector, node: the detector that serves it, whose topic its composite events come on, and its node.
+        publishes: type of the composite events; empty without a name.
+        homes: servers where the detector's topic is to be listened to; empty names stand for that of the directory.
+        error, message: why it was refused, as the parts of an error, and as text.
     """
 
     subscription: str
@@ -68,44 +56,33 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class MoveRequest(msgspec.Struct, frozen=True):
-    """A detector is to be moved.
-
-    Attributes:
-        node: where to.
-    """
+    """Request to move a detector to a node."""
 
     node: str
 
 
 class SetPolicy(msgspec.Struct, frozen=True):
-    """The distribution policy of a detector, or of all that ask for none, is set; an empty payload unsets it.
+    """Distribution policy set for a detector, or for all that ask for none; an empty payload unsets it.
 
-    Attributes:
-        policy: a name or three words, as `policies.distribution.policy.parse_policy` reads them.
+    It is a name or three words, see `policies.distribution.policy.parse_policy`.
     """
 
     policy: str
 
 
 class Pointer(msgspec.Struct, frozen=True):
-    """Pointer to the directory, kept by nodes at the server of their site where the directory is elsewhere.
-
-    Attributes:
-        url: the server of the directory, without user and password, as the nodes call it.
-    """
+    """URL of the server of the directory, kept by nodes at the server of another site."""
 
     url: str
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """Something that could not be used, kept for people to look at.
+    """Message that could not be used, or a row of its frame, kept for people.
 
     Attributes:
         reason: one word, by which nodes count.
-        message: what was wrong.
-        topic: where it came from.
-        row: its place in the frame; None for the whole.
-        payload: what came, in base64; cut where it is long.
+        row: place in the frame; None for the whole.
+        payload: in base64; cut where it is long.
     """
 
     reason: str

@@ -15,7 +15,7 @@ encode = msgspec.json.Encoder().encode
 
 
 def decode(payload: bytes, kind: type[_T], *, where: str) -> _T:
-    """A message of this kind, or a `FrameError` that names the topic."""
+    """Message of this kind, or a `FrameError` that names the topic."""
     try:
         return msgspec.json.decode(payload, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

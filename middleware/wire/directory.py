@@ -1,7 +1,6 @@
-"""The directory as one participant sees it: what the retained messages said so far.
+"""Directory as one participant sees it, from retained messages (design, section 4).
 
-It needs no server of its own (design, section 4): entries arrive as retained messages and are kept up to date by those
-that follow. Reading an entry has no effects; what to do about a change is the participant's decision.
+Reading an entry has no effects; what to do about a change is the participant's decision.
 """
 
 from __future__ import annotations
@@ -41,14 +40,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
 
 
 class Change(msgspec.Struct, frozen=True):
-    """What an entry said.
-
-    Attributes:
-        kind: a key of `KINDS`.
-        name: what the entry is about.
-        entry: its content; None where it was cleared.
-        before: what it said before; None where it is new.
-    """
+    """Change of the directory: an entry, None where it was cleared, and the one before, None where it is new."""
 
     kind: str
     name: str
@@ -57,12 +49,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Entries:
-    """What is known.
-
-    Attributes:
-        types: the event types, by name.
-        clients, sources, nodes, detectors, subscriptions, loads, recorders, topologies, hints: their entries by name.
-    """
+    """Entries of the directory by kind and name."""
 
     def __init__(self) -> None:
         self.types: dict[str, EventType] = {}
@@ -77,7 +64,7 @@ class Entries:
         self.hints: dict[str, HintEntry] = {}
 
     def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
-        """Take an entry in. Raises `FrameError` for what is none; the directory then stays as it was."""
+        """Take an entry in. Raises `FrameError` for a malformed one; the directory then stays as it was."""
         if len(levels) != 2 or levels[0] not in KINDS:
             raise FrameError("no entry of the directory", given="/".join(levels), allowed=", ".join(KINDS), where=where)
         kind, name = levels
@@ -93,18 +80,18 @@ class Entries:
         return Change(kind, name, entry, before)
 
     def table(self, kind: str) -> dict[str, Any]:
-        """The entries of one kind."""
+        """Entries of one kind."""
         entries: dict[str, Any] = getattr(self, "topologies" if kind == "topology" else f"{kind}s")
         return entries
 
     def names(self) -> set[tuple[str, str]]:
-        """The kind and name of every entry."""
+        """Kind and name of every entry."""
         return {(kind, name) for kind in KINDS for name in self.table(kind)}
 
     def registry(self) -> TypeRegistry:
-        """The types that can be used: a derived one needs its base, in whatever order the entries have come.
+        """Registry of the usable types: a derived one needs its base, in whatever order the entries have come.
 
-        What contradicts itself or another type is left out, so that one bad entry does not cost the others.
+        A type that contradicts itself or another is left out, so that one bad entry does not cost the others.
         """
         registry = TypeRegistry()
         waiting = list(self.types.values())
@@ -116,12 +103,12 @@ class Entries:
         return registry
 
     def publishers(self, type_name: str) -> list[str]:
-        """The detectors whose composite events are of this type."""
+        """Detectors whose composite events are of this type."""
         return sorted(name for name, entry in self.detectors.items() if entry.publishes == type_name)
 
 
 def _check_type(entry: EventType, name: str, where: str) -> None:
-    """What can be told of a type by itself; whether it fits its base shows when both are there."""
+    """Check a type by itself; whether it fits its base shows when both are there."""
     if entry.name != name:
         raise FrameError("an entry for another type", given=entry.name, allowed=name, where=where)
     try:

@@ -1,11 +1,9 @@
 """Entries of the directory: retained JSON messages, each under a topic of its own (design, section 4).
 
-The directory needs no server of its own; an entry is cleared by an empty payload, and a node's or a client's by its
-last will. JSON was preferred to frames, which carry events, so that any MQTT tool shows entries to people.
-
-There may be several MQTT servers, one for each site. The directory and administration are at home on one of them, the
-topics of events each on one of its own, and heartbeats where their sources are. Entries name a server by its URL, and
-that of the directory by an empty string.
+An entry is cleared by an empty payload, and a node's or a client's by its last will. JSON was preferred to frames so
+that any MQTT tool shows entries to people. There may be several MQTT servers, one for each site: the directory and
+administration are at home on one of them, the topics of events each on one of its own, and heartbeats where their
+sources are. Entries name a server by its URL, and that of the directory by an empty string (`home`).
 
     <root>/d/type/<name>               an event type, and its home server      EventType
     <root>/d/client/<name>             a client that is connected              ClientEntry
@@ -33,34 +31,28 @@ NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
 
 
-RECORDER: Final = "recorder:"
-"""How a recorder's name begins where it speaks beside nodes, which may be called the same."""
+RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nodes
 
 
 Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 
 
 class ClientEntry(msgspec.Struct, frozen=True):
-    """A client that is there. Its subscriptions are kept for a while when it is gone, and then cleared.
-
-    Attributes:
-        since: when it came, ns.
-        home: the server of its site; empty for that of the directory.
-    """
+    """Client connected since an instant, ns. Its subscriptions are cleared a while after it has gone."""
 
     since: Instant
     home: str = ""
 
 
 class SourceEntry(msgspec.Struct, frozen=True):
-    """A source of events.
+    """Source of events.
 
     Attributes:
-        types: the names of the types it publishes.
+        types: names of the types it publishes.
         watermark: it will publish no event with `hi` at or before this, ns.
         lease: how long it may be silent before it is fenced off, ns; 0 for ever.
-        publisher: the client that speaks for it.
-        home: the home server of its topics, and of its heartbeats; empty for that of the directory.
+        publisher: the client that publishes it.
+        home: home server of its topics and heartbeats.
     """
 
     types: tuple[str, ...]
@@ -71,14 +63,13 @@ class SourceEntry(msgspec.Struct, frozen=True):
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
-    """A broker node.
+    """Broker node.
 
     Attributes:
         since: when it came up, ns; with its name it tells one life of a node from the next.
-        detectors: how many it hosts.
+        detectors: number it hosts.
         counts: events consumed, composite events found, late events, dead letters by reason, and so on.
-        home: the server of its site; empty for that of the directory.
-        capacity: how many instances it can touch a second; 0 where nobody knows.
+        capacity: instances it can touch a second; 0 for unknown.
         isolates: whether it can have a node started at its site for a detector that wants a process of its own.
         reserved: the detector it was started for, and the only one it hosts; empty for any.
     """
@@ -93,13 +84,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
 
 
 class RecorderEntry(msgspec.Struct, frozen=True):
-    """A recorder, which keeps a history. Sources wait for it as they do for nodes.
-
-    Attributes:
-        since: when it came up, ns.
-        types: the types it records; None for all.
-        home: the server of its site; empty for that of the directory.
-    """
+    """Recorder of a history, up since an instant, ns; of these types, None for all. Sources wait for it."""
 
     since: Instant
     types: tuple[str, ...] | None = None
@@ -107,16 +92,16 @@ class RecorderEntry(msgspec.Struct, frozen=True):
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """What a detector was seen to do of late, by the node that hosts it.
+    """Recent load and traffic of a detector, measured by the node that hosts it.
 
     Attributes:
         load: instances touched a second.
-        rate, size: composite events a second, and bytes a second of the frames they travel in, heartbeats included.
+        rate, size: composite events a second, and bytes a second of their frames, heartbeats included.
         inputs: bytes a second by what it reads: sources by name, other detectors by id.
-        events: how many events it reads a second, of all inputs together.
+        events: events it reads a second, of all inputs together.
         state: bytes of its state, which a move would carry.
         delay: from the last event of a match to the detection, ns on average; 0 where nothing was found.
-        engine: which one runs it; empty where that is not known.
+        engine: which one runs it; empty for unknown.
     """
 
     load: float = 0.0
@@ -130,12 +115,10 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class LoadEntry(msgspec.Struct, frozen=True):
-    """What a broker node has to do.
+    """Load of a broker node, instances touched a second: its own, and by detector.
 
     Attributes:
-        load: instances touched a second, by all its detectors.
-        detectors: what its detectors do, by id.
-        latencies: how long a message takes to a server and back, halved, ns, by home server.
+        latencies: half the round trip of a message to a server, ns, by home.
     """
 
     load: float = 0.0
@@ -144,35 +127,26 @@ class LoadEntry(msgspec.Struct, frozen=True):
 
 
 class TopologyEntry(msgspec.Struct, frozen=True):
-    """The network, as whoever looks after it describes it.
-
-    Attributes:
-        text: a topology in TOML, see `policies.topology.topology_file`.
-    """
+    """Network, as a topology in TOML (`policies.topology.topology_file`)."""
 
     text: str
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True):
-    """Messages a second.
-
-    Attributes:
-        size: bytes of payloads and topics.
-        often: messages.
-    """
+    """Bytes of payloads and topics, and messages, a second."""
 
     size: float = 0.0
     often: float = 0.0
 
 
 class Foreseen(msgspec.Struct, frozen=True):
-    """What a detector would do, by what a history says: it need not have run.
+    """Load and traffic of a detector, estimated from a history: it need not have run.
 
     Attributes:
         rate: composite events a second.
-        quiet, loud, part: what it tells where applications alone listen, where other detectors read what it publishes
-            under a name, and where they read it as a part of their patterns.
-        loads: instances touched a second, by the parts it reads: their ids, sorted, apart by blanks; empty for none.
+        quiet, loud, part: output traffic where applications alone listen, where other detectors read its named events,
+            and where they read it as a part of their patterns.
+        loads: instances touched a second, by the parts it reads (`parts_key`).
     """
 
     rate: float
@@ -182,26 +156,26 @@ class Foreseen(msgspec.Struct, frozen=True):
     loads: dict[str, float] = {}
 
     def told(self, *, part: bool, read: bool) -> Told:
-        """What it tells, by who listens."""
+        """Output traffic, by its readers."""
         return self.part if part else self.loud if read else self.quiet
 
     def load(self, parts: Iterable[str]) -> float | None:
-        """What it has to do when it reads these parts; None where nobody has tried."""
+        """Load of the detector when it reads these parts; None for unknown."""
         return self.loads.get(parts_key(parts))
 
 
 def parts_key(parts: Iterable[str]) -> str:
-    """What a set of parts is called in `Foreseen.loads`."""
+    """Key of a set of parts in `Foreseen.loads`: ids, sorted, apart by blanks; empty for none."""
     return " ".join(sorted(parts))
 
 
 class HintEntry(msgspec.Struct, frozen=True):
-    """What placement analysis found out about a detector, for the nodes that place it.
+    """Result of placement analysis for a detector, for the nodes that place it.
 
     Attributes:
-        nodes: those it should stand on; empty where the analysis does not say.
-        parts: the ids of the detectors it should read as parts; None where the analysis does not say.
-        foreseen: what it is to be expected to do until that is measured.
+        nodes: where it should be placed; empty for any.
+        parts: ids of the detectors it should read as parts; None for any.
+        foreseen: its expected load and traffic until these are measured.
     """
 
     nodes: tuple[str, ...] = ()
@@ -210,23 +184,21 @@ class HintEntry(msgspec.Struct, frozen=True):
 
 
 class DetectorEntry(msgspec.Struct, frozen=True):
-    """A detector.
+    """Detector.
 
     Attributes:
         node: the node that hosts it.
-        pattern: what it detects, as text.
         policy: its detection policy.
-        reads: the types it reads; None for all.
-        publishes: the type of its composite events; empty for composite events without a name.
-        attributes: the kinds of their attributes.
-        subscriptions: how many it serves.
-        parts: the ids of the detectors it reads as parts of its pattern.
-        exports: the variables and registers that its derivations hand on.
-        home: the home server of its topic; empty for that of the directory. It stays when the detector moves.
+        reads: types it reads; None for all.
+        publishes, attributes: type of its composite events, empty without a name, and the kinds of their attributes.
+        subscriptions: number it serves.
+        parts: ids of the detectors it reads as parts of its pattern.
+        exports: variables and registers that its derivations hand on.
+        home: home server of its topic. It stays when the detector moves.
         replicas: further nodes that host the same detector in the same state, and the home servers they publish at.
         distribution: its distribution policy.
-        readers: how many connections listen to its topic, by the home of who listens.
-        expected: what it was expected to do when it was placed, until that is measured.
+        readers: number of connections that listen to its topic, by home.
+        expected: its expected load and traffic when it was placed, until these are measured.
     """
 
     node: str
@@ -246,13 +218,12 @@ class DetectorEntry(msgspec.Struct, frozen=True):
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
-    """What an application knows that the middleware does not.
+    """Knowledge of an application about its subscription.
 
     Attributes:
-        nodes: the nodes that detectors may stand on; empty for all.
-        avoid: nodes they may not stand on.
-        rates: by event type, events a second to be expected, where nothing has been measured.
-        selectivity: of the whole pattern: how many composite events for each event that it reads; None for not known.
+        nodes, avoid: nodes that detectors may be placed on, empty for all, and nodes they may not.
+        rates: by event type, expected events a second, where nothing has been measured.
+        selectivity: of the whole pattern: composite events for each event that it reads; None for unknown.
         isolated: whether the detector wants a process of its own.
     """
 
@@ -267,22 +238,21 @@ NO_HINTS: Final = Hints()
 
 
 class SubscriptionEntry(msgspec.Struct, frozen=True):
-    """What a client wants to have detected, or a node for a detector that reads it as part of its pattern.
+    """Subscription of a client, or of a node for a detector that reads it as part of its pattern.
 
     Attributes:
-        client: who asks, and gets the answer; of a node its name behind `NODE_CLIENT`.
+        client: the client to answer; of a node its name behind `NODE_CLIENT`.
         pattern: a single pattern as text, with its output if it has one.
-        definitions: definitions by name that the pattern may refer to.
+        definitions: patterns by name that it may refer to.
         consumption: `ordered` or `epoch`.
         policy: the detection policy.
         constituents: whether the events a composite event is made of are sent along.
-        decomposition: what of it is to become detectors of its own: `none`, `full`, or `for-reuse`; empty for what the
-            distribution policy says.
-        derivations: whether it is read as part of a pattern, and has to say how each composite event came about.
-        exports: variables and registers that the derivations have to hand on.
-        distribution: the distribution policy, as `policies.distribution.policy.parse_policy` reads it; empty for the
-            one that is set by the administration.
-        hints: what the application knows that the middleware does not.
+        decomposition: `none`, `full`, or `for-reuse`; empty for that of the distribution policy.
+        derivations, exports: whether it is read as part of a pattern and needs derivations, and the variables and
+            registers that
+            these have to hand on.
+        distribution: the distribution policy, see `policies.distribution.policy.parse_policy`; empty for the one that
+            is set by the administration.
     """
 
     client: str

@@ -2,9 +2,8 @@
 
 A server delivers the retained entries of a filter before any message published behind the subscription. A participant
 therefore subscribes to the directory and to `topic`, publishes a barrier there, and has read the directory when its
-barrier returns. A server may take a message before a subscription that was sent before it, and amqtt does, so the
-barrier is sent again each half second until it is back. Entries known from an earlier connection that were not
-delivered again by then are gone.
+barrier returns. amqtt takes a message before a subscription that was sent before it, so the barrier is sent again each
+half second. Entries known from an earlier connection that were not delivered again by then are gone.
 
 Counting the acknowledgements of subscriptions was rejected: MQTT promises no order between an acknowledgement and the
 retained messages.
@@ -19,8 +18,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic
 
-ASK_EVERY: Final = SECOND // 2
-"""Interval between barriers until one comes back, ns."""
+ASK_EVERY: Final = SECOND // 2  # interval between barriers until one comes back, ns
 
 
 class DirectoryHandshake:
@@ -28,16 +26,12 @@ class DirectoryHandshake:
 
     Attributes:
         topic: the participant's barrier topic; to be subscribed to before `begin`, beside the directory.
-        reading: a barrier is under way: the directory is being read.
         settled: the directory was read completely at least once, over any connection.
         due: when the barrier is to be sent again, ns; None while none is under way.
     """
 
     def __init__(self, name: str, root: str = ROOT) -> None:
-        """
-        Args:
-            name: the participant's name on the wire; two participants of one name would answer each other.
-        """
+        """Handshake of a participant; two of one name would answer each other."""
         self.topic = administration_topic("known", name, root=root)
         self.settled = False
         self.due: int | None = None
@@ -46,6 +40,7 @@ class DirectoryHandshake:
 
     @property
     def reading(self) -> bool:
+        """Whether a barrier is under way: the directory is being read."""
         return self.due is not None
 
     def begin(self, now: int) -> Publish:
@@ -56,7 +51,7 @@ class DirectoryHandshake:
         return self._ask(now)
 
     def again(self, now: int) -> list[Publish]:
-        """The same barrier once more, if it is due."""
+        """Repetition of the barrier, if it is due."""
         return [self._ask(now)] if self.due is not None and now >= self.due else []
 
     def saw(self, kind: str, name: str) -> None:
@@ -73,10 +68,7 @@ class DirectoryHandshake:
         return True
 
     def unseen(self, entries: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Those of these entries, in their order, that were not delivered while the directory was read last.
-
-        Complete once `answered`; before, an entry may still be on its way.
-        """
+        """Entries of these not delivered while the directory was read last, in order; complete once `answered`."""
         return [each for each in entries if each not in self._seen]
 
     def _ask(self, now: int) -> Publish:

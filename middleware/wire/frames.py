@@ -1,4 +1,4 @@
-"""The wire format: one MQTT message is one msgpack frame of one or many events of one type from one source.
+"""Wire format: one MQTT message is one msgpack frame of one or many events of one type from one source.
 
 A frame is an array, in two kinds that its first element tells apart:
 
@@ -10,21 +10,19 @@ A frame is an array, in two kinds that its first element tells apart:
 
 `lo`, `hi` and the watermark are nanoseconds since the Unix epoch in 64 bits, `digest` is the 96-bit sequence number of
 a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, where `seq` is an integer or
-such a digest, and `events` the constituents themselves where they travel along (`wire_events`). `derivations` are the
-ways the event came about, `again` tells that only these are new, and `open` how far they are complete
-(`middleware.wire.provenance`): who did not ask for them finds rows of six and frames of six, as ever. The watermark
-promises that no further event of this source has `hi <= watermark`; nil promises nothing. A frame without rows is a
-heartbeat.
+such a digest, and `events` the constituents themselves where they travel along (`event_encoding`). `derivations` are
+the ways the event came about, `again` tells that only these are new, and `open` how far they are complete
+(`provenance`), all three only where requested. The watermark promises that no further event of this source has `hi <=
+watermark`; nil promises nothing. A frame without rows is a heartbeat.
 
-*How it grows.* Fields are only ever appended, to the frame or to a row: who reads an older format passes over what it
-does not know, who reads a newer one fills in what is missing. The version is raised only when an old reader would
-*misread* a frame, and a reader refuses versions it does not know.
+Fields are only ever appended, to the frame or to a row: a reader of an older format ignores further fields, one of a
+newer format fills in missing ones. The version is raised only when an old reader would *misread* a frame, and a reader
+refuses versions it does not know.
 
 Maps with field names were rejected: names would be half of each message. So were columns: most messages hold one event.
 One bad row does not lose the others: a frame is decoded in one typed sweep by msgspec, and row by row only where that
-has failed. Where `open` is bad, the events stay, but neither it nor the watermark promises anything: a gap passed over
-would be taken for one that is closed. Numbers have 64 bits and are never NaN; sequence numbers of primitive events stay
-below 2^63.
+has failed. Where `open` is bad, the events stay, but neither it nor the watermark promises anything. Numbers have 64
+bits and are never NaN; sequence numbers of primitive events stay below 2^63.
 """
 
 from __future__ import annotations
@@ -44,28 +42,26 @@ from distced.middleware.wire.event_encoding import (
     Instant,
     Name,
     PackedConstituent,
+    PackedDerivation,
     PackedEvent,
+    PackedOpenGap,
     Unchecked,
     V,
     bad_span,
     check_all,
-    pack_constituent,
-    pack_event,
-    pack_id,
-    unpack_constituent,
-    unpack_ids,
-)
-from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
-from distced.middleware.wire.provenance import (
-    PackedDerivation,
-    PackedOpenGap,
     check_derivation,
     check_open_gap,
+    pack_constituent,
     pack_derivation,
+    pack_event,
+    pack_id,
     pack_open_gap,
+    unpack_constituent,
     unpack_derivation,
+    unpack_ids,
     unpack_open_gap,
 )
+from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
 
 __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
 
@@ -120,13 +116,7 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """An event of a frame that is none; or the frame's open gaps, where one of them is none.
-
-    Attributes:
-        row: the event's position in the frame, from 0; None for the open gaps.
-        reason: what is wrong with it.
-        raw: its bytes, msgpack.
-    """
+    """Invalid event of a frame with the reason and its msgpack bytes; `row` None for the frame's open gaps."""
 
     row: int | None
     reason: str
@@ -134,14 +124,13 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """What one message on the wire holds.
+    """Decoded message.
 
     Attributes:
         kind: "e" for primitive events, "c" for composite ones.
-        type, source: the type of all its events, and where they come from.
         watermark: no further event of this source will have `hi <= watermark`; None promises nothing.
-        events: the valid events in the order sent: `Event`, or `CompositeEvent` where the kind is "c".
-        rejected: the invalid ones, for a dead letter.
+        events: valid events in the order sent: `Event`, or `CompositeEvent` where the kind is "c".
+        rejected: invalid ones, for a dead letter.
         open: how far the derivations of composite events are complete.
     """
 
@@ -157,24 +146,23 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 def encode(
     events: Sequence[Event],
     *,
-    type: str,  # noqa: A002
+    type: str,
     source: str,
     watermark: int | None = None,
     kind: FrameKind | None = None,
     check: bool = True,
-    open: Sequence[OpenGap] = (),  # noqa: A002
+    open: Sequence[OpenGap] = (),
 ) -> bytes:
-    """A frame of events of one type from one source; without events a heartbeat.
+    """Frame of events of one type from one source; without events a heartbeat.
 
     Args:
-        events: all `Event`, or all `CompositeEvent`, of this type and source.
-        watermark: nanoseconds since the Unix epoch, or None.
-        kind: tells what a heartbeat's source sends; "e" where left out. Events and open gaps tell by themselves.
-        check: look at each attribute; False saves half the time, for events that `EventType.create` made.
+        watermark: ns since the Unix epoch, or None.
+        kind: of a heartbeat; "e" where left out. Events and open gaps tell by themselves.
+        check: check each attribute; False saves half the time, for events that `EventType.create` made.
         open: how far the derivations are complete; of composite events only.
 
     Raises:
-        FrameError: for an event that is none or does not belong here; it names the row.
+        FrameError: an event that is malformed or does not belong here; it names the row.
     """
     if kind is None:
         kind = "c" if open or (events and isinstance(events[0], CompositeEvent)) else "e"
@@ -207,13 +195,10 @@ def encode(
 
 
 def decode(payload: bytes, *, where: str | None = None) -> Frame:
-    """What a message holds: its valid events, and its invalid ones with the reasons.
-
-    Args:
-        where: the topic it came on, for the error.
+    """Frame in a message: valid events, and invalid ones with the reasons; `where` is the topic, for the error.
 
     Raises:
-        FrameError: where the payload as a whole is no frame of a version this reads. Nothing else, whatever the bytes.
+        FrameError: no frame of a version this reads. Nothing else, whatever the bytes.
     """
     try:
         frame = _decoder.decode(payload)
@@ -239,13 +224,13 @@ def decode_any(
     payload: bytes,
     *,
     where: str | None = None,
-    type: str | None = None,  # noqa: A002
+    type: str | None = None,
     source: str | None = None,
     now: int | None = None,
 ) -> Frame:
-    """What a message at the edge holds: a frame, or an event in JSON as a frame of one without a watermark.
+    """Frame in a message at the edge, or an event in JSON as a frame of one without a watermark; see `decode_json`.
 
-    JSON begins with a brace or with white space, a frame never does. The arguments are those of `decode_json`.
+    JSON begins with a brace or with white space, a frame never does.
     """
     if payload[:1] in _JSON_STARTS:
         event = decode_json(payload, where=where, type=type, source=source, now=now)
@@ -254,7 +239,7 @@ def decode_any(
 
 
 def _sift(payload: bytes, where: str | None) -> Frame:
-    """The second look at a frame that is not entirely good: what is wrong with the whole, or else with which rows."""
+    """Decode a frame that is not entirely good: what is wrong with the whole, or else with which rows."""
     try:
         version = _version_decoder.decode(payload).version
         if version != VERSION:

@@ -4,9 +4,9 @@
     {"type": "Meeting", "source": "room5", "lo": 1000, "hi": 2000}
     {"specversion": "1.0", "type": "Motion", "source": "/room5", "id": "7", "time": "...", "data": {"pir": 22}}
 
-For devices and scripts that speak JSON and can follow this form; foreign payloads are what mappings are for. An unknown
-field is an error in a plain object, since it is most often an attribute in the wrong place, and is passed over in a
-CloudEvent, whose producers may extend it. JSON has no watermarks: a source that speaks it holds guaranteed detection.
+For devices and scripts; foreign payloads need a mapping. An unknown field is an error in a plain object, most often an
+attribute in the wrong place, and ignored in a CloudEvent, which producers may extend. JSON has no watermarks: a source
+that uses it holds guaranteed detection.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from distced.middleware.model.errors import DistcedError, FrameError
 from distced.middleware.model.events import Event, check_event
 from distced.middleware.model.timestamps import parse_instant
 
-SEQUENCE_MAX: Final = 2**63 - 1
-"""The greatest sequence number of a primitive event."""
-
+SEQUENCE_MAX: Final = 2**63 - 1  # greatest sequence number of a primitive event
 _PLAIN: Final = ("type", "source", "seq", "time", "lo", "hi", "attributes")
 _INSTANT: Final = "integer nanoseconds since the Unix epoch, or ISO 8601"
 
@@ -32,22 +30,22 @@ def decode_json(
     payload: bytes,
     *,
     where: str | None = None,
-    type: str | None = None,  # noqa: A002
+    type: str | None = None,
     source: str | None = None,
     now: int | None = None,
 ) -> Event:
-    """The event in a JSON object.
+    """Event in a JSON object.
 
-    The sequence number is the plain object's `seq`, or a CloudEvent's `id` where that is a decimal number; otherwise a
-    digest of the `id`, or of the event, so that an event delivered twice has one id.
+    The sequence number is `seq`, or a CloudEvent's `id` where that is a decimal number; otherwise a digest of the `id`,
+    or of the event, so that an event delivered twice has one id.
 
     Args:
-        where: the topic it came on, for the error.
-        type, source: taken where the object names none; what the topic says, for example.
-        now: nanoseconds since the Unix epoch, taken where the object names no time; None makes that an error.
+        where: the topic, for the error.
+        type, source: default where the object names none.
+        now: default where the object names no time, ns since the Unix epoch; None makes that an error.
 
     Raises:
-        FrameError: for everything that is no such object. Nothing else, whatever the bytes.
+        FrameError: not such an object. Nothing else, whatever the bytes.
     """
     try:
         made = msgspec.json.decode(payload.removeprefix(b"\xef\xbb\xbf"))
@@ -91,7 +89,8 @@ def _plain(made: dict[str, Any], named: Mapping[str, Any], now: int | None) -> E
         lo = hi = _time(made, now)
     event = Event(_name("type", named), lo, hi, _name("source", named), 0, _attributes("attributes", made))
     check_event(event)
-    seq = made["seq"] if "seq" in made else _digest(_event_text(event))
+    content = [event.type, event.lo, event.hi, sorted(event.attributes.items(), key=lambda one: one[0])]
+    seq = made["seq"] if "seq" in made else _digest(msgspec.json.encode(content))
     if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq <= SEQUENCE_MAX:
         raise FrameError("not a sequence number", given=seq, allowed=f"an integer from 0 to {SEQUENCE_MAX}")
     return msgspec.structs.replace(event, seq=seq)
@@ -139,12 +138,6 @@ def _attributes(field: str, made: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(attributes, dict):
         raise FrameError(f"{field} holds no attributes", given=attributes, allowed="a JSON object")
     return attributes
-
-
-def _event_text(event: Event) -> bytes:
-    return msgspec.json.encode(
-        [event.type, event.lo, event.hi, sorted(event.attributes.items(), key=lambda one: one[0])]
-    )
 
 
 def _digest(text: bytes) -> int:

@@ -10,10 +10,9 @@ import msgspec
 
 
 class Caused(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """An effect with its cause; equal to another that does the same, whatever has caused it.
+    """Effect with its cause, the number of a stimulus of its participant (`brokers.core.causes`); 0 for unknown.
 
-    Attributes:
-        cause: number of the stimulus it follows from, on its participant (`brokers.core.causes`); 0 for unknown.
+    Effects with different causes are equal where they do the same.
     """
 
     cause: int = 0
@@ -27,13 +26,7 @@ class Caused(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Publish(Caused, frozen=True, eq=False):
-    """Send a message.
-
-    Attributes:
-        qos: 0 or 1.
-        retain: whether the server keeps it.
-        home: the server; empty for that of the directory.
-    """
+    """Send a message to the server of a home; empty for that of the directory."""
 
     topic: str
     payload: bytes
@@ -51,20 +44,14 @@ class Subscribe(Caused, frozen=True, eq=False):
 
 
 class Unsubscribe(Caused, frozen=True, eq=False):
-    """Have them delivered no more."""
+    """Have messages that match a filter delivered no more."""
 
     topic_filter: str
     home: str = ""
 
 
 class Note(Caused, frozen=True, eq=False):
-    """A log event.
-
-    Attributes:
-        level: `info` or `warning`.
-        event: what happened, one clause.
-        fields: what it was about.
-    """
+    """Log an event with fields, at level `info` or `warning`."""
 
     level: str
     event: str

@@ -22,11 +22,9 @@ from distced.middleware.wire.directory_entries import Measured, SubscriptionEntr
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """A place where a pattern was cut, and what is delegated there.
+    """Cut of a pattern: the node of the canonical tree, or the run of parts of a joint, and what is delegated there.
 
-    Attributes:
-        path, run: the node of the canonical tree, or of a joint the run of parts.
-        detector, source, key, bound, counted, repeats: as of `middleware.patterns.tree.Delegated`.
+    The other fields are those of `middleware.patterns.tree.Delegated`.
     """
 
     path: tuple[int, ...]
@@ -40,15 +38,14 @@ class Cut(msgspec.Struct, frozen=True):
 
 
 class Arrival(msgspec.Struct, frozen=True):
-    """A detector is about to come to a node.
+    """Announcement of a detector that comes to a node.
 
     Attributes:
         origin: the node that hosts it so far.
         asked: the subscription that asked for it.
-        cuts: where its pattern was cut.
-        parts: what is subscribed to for it, by the id of the part's detector.
-        home: the home server of its topic.
-        replica: whether a replica arrives, which publishes at its own site, and the detector stays at the origin.
+        cuts, parts: where its pattern was cut, and the subscriptions for it, by the id of the part's detector.
+        home: home server of its topic.
+        replica: whether the detector stays at the origin, too, and a replica comes, which publishes at its own site.
         number: of the motion; tells two of one origin apart.
         reads: by detector that it reads, the homes where the origin listens.
     """
@@ -64,14 +61,12 @@ class Arrival(msgspec.Struct, frozen=True):
 
 
 class Hosting(msgspec.Struct, frozen=True):
-    """A node is to host a detector.
+    """Request to host a detector, for the subscription `asked`.
 
     Attributes:
-        asked: the subscription that asks for it.
-        cuts: where its pattern is cut.
-        parts: what is to be subscribed to for it, by the id of the part's detector.
-        home: the home server of its topic.
-        expected: what it is expected to do.
+        cuts, parts: where its pattern is cut, and the subscriptions for it, by the id of the part's detector.
+        home: home server of its topic.
+        expected: its expected load and traffic.
     """
 
     asked: SubscriptionEntry
@@ -82,24 +77,19 @@ class Hosting(msgspec.Struct, frozen=True):
 
 
 class Served(msgspec.Struct, frozen=True):
-    """A subscription is served.
-
-    Attributes:
-        node: by whom.
-        detector: the detector.
-    """
+    """Report that a node serves a subscription, by a detector."""
 
     node: str
     detector: str
 
 
 class DetectorState(msgspec.Struct, frozen=True):
-    """The whole state of a detector.
+    """Whole state of a detector.
 
     Attributes:
         snapshot: of the detector, compressed by zlib.
-        subscriptions: the ids of those it serves, and whether their clients listen.
-        replicas: the nodes that host replicas of it, and where these publish.
+        subscriptions: ids of those it serves, and whether their clients listen.
+        replicas: nodes that host replicas of it, and where these publish.
         near: by subscription, the node whose replica it listens to.
         constituents, derivations: what is sent along with its composite events.
     """
@@ -113,20 +103,12 @@ class DetectorState(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A node does not take a detector.
-
-    Attributes:
-        message: why.
-    """
+    """Refusal of a detector by a node, with the reason."""
 
     message: str
 
 
 class Lacking(msgspec.Struct, frozen=True):
-    """A node without the replica that a detector's entry names there; the primary removes it, and may make it again.
-
-    Attributes:
-        node: the sender.
-    """
+    """Report of a node without the replica that a detector's entry names there; the primary drops or remakes it."""
 
     node: str

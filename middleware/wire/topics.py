@@ -1,14 +1,14 @@
-"""The topics distced speaks on: built and parsed, without state (design, section 4).
+"""Topics of distced: built and parsed, without state (design, section 4).
 
     <root>/e/<type>/<source>     primitive events of one type from one source
     <root>/c/<canonical id>      composite events of one pattern
     <root>/d/...                 the directory, retained
     <root>/a/...                 administration
-    <root>/x/...                 dead letters: what could not be read, kept for people to look at
+    <root>/x/...                 dead letters: messages that could not be read, for people
 
-A type, a source or an id may hold any characters, a level of a topic may not: `/`, `+`, `#`, `$` and whatever does not
-print are percent-encoded, and `%` itself so that it reads back. Letters of any script stay as they are, since people
-read topics; that is why `urllib.parse.quote`, which encodes all that is not ASCII, was rejected for building.
+A type, a source or an id may hold any characters; in a level of a topic `/`, `+`, `#`, `$`, `%` and what does not print
+are percent-encoded. Letters of any script stay as they are, since people read topics, so `urllib.parse.quote` was
+rejected for building.
 """
 
 from __future__ import annotations
@@ -20,21 +20,17 @@ from urllib.parse import unquote
 from distced.middleware.model.errors import DistcedError
 
 ROOT: Final = "ced"
-MAX_BYTES: Final = 65_535
-"""How long a topic may be in UTF-8 (MQTT 5, section 1.5.4)."""
-
-ANY: Final = "+"
-"""In a filter: whatever stands on this level."""
-
+MAX_BYTES: Final = 65_535  # of a topic in UTF-8 (MQTT 5, section 1.5.4)
+ANY: Final = "+"  # any level, in a filter
 _RESERVED: Final = frozenset("/+#$%")
 
 
 class TopicError(DistcedError):
-    """A topic that cannot be, or that is none of distced's."""
+    """Malformed topic, or one that is not distced's."""
 
 
 class Area(StrEnum):
-    """What a topic is about: the level after the root."""
+    """Level after the root."""
 
     EVENTS = "e"
     COMPOSITE_EVENTS = "c"
@@ -44,59 +40,54 @@ class Area(StrEnum):
 
 
 class Topic(NamedTuple):
-    """A topic taken apart.
-
-    Attributes:
-        area: what it is about.
-        levels: the levels below, decoded: type and source of an event topic, the canonical id of a composite one.
-    """
+    """Parsed topic: its area and the decoded levels below."""
 
     area: Area
     levels: tuple[str, ...]
 
 
-def event_topic(type: str, source: str, *, root: str = ROOT) -> str:  # noqa: A002
-    """The topic that primitive events of a type from a source travel on."""
+def event_topic(type: str, source: str, *, root: str = ROOT) -> str:
+    """Topic of primitive events of a type from a source."""
     return _join(root, Area.EVENTS, encode_level(type), encode_level(source))
 
 
-def event_filter(type: str | None = None, source: str | None = None, *, root: str = ROOT) -> str:  # noqa: A002
-    """A filter for primitive events; None stands for every type, every source."""
+def event_filter(type: str | None = None, source: str | None = None, *, root: str = ROOT) -> str:
+    """Filter for primitive events; None stands for every type, every source."""
     return _join(root, Area.EVENTS, _level_or_any(type), _level_or_any(source))
 
 
 def composite_topic(canonical_id: str, *, root: str = ROOT) -> str:
-    """The topic that composite events of the pattern with this canonical id travel on."""
+    """Topic of composite events of the pattern with this canonical id."""
     return _join(root, Area.COMPOSITE_EVENTS, encode_level(canonical_id))
 
 
 def directory_topic(*levels: str, root: str = ROOT) -> str:
-    """A topic of the directory, whose messages are retained."""
+    """Topic of the directory, whose messages are retained."""
     return _area_topic(root, Area.DIRECTORY, levels)
 
 
 def administration_topic(*levels: str, root: str = ROOT) -> str:
-    """A topic of administration."""
+    """Topic of administration."""
     return _area_topic(root, Area.ADMINISTRATION, levels)
 
 
 def pointer_topic(*, root: str = ROOT) -> str:
-    """Where a server that is not that of the directory keeps a message which says where that is."""
+    """Topic of the retained `Pointer` to the server of the directory, at other servers."""
     return administration_topic("directory", root=root)
 
 
 def dead_letter_topic(*levels: str, root: str = ROOT) -> str:
-    """A topic for messages that could not be read."""
+    """Topic of messages that could not be read."""
     return _area_topic(root, Area.DEAD_LETTERS, levels)
 
 
 def area_filter(area: Area, *levels: str | None, root: str = ROOT) -> str:
-    """A filter for everything in an area, or below these levels of it; None stands for any one level."""
+    """Filter for everything in an area, or below these levels of it; None stands for any one level."""
     return _join(root, area, *(_level_or_any(level) for level in levels), "#")
 
 
 def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
-    """Take a topic apart; raise `TopicError` for one that is none of distced's under this root."""
+    """Parse a topic; raise `TopicError` for one that is not distced's under this root."""
     prefix = check_root(root) + "/"
     if not topic.startswith(prefix):
         raise TopicError("a topic of somebody else's", given=topic, allowed=f"topics that begin with {prefix}")
@@ -128,17 +119,17 @@ def matches(topic_filter: str, topic: str) -> bool:
 
 
 def is_shared(topic_filter: str) -> bool:
-    """Whether each message that matches goes to one client of a group only."""
+    """Whether each matching message goes to one client of a group only."""
     return topic_filter.startswith("$share/")
 
 
 def ungrouped(topic_filter: str) -> str:
-    """The filter without the group of a shared subscription."""
+    """Filter without the group of a shared subscription."""
     return topic_filter.split("/", 2)[-1] if is_shared(topic_filter) else topic_filter
 
 
 def encode_level(text: str) -> str:
-    """A text as one level of a topic; `decode_level` is its inverse. Empty text is an error, for no name is empty."""
+    """Text as one level of a topic; `decode_level` is its inverse. Empty text is a `TopicError`."""
     if not text:
         raise TopicError("an empty level of a topic", allowed="a name of one character or more")
     if text.isprintable() and _RESERVED.isdisjoint(text):
@@ -150,7 +141,7 @@ def encode_level(text: str) -> str:
 
 
 def decode_level(level: str) -> str:
-    """The text that `encode_level` made a level of."""
+    """Text from which `encode_level` made a level."""
     if not level:
         raise TopicError("an empty level of a topic", allowed="a name of one character or more")
     try:
@@ -162,7 +153,7 @@ def decode_level(level: str) -> str:
 
 
 def check_root(root: str) -> str:
-    """Return a root prefix, which may have several levels, or raise `TopicError` where it cannot be one."""
+    """Return a root prefix, which may have several levels, or raise `TopicError` where it is malformed."""
     if not root or any(not level for level in root.split("/")) or root.startswith("$") or not root.isprintable():
         raise TopicError(
             "not a root for topics", given=repr(root), allowed="levels joined by /, none empty, no $ first, such as ced"

@@ -44,7 +44,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from distced.middleware.mapping.schema_check import shape
+from distced.middleware.mapping.schema import shape
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.server_address import parse_address
 from distced.middleware.model.timestamps import parse_duration

@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distced.middleware.event_files.arrow_form import column_of
-from distced.middleware.event_files.tables import WHOLE, import_pyarrow
+from distced.middleware.event_files.tables import WHOLE, column_of, import_pyarrow
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.event_types import Kind
 

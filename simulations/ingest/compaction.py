@@ -18,8 +18,8 @@ import msgspec
 
 from distced.middleware.event_files.tables import import_pyarrow
 from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.history import read_table
 from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
-from distced.middleware.history.reader import read_table
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type
 from distced.simulations.ingest.compact_plan import BYTES, ROWS, Merger, form_of, mergers_of

@@ -12,8 +12,7 @@ from typing import NamedTuple
 from distced.middleware.event_files import json_line
 from distced.middleware.event_files.reader import EventReader
 from distced.middleware.event_files.tables import ParquetRows
-from distced.middleware.history.history import HistoryFile
-from distced.middleware.history.reader import read_table
+from distced.middleware.history.history import HistoryFile, read_table
 from distced.middleware.mapping import Rejected
 from distced.middleware.model.errors import DistcedError, EventError, HistoryError
 from distced.middleware.model.events import CompositeEvent, Event, EventId

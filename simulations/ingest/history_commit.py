@@ -20,7 +20,7 @@ from msgspec import structs
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.history.layout import folder_of, write_whole
-from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import HistoryError
 from distced.simulations.ingest.dedup import deduplicate, events_of, overlapping, taken_id
 from distced.simulations.ingest.recording_task import NOTE, READ, REJECTED

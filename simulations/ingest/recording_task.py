@@ -22,7 +22,7 @@ from distced.middleware.event_files import EventReader, read_events
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import write_whole
 from distced.middleware.mapping import Mapping, Rejected, load_mapping
-from distced.middleware.mapping.rejected import rejected_line
+from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event, EventId

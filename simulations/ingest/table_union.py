@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.event_files.arrow_form import DIGITS, column_of
-from distced.middleware.event_files.tables import TYPES_KEY, WHOLE, import_pyarrow
+from distced.middleware.event_files.tables import DIGITS, TYPES_KEY, WHOLE, column_of, import_pyarrow
 from distced.middleware.history.writer import ORDER
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType, Kind

@@ -18,8 +18,7 @@ from random import Random
 from typing import Final
 
 from distced.detectors.runtime.engines import Kinds
-from distced.middleware.history.history import History
-from distced.middleware.history.reader import events_of_history
+from distced.middleware.history.history import History, events_of_history
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND

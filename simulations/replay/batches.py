@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.batch.columns import Batch, Column, Handed, Ints
 from distced.detectors.columnar.batch.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
-from distced.middleware.event_files.arrow_form import column_of
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX
-from distced.middleware.event_files.tables import WHOLE
+from distced.middleware.event_files.tables import WHOLE, column_of
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
 
 _LIMBS = 2

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.batch.columns import Column
 from distced.detectors.columnar.batch.values import FLOAT, INTEGER, TEXT
-from distced.middleware.event_files.arrow_form import column_of
+from distced.middleware.event_files.tables import column_of
 from distced.simulations.replay.batches import column_values
 from distced.simulations.replay.file_ranges import appearing
 

@@ -15,9 +15,8 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
-from distced.middleware.event_files.arrow_form import column_of
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX, constituents_of
-from distced.middleware.event_files.tables import WHOLE
+from distced.middleware.event_files.tables import WHOLE, column_of
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import SEQ_END, Attribute, CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN

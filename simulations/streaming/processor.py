@@ -15,7 +15,7 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from distced.detectors.compiler import Compiled
-from distced.middleware.event_files.arrow_form import DIGITS, constituents_text
+from distced.middleware.event_files.tables import DIGITS, constituents_text
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.streaming.columns import EVENT, EventColumns
 from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events

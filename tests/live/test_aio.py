@@ -278,3 +278,67 @@ def test_paused_bus_of_several_subscriptions_is_read_after_the_last(play: Any) -
         assert client._driver._paused[main] == 0
 
     play(scenario)
+
+
+def test_held_events_of_a_slow_consumer_are_bounded_and_counted(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        # The consumer makes progress within each patience, so it is waited for; the bus is read to keep it alive.
+        subscription = await client.subscribe(A, quality=QualityOfService(queue=2, patience=0.1))
+        for start in (1, 21, 41):
+            await send(client, source, *range(start, start + 20))
+        heard, most = [], 0
+        while len(heard) + subscription.statistics.dropped < 60:
+            event = await subscription.get(LONG)
+            assert event is not None
+            heard.append(event.hi)
+            most = max(most, len(subscription._held))
+            await asyncio.sleep(0.01)
+        # A message is held as a whole, none behind it.
+        assert 2 < most < 20
+        assert heard == sorted(heard)
+        assert subscription.statistics.dropped >= 20
+        assert subscription.statistics.received == len(heard)
+
+    play(scenario)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(LONG):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def test_client_on_asyncio_continues_after_a_restart_of_its_server(
+    start_mosquitto: Callable[..., Server], root: str
+) -> None:
+    server = start_mosquitto()
+
+    async def run(node: LiveNode) -> None:
+        async with AsyncClient(server.url, name=f"{root}-app", root=root) as client:
+            await client.wait_for_nodes(1)
+            await client.register(A)
+            source = await client.source("s", ["A"], watermark=0)
+            subscription = await client.subscribe("[A] ; [A]")
+            await send(client, source, 1)
+            assert await subscription.wait_watermark(1, LONG)
+            main = client._driver.connections.main
+            await asyncio.to_thread(server.stop)
+            await until(lambda: not main.connected and not node.bus.connected)
+            await asyncio.to_thread(start_mosquitto, port=server.port)
+            await until(lambda: main.connected and node.bus.connected)
+            assert main.statistics.reconnections == 1
+            # The server has forgotten everything; the client has published its entries again.
+            async with AsyncClient(server.url, name=f"{root}-another", root=root) as another:
+                entries = another._session.entries
+                await until(lambda: set(entries.types) == {"A"} and set(entries.detectors) == {subscription.detector})
+                await until(lambda: set(entries.sources) == {"s"} and set(entries.subscriptions) == {subscription.id})
+            for instant in (2, 3):
+                await send(client, source, instant)
+                event = await subscription.get(LONG)
+                # What had been matched before is not lost.
+                assert event is not None
+                assert event.hi == instant
+            assert subscription.statistics.duplicates == 0
+
+    with LiveNode(server.url, f"{root}-n", root=root) as node:
+        asyncio.run(asyncio.wait_for(run(node), 6 * LONG))

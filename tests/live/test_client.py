@@ -17,9 +17,8 @@ import pytest
 from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus
-from distced.middleware.client.client import Client
+from distced.middleware.client.client import Client, Source
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import Source
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.clock import ManualClock
 from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError

@@ -29,9 +29,8 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
-from distced.middleware.client.client import Client
+from distced.middleware.client.client import Client, Source
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.client.source import Source
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry, event_type

@@ -14,15 +14,13 @@ from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from distced.middleware.bus.connection import Connection, Settings
-from distced.middleware.bus.cover import Cover, overlap, union
+from distced.middleware.bus.connection import BufferedSocket, Connection, Settings, split_key
 from distced.middleware.bus.delivery import Outbox
 from distced.middleware.bus.failures import lost, refused, unreachable
 from distced.middleware.bus.loop import Timer, Timers
 from distced.middleware.bus.messages import Message
-from distced.middleware.bus.paho_client import BufferedSocket, split_key
 from distced.middleware.bus.reconnection import Backoff
-from distced.middleware.bus.routes import MEMORY, Route, Routes, check_filter
+from distced.middleware.bus.subscriptions import MEMORY, Cover, Route, Routes, check_filter, overlap, union
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address, parse_address
 from distced.middleware.wire.topics import matches
@@ -52,7 +50,7 @@ FILTER = (
         ("mqtt://ada@h", Address("h", 1883, False, "ada", None)),
     ],
 )
-def test_addresses(url: str, expected: Address) -> None:
+def test_address_is_parsed_from_a_url(url: str, expected: Address) -> None:
     assert parse_address(url) == expected
 
 
@@ -70,7 +68,7 @@ def test_addresses(url: str, expected: Address) -> None:
         "mqtt://[::1",
     ],
 )
-def test_what_is_no_address(url: str) -> None:
+def test_text_that_is_no_address_is_an_error(url: str) -> None:
     with pytest.raises(BusError, match="mqtts://user:password@host"):
         parse_address(url)
 
@@ -97,7 +95,7 @@ def test_passwords_are_not_shown() -> None:
         (ValueError(), "ValueError"),
     ],
 )
-def test_what_a_failure_means(error: Exception, said: str) -> None:
+def test_failure_to_connect_says_what_to_do(error: Exception, said: str) -> None:
     assert said in str(unreachable(Address("h", 5), error))
 
 
@@ -123,7 +121,7 @@ def test_delays_double_to_a_limit_and_vary_by_half() -> None:
 
 
 @pytest.mark.parametrize(("first", "longest"), [(0, 1), (-1, 1), (2, 1)])
-def test_delays_that_cannot_be(first: float, longest: float) -> None:
+def test_delays_out_of_order_are_errors(first: float, longest: float) -> None:
     with pytest.raises(BusError, match="delays between attempts"):
         Backoff(first, longest, Random(1))
 
@@ -154,7 +152,9 @@ def run_timers(dues: list[tuple[int, int]], times: list[int]) -> list[tuple[int,
         ),  # The clock was set back by 50.
     ],
 )
-def test_timers(dues: list[tuple[int, int]], times: list[int], expected: list[tuple[int, int]]) -> None:
+def test_timers_are_due_in_order(
+    dues: list[tuple[int, int]], times: list[int], expected: list[tuple[int, int]]
+) -> None:
     assert run_timers(dues, times) == expected
 
 
@@ -232,7 +232,7 @@ def test_shared_filters_match_what_is_behind_the_group() -> None:
     assert routes.find("a/b") == (shared,)
 
 
-def test_the_memory_is_bounded_and_forgotten_with_each_change() -> None:
+def test_memory_is_bounded_and_forgotten_with_each_change() -> None:
     routes = Routes()
     for number in range(2 * MEMORY + 5):
         routes.remember(b"%d" % number, Route("a", ()))
@@ -278,9 +278,7 @@ def test_unions_and_overlaps(one: str, other: str, topic: str) -> None:
 @given(
     st.lists(st.tuples(st.booleans(), FILTER, st.integers(0, 1)), max_size=12), st.lists(TOPIC, min_size=1, max_size=5)
 )
-def test_the_server_sends_each_wanted_message_exactly_once(
-    steps: list[tuple[bool, str, int]], topics: list[str]
-) -> None:
+def test_server_sends_each_wanted_message_exactly_once(steps: list[tuple[bool, str, int]], topics: list[str]) -> None:
     cover, wanted, asked = Cover(), dict[str, int](), dict[str, int]()
     for adding, topic_filter, qos in steps:
         if adding:
@@ -382,7 +380,7 @@ class Pieces:
 
 @settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=9), max_size=8), st.lists(st.integers(1, 12), min_size=40))
-def test_a_buffered_socket_reads_what_there_is_in_order(pieces: list[bytes], sizes: list[int]) -> None:
+def test_buffered_socket_reads_what_there_is_in_order(pieces: list[bytes], sizes: list[int]) -> None:
     whole = b"".join(pieces)
     raw: Any = Pieces(list(pieces))
     stream = BufferedSocket(raw)
@@ -426,7 +424,7 @@ def key(topic: str, **values: Any) -> bytes:
     return len(raw).to_bytes(2, "big") + raw + properties.pack()
 
 
-def test_keys_of_messages() -> None:
+def test_key_of_a_message_is_split() -> None:
     assert split_key(b"\x00\x03a/b") == (b"a/b", (), False)  # MQTT 3.1.1
     assert split_key(key("a/b")) == (b"a/b", (), False)
     assert split_key(key("ä", SubscriptionIdentifier=[5, 268_435_455])) == ("ä".encode(), (5, 268_435_455), False)

@@ -193,7 +193,7 @@ def test_subscription_goes_on_without_a_home_that_cannot_be_reached() -> None:
     driven.take(driven.session.lost(NORTH, GONE))
     driven.confirm(south)
     assert driven.published("ced/a/ready/q") == [b""]
-    assert [(each.event, each.fields["home"]) for each in driven.of(Note)] == [("server not listened to yet", NORTH)]
+    assert [(each.event, each.fields["home"]) for each in driven.of(Note)] == [("listening deferred", NORTH)]
     driven.confirm(north)
     assert state.places[Place(NORTH, composite_topic("d"))]
 
@@ -298,7 +298,7 @@ def test_offer_that_cannot_be_taken_leaves_an_active_subscription() -> None:
     driven.active("")
     driven.take(driven.session.lost(NORTH, GONE))
     driven.answer("offered", NORTH)
-    assert [each.event for each in driven.of(Note)] == ["offer not taken yet"]
+    assert [each.event for each in driven.of(Note)] == ["offer deferred"]
     assert driven.session.subscriptions.open == ["q"]
 
 

@@ -21,7 +21,7 @@ DIRECTORY = "mqtt://ada:secret@directory.example"
         ("mqtt://[::1]:7", "mqtt://[::1]:7"),
     ],
 )
-def test_a_server_has_one_name(url: str, name: str) -> None:
+def test_server_has_one_name(url: str, name: str) -> None:
     assert server_name(url) == name
     assert server_name(name) == name
 
@@ -37,12 +37,12 @@ def test_a_server_has_one_name(url: str, name: str) -> None:
         ("mqtt://site.example", "mqtt://site.example:1883"),
     ],
 )
-def test_the_server_of_the_directory_has_no_name(url: str, home: str) -> None:
+def test_server_of_the_directory_has_no_name(url: str, home: str) -> None:
     assert home_name(url, DIRECTORY) == home
 
 
 @pytest.mark.parametrize("url", ["mqtt://", "http://site.example", "mqtt://site.example/path", "mqtt://a:b"])
-def test_what_is_no_server(url: str) -> None:
+def test_text_that_is_no_server_is_an_error(url: str) -> None:
     with pytest.raises(BusError, match="not the URL of an MQTT server"):
         home_name(url, DIRECTORY)
 
@@ -65,12 +65,12 @@ def test_what_is_no_server(url: str) -> None:
         (DIRECTORY, "mqtt://site.example:1", "mqtt://site.example:1", "mqtt://ada:secret@site.example:1"),
     ],
 )
-def test_who_one_is_at_another_server(directory: str, own: str, home: str, wanted: str) -> None:
+def test_user_at_another_server_is_the_one_known_for_it(directory: str, own: str, home: str, wanted: str) -> None:
     connections = Connections(directory, own, client_id="c", clock=ManualClock())
     assert connections.with_login(home) == wanted
 
 
-def test_what_is_asked_for_after_the_end_is_refused_and_names_the_home() -> None:
+def test_connection_asked_for_after_the_end_is_refused_with_its_home() -> None:
     connections = Connections("mqtt://127.0.0.1:9", client_id="c", clock=ManualClock())
     connections.stop(0.1)
     with pytest.raises(BusError, match=r"mqtt://site.example:1"):

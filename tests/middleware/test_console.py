@@ -44,7 +44,7 @@ def imported(done: subprocess.CompletedProcess[str]) -> set[str]:
     return set(done.stderr.splitlines()[-1].split()[1:])
 
 
-def test_the_list_of_verbs_has_a_line_for_each_and_imports_nothing_heavy() -> None:
+def test_list_of_verbs_has_a_line_for_each_and_imports_nothing_heavy() -> None:
     done = in_a_process("--help")
     assert done.returncode == 0
     for verb in MINE:
@@ -61,12 +61,12 @@ def test_only_the_module_of_the_verb_that_is_called_is_imported() -> None:
     assert not imported(done) & set(HEAVY)
 
 
-def test_the_command_without_anything_shows_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_without_anything_shows_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "check" in capsys.readouterr().err
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"distced {version('distced')}\n"
 
@@ -80,7 +80,7 @@ def test_every_verb_has_help_with_examples_and_json(verb: str, capsys: pytest.Ca
     assert "--json" in text
 
 
-def test_an_unknown_verb_is_told_with_the_verbs_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_verb_is_told_with_the_verbs_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chek"]) == 2
     shown = capsys.readouterr()
     assert "no verb of this name: chek" in shown.err
@@ -97,7 +97,9 @@ def test_an_unknown_verb_is_told_with_the_verbs_there_are(capsys: pytest.Capture
         (["explain", "[A]", "--format", "p"], "'p'"),
     ],
 )
-def test_a_command_line_that_is_none(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_command_line_is_an_error_with_advice(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(arguments) == 2
     shown = capsys.readouterr()
     assert message in shown.err
@@ -108,7 +110,7 @@ def test_a_command_line_that_is_none(arguments: list[str], message: str, capsys:
     assert message in told["problem"]
 
 
-def test_an_error_in_a_pattern_shows_the_place_with_a_caret(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_in_a_pattern_shows_the_place_with_a_caret(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "[A] ; Door"]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
@@ -119,7 +121,7 @@ def test_an_error_in_a_pattern_shows_the_place_with_a_caret(capsys: pytest.Captu
     assert any("write [Door]" in line for line in lines)
 
 
-def test_the_same_error_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_error_is_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "[A] ; Door", "--json"]) == 2
     shown = capsys.readouterr()
     assert shown.err == ""
@@ -143,7 +145,7 @@ def test_brackets_of_patterns_are_no_markup(capsys: pytest.CaptureFixture[str]) 
     assert "[red]A[/red]" in capsys.readouterr().err
 
 
-def test_no_colours_where_nobody_sees_them() -> None:
+def test_output_has_no_colours_without_a_terminal() -> None:
     assert "\x1b" not in in_a_process("check", "[A").stderr
     coloured = in_a_process("check", "[A", environment={"FORCE_COLOR": "1", "TERM": "xterm-256color"})
     assert "\x1b[" in coloured.stderr
@@ -151,7 +153,7 @@ def test_no_colours_where_nobody_sees_them() -> None:
     assert "\x1b[1;31m" not in refused.stderr
 
 
-def test_lines_are_not_broken_where_nobody_sees_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_not_broken_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     messages().print("x" * 500)
     assert capsys.readouterr().err == "x" * 500 + "\n"
 
@@ -166,7 +168,7 @@ def test_unexpected_exceptions_keep_their_traceback(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("package", "extra"), sorted(EXTRAS.items()))
-def test_an_extra_that_is_missing_is_named(
+def test_extra_that_is_missing_is_named(
     package: str, extra: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def without(*_: object, **__: object) -> None:
@@ -194,7 +196,7 @@ def test_extras_bring_what_they_are_said_to_bring() -> None:
     assert all(package in packages(extra) for package, extra in EXTRAS.items())
 
 
-def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
@@ -203,7 +205,7 @@ def test_an_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: py
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_a_verb_that_cannot_be_loaded_is_listed_and_fails_when_it_is_called(
+def test_verb_that_cannot_be_loaded_is_listed_and_fails_when_it_is_called(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     broken = EntryPoint("gone", "no.such.module:verb", command.VERBS)
@@ -214,7 +216,7 @@ def test_a_verb_that_cannot_be_loaded_is_listed_and_fails_when_it_is_called(
         main(["gone"])
 
 
-def test_verbs_with_verbs_of_their_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verb_may_have_verbs_of_its_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     import typer
 
     group = typer.Typer(help="Administer.")
@@ -243,7 +245,7 @@ def test_json_is_readable_whatever_the_encoding(capsys: pytest.CaptureFixture[st
     assert json.loads(done.stdout)["patterns"][0]["reads"] == ["Wärme"]
 
 
-def test_text_for_a_terminal_that_lacks_the_characters() -> None:
+def test_terminal_that_lacks_characters_shows_their_numbers() -> None:
     done = in_a_process("explain", "[A] | [B]", environment={"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert "q0" in done.stdout

@@ -40,7 +40,7 @@ def test_constituents_stand_below_and_indented() -> None:
         (5_000 * HOUR, "5,000 h"),
     ],
 )
-def test_durations_to_three_digits(nanoseconds: int, text: str) -> None:
+def test_span_has_three_digits(nanoseconds: int, text: str) -> None:
     assert span(nanoseconds) == text
 
 

@@ -21,7 +21,7 @@ from distced.middleware.model.events import (
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, Timestamp
 
 
-def test_parts_of_an_event() -> None:
+def test_event_has_id_timestamp_and_key() -> None:
     event = Event("A", 1, 5, "sensor", 7, {"v": 1})
     assert event.id == ("sensor", 7)
     assert event.timestamp == Timestamp(1, 5)
@@ -30,7 +30,7 @@ def test_parts_of_an_event() -> None:
         event.lo = 2  # type: ignore[misc]
 
 
-def test_the_order_of_consumption() -> None:
+def test_keys_give_the_order_of_consumption() -> None:
     composite = CompositeEvent("A", 1, 5, "a", 0, {}, constituents=(("s", 1),))
     ordered = [
         Event("A", 0, 4, "z", 9, {}),
@@ -47,7 +47,7 @@ def test_the_order_of_consumption() -> None:
     assert (PRIMITIVE, COMPOSITE, TIME) == (0, 1, 2)
 
 
-def test_a_composite_event_is_an_event() -> None:
+def test_composite_event_is_an_event() -> None:
     constituents = (("s", 1), ("s", 2))
     event = CompositeEvent("Pair", 1, 5, "c12", composite_digest(constituents, {}), {}, constituents=constituents)
     assert isinstance(event, Event)
@@ -75,7 +75,7 @@ def test_a_composite_event_is_an_event() -> None:
         ({"attributes": {"v": b"x"}}, "not a value for the attribute 'v'"),
     ],
 )
-def test_what_no_event_can_be(fields: dict[str, Any], told: str) -> None:
+def test_malformed_event_is_an_error(fields: dict[str, Any], told: str) -> None:
     event = Event(**{"type": "A", "lo": 1, "hi": 5, "source": "s", "seq": 0, "attributes": {}, **fields})
     with pytest.raises(EventError) as caught:
         check_event(event, where="topic x")
@@ -84,7 +84,7 @@ def test_what_no_event_can_be(fields: dict[str, Any], told: str) -> None:
 
 
 @pytest.mark.parametrize("value", [0, -(2**63), 2**63 - 1, 1.5, float("inf"), -0.0, "", "ä", True, False, None])
-def test_what_an_attribute_may_be(value: Any) -> None:
+def test_attribute_values_are_checked(value: Any) -> None:
     check_attribute("v", value)
     event = Event("A", INSTANT_MIN, INSTANT_MAX, "s", 0, {"v": value})
     assert check_event(event) is event

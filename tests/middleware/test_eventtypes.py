@@ -13,7 +13,7 @@ from distced.middleware.model.events import Event
 TEMP = EventType("Temp", {"room": "string", "temp": "number", "cold": "boolean"})
 
 
-def test_an_event_of_a_type() -> None:
+def test_type_creates_checked_events() -> None:
     event = TEMP.create(10, source="s", seq=3, attributes={"room": "a", "temp": 14.5, "cold": True})
     assert event == Event("Temp", 10, 10, "s", 3, {"room": "a", "temp": 14.5, "cold": True})
     nothing = {"room": None, "temp": None, "cold": None}
@@ -34,18 +34,18 @@ def test_an_event_of_a_type() -> None:
         ({"room": "a", "temp": float("nan"), "cold": True}, "not a value for the attribute 'temp'"),
     ],
 )
-def test_events_that_are_none_of_the_type(attributes: dict[str, Any], told: str) -> None:
+def test_events_of_another_type_are_errors(attributes: dict[str, Any], told: str) -> None:
     with pytest.raises(EventError) as caught:
         TEMP.check(Event("Temp", 1, 1, "s", 0, attributes), where="row 5")
     assert told in str(caught.value)
     assert caught.value.where == "row 5"
 
 
-def test_kinds_of_values() -> None:
+def test_values_have_kinds() -> None:
     assert [kind_of(value) for value in (1, 1.5, "a", True, None)] == ["number", "number", "string", "boolean", None]
 
 
-def test_the_registry() -> None:
+def test_registry_keeps_types_by_name() -> None:
     registry = TypeRegistry([TEMP])
     registry.register(TEMP)
     assert "Temp" in registry
@@ -63,14 +63,14 @@ def test_the_registry() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "1st", "two words", "a-b", "a/b", "a+", "#"])
-def test_names_that_are_none(name: str) -> None:
+def test_malformed_names_are_errors(name: str) -> None:
     with pytest.raises(TypeRegistryError, match="not a name for a type or an attribute"):
         event_type(name)
     with pytest.raises(TypeRegistryError, match="not a name for a type or an attribute"):
         event_type("A", {name: "number"})
 
 
-def test_a_type_by_name_and_kinds() -> None:
+def test_type_is_made_by_name_and_kinds() -> None:
     assert event_type("Ünïcode_1", {"été": "number"}).attributes == {"été": "number"}
     with pytest.raises(
         TypeRegistryError, match=r"not a kind for the attribute 'v' of 'A': int \(allowed: number, string"
@@ -78,7 +78,7 @@ def test_a_type_by_name_and_kinds() -> None:
         event_type("A", {"v": "int"})
 
 
-def test_derived_types() -> None:
+def test_derived_type_is_registered_behind_its_base() -> None:
     registry = TypeRegistry([TEMP])
     cold = derive(TEMP, "Cold", where="temp < 15")
     seldom = derive(cold, "Seldom", every=5, by=("room",))
@@ -104,13 +104,13 @@ def test_derived_types() -> None:
         (derive(TEMP, "Cold", every=-5), "not an interval to throttle to: -5"),
     ],
 )
-def test_derived_types_that_are_refused(derived: EventType, told: str) -> None:
+def test_derived_type_that_does_not_fit_is_refused(derived: EventType, told: str) -> None:
     with pytest.raises(TypeRegistryError) as caught:
         TypeRegistry([TEMP]).register(derived)
     assert told in str(caught.value)
 
 
-def test_an_open_registry_knows_no_more_than_it_was_told() -> None:
+def test_open_registry_knows_no_more_than_it_was_told() -> None:
     registry = TypeRegistry(open=True)
     assert registry.open
     assert registry.find("Anything") is None

@@ -48,7 +48,7 @@ def test_literals_are_told_apart_by_kind() -> None:
     assert Literal(1) != Literal(True)
     assert Literal(0.0) != Literal(-0.0)
     assert Literal("1") != Literal(1)
-    assert Literal(1) == Literal(1, Span(3, 4))
+    assert Literal(1) == Literal(1, span=Span(3, 4))
     assert len({Literal(1), Literal(1.0), Literal(True), Literal(1)}) == 3
 
 
@@ -95,7 +95,7 @@ def test_literals_are_told_apart_by_kind() -> None:
         (1e308, "*", 10, math.inf),
     ],
 )
-def test_operators(left: Attribute, operator: str, right: Attribute, result: Attribute) -> None:
+def test_operators_compute_as_documented(left: Attribute, operator: str, right: Attribute, result: Attribute) -> None:
     found = value(Binary(operator, Literal(left), Literal(right)))
     assert found == result
     assert type(found) is type(result)
@@ -132,7 +132,7 @@ def test_operators(left: Attribute, operator: str, right: Attribute, result: Att
         (("coalesce", None), None),
     ],
 )
-def test_functions(call: tuple[Any, ...], result: Attribute) -> None:
+def test_functions_compute_as_documented(call: tuple[Any, ...], result: Attribute) -> None:
     found = value(Call(call[0], tuple(map(Literal, call[1:]))))
     assert found == result
     assert type(found) is type(result)
@@ -163,7 +163,7 @@ def test_functions(call: tuple[Any, ...], result: Attribute) -> None:
         (Binary("or", Literal(None), Name("n")), False),
     ],
 )
-def test_names_and_logic(expression: Expression, result: Attribute) -> None:
+def test_names_and_logic_are_evaluated(expression: Expression, result: Attribute) -> None:
     found = value(expression)
     assert found == result
     assert type(found) is type(result)
@@ -185,7 +185,7 @@ def test_no_text_of_a_pattern_becomes_code() -> None:
     assert value(Field("x", evil)) is None
 
 
-def test_simplification() -> None:
+def test_constants_are_simplified_away() -> None:
     other = Binary("<", V, Literal(1))
     assert conjunction(TRUE, V) == conjunction(V, TRUE) == conjunction(V, V) == V
     assert conjunction(FALSE, V) == conjunction(V, FALSE) == FALSE
@@ -199,7 +199,7 @@ def test_simplification() -> None:
     assert negation(V) == Unary("not", V)
 
 
-def test_walking_and_changing() -> None:
+def test_expression_is_walked_and_changed() -> None:
     expression = Binary("+", Call("max", (Name("a"), Field("x", "b"))), Unary("-", Moment("lo", "y")))
     assert [type(node) for node in walk(expression)] == [Binary, Call, Name, Field, Unary, Moment]
     assert variables(expression) == {"x", "y"}
@@ -235,11 +235,11 @@ def test_walking_and_changing() -> None:
         (Call("max", (V, Literal(1))), "max(v, 1)"),
     ],
 )
-def test_how_they_are_written(expression: Expression, text: str) -> None:
+def test_expressions_are_written_as_they_read_back(expression: Expression, text: str) -> None:
     assert format_expression(expression) == text
 
 
-def test_names_in_back_quotes() -> None:
+def test_reserved_names_are_written_in_back_quotes() -> None:
     assert quote_name("room") == "room"
     assert quote_name("where") == "`where`"
     assert quote_name("1st") == "`1st`"

@@ -43,7 +43,7 @@ def test_no_event_is_due_twice_or_at_or_before_a_promise(
     assert promised == feed.end == max(times)
 
 
-def test_a_large_recording_goes_out_in_batches_that_may_tear_an_instant() -> None:
+def test_large_recording_goes_out_in_batches_that_may_tear_an_instant() -> None:
     feed = Feed([at(1, seq=seq) for seq in range(BATCH + 1)] + [at(5, seq=BATCH + 1)])
     first, promised = feed.due(0)
     assert len(first) == BATCH and promised == 0
@@ -51,7 +51,7 @@ def test_a_large_recording_goes_out_in_batches_that_may_tear_an_instant() -> Non
     assert [event.hi for event in second] == [1, 5] and promised == 5
 
 
-def test_it_tells_how_long_to_wait_and_promises_through_gaps() -> None:
+def test_feed_tells_how_long_to_wait_and_promises_through_gaps() -> None:
     feed = Feed([at(SECOND), at(11 * SECOND, seq=1)], speed=2.0)
     assert len(feed.due(1)[0]) == 1
     assert feed.wait(SECOND) == pytest.approx(4.0)

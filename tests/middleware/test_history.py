@@ -29,7 +29,7 @@ from tests.support.history_form import events, in_order, without_nulls
 @pytest.mark.slow
 @given(events(), st.data())
 @settings(max_examples=150, deadline=None)
-def test_what_is_written_is_read(
+def test_history_reads_back_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, given: list[Event], data: st.DataObject
 ) -> None:
     root = tmp_path_factory.mktemp("history") / "h"
@@ -52,7 +52,7 @@ def some(count: int = 10, step: int = 7 * HOUR, name: str = "A") -> list[Event]:
     return [Event(name, each * step, each * step, "s", each, {"x": each}) for each in range(count)]
 
 
-def test_where_things_lie(tmp_path: Path) -> None:
+def test_history_has_a_folder_by_day_and_type(tmp_path: Path) -> None:
     declared = event_type("A", {"x": "number", "y": "string"})
     made = HistoryWriter(tmp_path / "h", "test", [declared]).write(some(), 99 * HOUR)
     assert [each.relative_to(tmp_path / "h").parent.as_posix() for each in made] == [
@@ -73,7 +73,7 @@ def test_where_things_lie(tmp_path: Path) -> None:
     assert [each.attributes for each in read_events(made[0])] == [{"x": each, "y": None} for each in range(4)]
 
 
-def test_the_same_events_make_the_same_file(tmp_path: Path) -> None:
+def test_same_events_make_the_same_file(tmp_path: Path) -> None:
     one, other = HistoryWriter(tmp_path / "h", "one"), HistoryWriter(tmp_path / "h", "other")
     assert one.write(some()) == one.write(reversed(some()))
     assert not set(one.write(some())) & set(other.write(some()))
@@ -81,7 +81,7 @@ def test_the_same_events_make_the_same_file(tmp_path: Path) -> None:
     assert len(list(events_of_history(History(tmp_path / "h")))) == 10
 
 
-def test_an_attribute_that_changes_its_kind_has_files_of_its_own(tmp_path: Path) -> None:
+def test_attribute_that_changes_its_kind_has_files_of_its_own(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "h", "test")
     changing = [Event("A", n, n, "s", n, {"x": value}) for n, value in enumerate([1, "a", None, 2.5, "b"])]
     assert len(writer.write(changing)) == 2
@@ -123,7 +123,9 @@ def test_broken_files_are_said_and_the_others_read(tmp_path: Path) -> None:
         ("x", [[1]], "a column 'x' of a kind that events do not have: list<"),
     ],
 )
-def test_columns_that_hold_no_events(tmp_path: Path, column: str, values: list[object] | None, message: str) -> None:
+def test_columns_that_hold_no_events_are_a_problem(
+    tmp_path: Path, column: str, values: list[object] | None, message: str
+) -> None:
     """Whatever the file notes of itself."""
     (path,) = HistoryWriter(tmp_path / "h", "test").write(some(1))
     table = parquet.read_table(path, partitioning=None)
@@ -145,7 +147,7 @@ def test_columns_that_hold_no_events(tmp_path: Path, column: str, values: list[o
         ("day=2020-01-01", "a file whose events are not of the day of its folder: 1970-01-01 to 1970-01-01"),
     ],
 )
-def test_files_in_the_folder_of_another_day(tmp_path: Path, folder: str, message: str) -> None:
+def test_file_in_the_folder_of_another_day_is_a_problem(tmp_path: Path, folder: str, message: str) -> None:
     HistoryWriter(tmp_path / "h", "test").write(some(1))
     (tmp_path / "h" / "day=1970-01-01").rename(tmp_path / "h" / folder)
     history = History(tmp_path / "h")
@@ -154,7 +156,7 @@ def test_files_in_the_folder_of_another_day(tmp_path: Path, folder: str, message
 
 
 @pytest.mark.parametrize("key", [b"distced.types", b"distced.history"])
-def test_notes_that_are_no_text(tmp_path: Path, key: bytes) -> None:
+def test_note_that_is_no_text_is_a_problem(tmp_path: Path, key: bytes) -> None:
     (path,) = HistoryWriter(tmp_path / "h", "test").write(some(1))
     table = parquet.read_table(path, partitioning=None)
     metadata = table.schema.metadata
@@ -174,7 +176,7 @@ def test_pages_that_are_broken_show_while_reading(tmp_path: Path) -> None:
     assert len(problems) == 1
 
 
-def test_a_byte_that_has_changed_is_said_and_not_taken_for_what_was_written(tmp_path: Path) -> None:
+def test_changed_byte_is_reported_and_not_read(tmp_path: Path) -> None:
     texts = [Event("A", n, n, "s", n, {"x": chr(300 + 7 * n) * 3}) for n in range(200)]
     (path,) = HistoryWriter(tmp_path / "h", "test").write(texts)
     whole = path.read_bytes()
@@ -192,14 +194,14 @@ def test_a_byte_that_has_changed_is_said_and_not_taken_for_what_was_written(tmp_
         assert found == texts or problems or history.problems
 
 
-def test_days_without_anything(tmp_path: Path) -> None:
+def test_days_without_files_are_listed(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "h", "test")
     assert History(tmp_path / "h").missing_days() == []
     writer.write([Event("A", day * DAY, day * DAY, "s", day, {}) for day in (-2, 0, 3)])
     assert History(tmp_path / "h").missing_days() == ["1969-12-31", "1970-01-02", "1970-01-03"]
 
 
-def test_how_far_time_has_come(tmp_path: Path) -> None:
+def test_watermark_reaches_to_the_last_event_or_recorder(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "h", "test")
     assert History(tmp_path / "h").until() is None
     writer.write(some())
@@ -213,7 +215,7 @@ def test_how_far_time_has_come(tmp_path: Path) -> None:
         assert [each.where for each in History(tmp_path / "h").problems] == ["recorders/other.json"]
 
 
-def test_what_a_file_replaces_is_left_out(tmp_path: Path) -> None:
+def test_replaced_files_are_left_out(tmp_path: Path) -> None:
     writer = HistoryWriter(tmp_path / "h", "test")
     old = writer.write(some(3, 1)) + writer.write(some(6, 1)[3:])
     table = pyarrow.concat_tables([parquet.read_table(each) for each in old], promote_options="default")
@@ -230,14 +232,14 @@ def test_what_a_file_replaces_is_left_out(tmp_path: Path) -> None:
         (json.dumps({"version": 2}).encode(), "of a later version"),
     ],
 )
-def test_what_is_no_history(tmp_path: Path, content: bytes | None, message: str) -> None:
+def test_folder_that_is_no_history_is_an_error(tmp_path: Path, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / "history.json").write_bytes(content)
     with pytest.raises(HistoryError, match=message):
         History(tmp_path)
 
 
-def test_a_file_where_a_history_should_be(tmp_path: Path) -> None:
+def test_file_in_place_of_a_history_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(HistoryError, match=r"a file where a history should be: .*thesis.tex"):
         History(tmp_path / "thesis.tex")
@@ -259,7 +261,7 @@ def test_small_files_are_on_the_disk_before_they_have_their_names(
     assert not (tmp_path / "h" / "history.json").exists()
 
 
-def test_two_that_make_a_history_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_writers_can_make_a_history_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second finds what the first has made, and not a folder of somebody else."""
     real, root = Path.iterdir, tmp_path / "h"
     root.mkdir()
@@ -274,7 +276,7 @@ def test_two_that_make_a_history_at_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert History(root).recorders.keys() == {"first", "second"}
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
+def test_folder_with_something_else_in_it_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("…")
     with pytest.raises(HistoryError, match="needs a folder of its own"):
         HistoryWriter(tmp_path, "test")
@@ -287,7 +289,7 @@ def test_days_begin_at_midnight_in_utc() -> None:
     assert day_text(-719_162) == "0001-01-01"
 
 
-def test_a_bit_that_has_changed_is_noticed(tmp_path: Path) -> None:
+def test_bit_that_has_changed_is_noticed(tmp_path: Path) -> None:
     """It may be in a value, which then is another value, and nothing else is wrong."""
     events = [Event("A", n, n, "s", n, {"v": n % 7 / 2, "text": f"t{n % 9}"}) for n in range(200)]
     (path,) = HistoryWriter(tmp_path / "h", "test").write(events)

@@ -66,7 +66,7 @@ def test_ls_shows_days_types_recorders_and_what_is_late(history: Path, capsys: p
     assert len({row.find(each) for row, each in zip(rows[1:3], ("Login", "Motion"), strict=True)}) == 1
 
 
-def test_ls_as_json(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_prints_json(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(output(capsys, "ls", str(history), "--json"))
     assert (told["rows"], told["files"], told["late"], told["missing_days"]) == (6, 4, 1, ["2026-11-22"])
     assert told["types"] == {"Login": {"who": "string"}, "Motion": {"room": "string", "lux": "number"}}
@@ -91,7 +91,7 @@ def test_ls_says_what_cannot_be_read_and_what_has_changed(history: Path, capsys:
     assert len(json.loads(output(capsys, "ls", str(history), "--json", code=1))["problems"]) == 1
 
 
-def test_who_began_later_says_nothing_of_a_day(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recorder_that_began_later_leaves_a_day_unknown(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """That everything is there until now is said of the time since it began."""
     HistoryWriter(history, "other").note(["Login", "Motion"], START + 90 * HOUR, START + 50 * HOUR)
     told = json.loads(output(capsys, "ls", str(history), "--json"))
@@ -102,7 +102,7 @@ def test_who_began_later_says_nothing_of_a_day(history: Path, capsys: pytest.Cap
     assert told["days"][0]["watermark"] is None
 
 
-def test_ls_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ls_of_an_empty_history_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     HistoryWriter(tmp_path / "h", "office")
     assert output(capsys, "ls", str(tmp_path / "h")).startswith("no events; a recorder writes them ")
     assert main(["history", "ls", str(tmp_path)]) == 2
@@ -124,14 +124,16 @@ def test_ls_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         (["--late", "--type", "Login"], []),
     ],
 )
-def test_show(history: Path, capsys: pytest.CaptureFixture[str], options: list[str], shown: list[Any]) -> None:
+def test_show_prints_the_chosen_events(
+    history: Path, capsys: pytest.CaptureFixture[str], options: list[str], shown: list[Any]
+) -> None:
     lines = output(capsys, "show", str(history), *options, "--json").splitlines()
     attributes = [json.loads(line)["attributes"] for line in lines]
     assert [each.get("lux", each.get("who")) for each in attributes] == shown
     assert len(output(capsys, "show", str(history), *options).splitlines()) == len(shown)
 
 
-def test_show_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_lines_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "show", str(history), "--limit", "2"]) == 0
     told = capsys.readouterr()
     assert told.out.splitlines() == [
@@ -142,7 +144,7 @@ def test_show_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert json.loads(output(capsys, "show", str(history), "--late", "--json"))["came"] == START + 9 * HOUR
 
 
-def test_what_is_asked_for_wrongly(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_wrong_selection_is_an_error(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     for arguments, message in (
         (["show", str(history), "--type", "Motoin"], "no events of this type: Motoin\n  allowed: Login, Motion"),
         (["show", str(history), "--source", "pir-2"], "no events of this source: pir-2\n  allowed: door, pir-0, pir-1"),
@@ -163,7 +165,7 @@ def test_what_is_asked_for_wrongly(history: Path, capsys: pytest.CaptureFixture[
         assert message in capsys.readouterr().err
 
 
-def test_late_events_that_cannot_be_read_are_said_and_the_others_shown(
+def test_late_events_that_cannot_be_read_are_reported_and_the_others_shown(
     history: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (path,) = (history / "late").iterdir()
@@ -179,7 +181,7 @@ def test_late_events_that_cannot_be_read_are_said_and_the_others_shown(
     assert path.exists()
 
 
-def test_late_events_with_infinite_numbers(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_events_keep_infinite_numbers(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     event = Event("Motion", START, START, "pir-9", 7, {"lux": float("inf")})
     write_late(history, "office", [LateEvent(event, START + HOUR)])
     assert len(output(capsys, "show", str(history), "--late").splitlines()) == 2
@@ -188,7 +190,9 @@ def test_late_events_with_infinite_numbers(history: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.csv", "x.parquet"])
-def test_export(history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
+def test_export_writes_the_chosen_events(
+    history: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
     target = tmp_path / name
     assert output(capsys, "export", str(history), str(target), "--type", "Motion").startswith("5 events written to")
     assert [each.seq for each in read_events(target)] == [0, 1, 2, 3, 52]
@@ -219,7 +223,9 @@ def test_drop_removes_whole_days_and_nothing_that_is_not_known(
     assert output(capsys, "drop", str(history), "--older", "1d", "--yes").startswith(("dropped", "there is nothing"))
 
 
-def test_drop_asks(history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drop_asks_before_it_removes(
+    history: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     for answer, code, rows in ((False, 1, 6), (True, 0, 3)):
         monkeypatch.setattr("typer.confirm", lambda *_, answer=answer, **__: answer)
@@ -228,7 +234,7 @@ def test_drop_asks(history: Path, capsys: pytest.CaptureFixture[str], monkeypatc
     assert "dropped 3 events of 1 day, 2026-11-20, and 1 that came too late" in capsys.readouterr().out
 
 
-def test_what_is_replaced_is_dropped_with_what_replaces_it(tmp_path: Path) -> None:
+def test_replaced_file_is_dropped_with_the_one_that_replaces_it(tmp_path: Path) -> None:
     from pyarrow import parquet
 
     writer = HistoryWriter(tmp_path / "h", "office")
@@ -238,7 +244,7 @@ def test_what_is_replaced_is_dropped_with_what_replaces_it(tmp_path: Path) -> No
     assert (found.rows, len(found.paths), found.paths[0], found.left) == (1, 2, old, ())
 
 
-def test_days_and_ages() -> None:
+def test_day_or_age_gives_the_first_day_that_stays() -> None:
     assert before_day("2026-11-21") == "2026-11-21"
     # What is older than a day at noon is what ended before the noon of yesterday.
     assert older_than(DAY, parse_instant("2026-11-21T12:00:00Z")) == "2026-11-20"
@@ -247,10 +253,10 @@ def test_days_and_ages() -> None:
 
 
 @pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (2_930, "2.93 kB"), (12_345_678, "12.3 MB")])
-def test_sizes(count: int, text: str) -> None:
+def test_size_has_three_digits(count: int, text: str) -> None:
     assert size(count) == text
 
 
-def test_few() -> None:
+def test_few_names_are_listed_and_others_counted() -> None:
     assert few(["a", "b", "c"]) == "a, b, c"
     assert few(["a", "b", "c", "d"]) == "a, b, c and 1 more"

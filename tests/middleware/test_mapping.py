@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distced.middleware.mapping import NO_RULE, Mapping, parse_mapping
-from distced.middleware.mapping.topics import TopicFilter
+from distced.middleware.mapping.extraction import TopicFilter
 from distced.middleware.model.timestamps import SECOND
 
 ARRIVAL = 1_795_248_000 * SECOND
@@ -99,7 +99,7 @@ ATTRIBUTES = [
 
 
 @pytest.mark.parametrize(("attribute", "payload", "expected"), ATTRIBUTES)
-def test_an_attribute(attribute: str, payload: object, expected: object) -> None:
+def test_attribute_is_converted_or_its_event_rejected(attribute: str, payload: object, expected: object) -> None:
     events, rejected = send(one_attribute(attribute), payload)
     if expected is REJECTED:
         assert not events
@@ -137,7 +137,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("when", "payload", "holds"), CONDITIONS)
-def test_a_condition(when: str, payload: object, holds: bool) -> None:
+def test_condition_chooses_messages(when: str, payload: object, holds: bool) -> None:
     mapping = parse_mapping(
         f'[[rule]]\ntopic = "t/{{device}}"\nwhen = [{when}]\ntype = "E"\nsource = "s"\nattributes = {{}}\n'
     )
@@ -191,7 +191,7 @@ TOPICS = [
 
 
 @pytest.mark.parametrize(("text", "topic", "expected"), TOPICS)
-def test_a_topic_filter(text: str, topic: str, expected: dict[str, str] | None) -> None:
+def test_topic_filter_names_levels(text: str, topic: str, expected: dict[str, str] | None) -> None:
     found = TopicFilter(text).match(topic)
     assert (found is None) == (expected is None)
     if found is not None and expected is not None:
@@ -202,5 +202,5 @@ def test_a_topic_filter(text: str, topic: str, expected: dict[str, str] | None) 
 @pytest.mark.parametrize(
     ("text", "mqtt"), [("a/{x}/+", "a/+/+"), ("#", "#"), ("{x}/#", "+/#"), ("a", "a"), ("/a/", "/a/")]
 )
-def test_what_is_subscribed_to(text: str, mqtt: str) -> None:
+def test_mapping_lists_the_filters_to_subscribe_to(text: str, mqtt: str) -> None:
     assert TopicFilter(text).mqtt == mqtt

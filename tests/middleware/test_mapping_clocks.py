@@ -80,7 +80,7 @@ FORMATS = [
 
 
 @pytest.mark.parametrize(("keys", "value", "instant"), FORMATS)
-def test_a_format(keys: str, value: object, instant: int | None) -> None:
+def test_time_is_read_in_its_format(keys: str, value: object, instant: int | None) -> None:
     expected = "time" if instant is None else (instant, instant)
     assert read(rows(f'{{path = "x", {keys}}}'), x=value) == expected
 
@@ -101,13 +101,13 @@ def test_a_format(keys: str, value: object, instant: int | None) -> None:
         ('path = "x", otherwise = "arrival"', {}, "time"),
     ],
 )
-def test_an_interval(keys: str, row: dict[str, object], expected: object) -> None:
+def test_interval_is_read_from_both_ends(keys: str, row: dict[str, object], expected: object) -> None:
     if isinstance(expected, tuple):
         expected = tuple(int(each * SECOND) for each in expected)
     assert read(rows(f'{{{keys}, format = "s"}}'), **row) == expected
 
 
-def test_the_arrival_is_the_time_where_there_is_none() -> None:
+def test_arrival_is_the_time_where_there_is_none() -> None:
     assert arrive(parse_mapping('[[rule]]\ntopic = "t"\ntype = "E"\nsource = "s"\n'), {}) == (NOON, NOON)
     mapping = live('{delay = "2s"}')
     assert arrive(mapping, {}) == (NOON - 2 * SECOND, NOON)
@@ -115,7 +115,7 @@ def test_the_arrival_is_the_time_where_there_is_none() -> None:
 
 
 @pytest.mark.parametrize("payload", [{}, {"x": None}, {"x": ""}, {"x": "noon"}, {"x": 0}, {"x": NOON // SECOND + 61}])
-def test_a_clock_that_is_missing_or_wrong(payload: object) -> None:
+def test_missing_or_wrong_clock_rejects_or_takes_the_arrival(payload: object) -> None:
     keys = 'path = "x", format = "s", skew = "1min", uncertainty = "5s", delay = "2s"'
     assert arrive(live(f"{{{keys}}}"), payload) == "time"
     mapping = live(f'{{{keys}, otherwise = "arrival"}}')
@@ -124,13 +124,13 @@ def test_a_clock_that_is_missing_or_wrong(payload: object) -> None:
 
 
 @pytest.mark.parametrize("seconds", [-60, 0, 60])
-def test_a_clock_within_the_skew_is_believed(seconds: int) -> None:
+def test_clock_within_the_skew_is_believed(seconds: int) -> None:
     mapping = live('{path = "x", format = "s", skew = "1min"}')
     instant = NOON + seconds * SECOND
     assert arrive(mapping, {"x": instant // SECOND}) == (instant, instant)
 
 
-def test_a_clock_that_jumps_back_is_held() -> None:
+def test_clock_that_jumps_back_is_held() -> None:
     mapping = rows('{path = "x", format = "s", clock = "monotone"}')
     assert [read(mapping, x=each) for each in (10, 14, 11, 13, 20)] == [
         tuple(each * SECOND for each in interval) for interval in [(10, 10), (14, 14), (11, 14), (13, 14), (20, 20)]
@@ -141,7 +141,7 @@ def test_a_clock_that_jumps_back_is_held() -> None:
 
 
 @given(claims=st.lists(st.integers(0, 1000), min_size=1, max_size=30))
-def test_a_held_clock_never_goes_back_and_covers_what_it_says(claims: list[int]) -> None:
+def test_held_clock_never_goes_back_and_covers_what_it_says(claims: list[int]) -> None:
     mapping = rows('{path = "x", format = "s", clock = "monotone", uncertainty = "1s"}')
     hi = None
     for claim in claims:
@@ -159,7 +159,7 @@ def test_a_held_clock_never_goes_back_and_covers_what_it_says(claims: list[int])
     gaps=st.lists(st.integers(0, 600), min_size=1, max_size=20),
     delays=st.lists(st.integers(0, 5_000), min_size=20, max_size=20),
 )
-def test_a_constant_error_is_found_up_to_the_quickest_delay(error: int, gaps: list[int], delays: list[int]) -> None:
+def test_constant_error_is_found_up_to_the_quickest_delay(error: int, gaps: list[int], delays: list[int]) -> None:
     """With `uncertainty` as long as delays can be, the interval holds the true instant from the first message on."""
     mapping = live('{path = "x", format = "ms", clock = "offset", skew = "10s", uncertainty = "5s"}')
     true = NOON
@@ -172,7 +172,7 @@ def test_a_constant_error_is_found_up_to_the_quickest_delay(error: int, gaps: li
     assert mapping.counts["r", "offset relearnt"] == 0
 
 
-def test_a_clock_that_is_set_anew() -> None:
+def test_clock_that_is_set_again_is_learnt_again() -> None:
     mapping = live('{path = "x", format = "s", clock = "offset", skew = "10s"}')
     clock = NOON // SECOND - 1000
     assert arrive(mapping, {"x": clock}, NOON) == (NOON, NOON)
@@ -186,7 +186,7 @@ def test_a_clock_that_is_set_anew() -> None:
 
 @pytest.mark.parametrize("zone", ["+14:00", "+05:45", "+02:00", "+00:00", "-03:30", "-12:00"])
 @pytest.mark.parametrize("seconds", [-300, 0, 7, 400])
-def test_the_local_time_of_an_unknown_zone(zone: str, seconds: int) -> None:
+def test_local_time_of_an_unknown_zone_is_shifted(zone: str, seconds: int) -> None:
     """A message that was 7 s or 400 s under way, or whose clock is 300 s ahead."""
     true = NOON - seconds * SECOND
     offset = datetime.fromisoformat(f"2026-01-01T00:00:00{zone}").utcoffset()
@@ -199,7 +199,7 @@ def test_the_local_time_of_an_unknown_zone(zone: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize("shown", ["1970-01-01T00:00:09", "2026-06-22T02:15:00", "2026-06-20T23:45:00"])
-def test_no_zone_is_as_far_off(shown: str) -> None:
+def test_clock_farther_off_than_any_zone_is_wrong(shown: str) -> None:
     assert arrive(live('{path = "x", clock = "zone"}'), {"x": shown}) == "time"
     assert arrive(live('{path = "x", clock = "zone", otherwise = "arrival"}'), {"x": shown}) == (NOON, NOON)
 
@@ -207,7 +207,7 @@ def test_no_zone_is_as_far_off(shown: str) -> None:
 SYSLOG = '{path = "x", format = "%b %d %H:%M:%S", year = 2005}'
 
 
-def test_the_year_grows_at_new_year() -> None:
+def test_year_grows_at_new_year() -> None:
     mapping = rows(SYSLOG)
     for shown, meant in [
         ("Jun  9 06:06:20", "2005-06-09T06:06:20Z"),
@@ -233,7 +233,7 @@ def test_the_year_grows_at_new_year() -> None:
         ("2024-03-01T00:00:00Z", "Feb 29 23:59:59", "2024-02-29T23:59:59Z"),
     ],
 )
-def test_the_arrival_tells_the_year(arrival: str, shown: str, meant: str) -> None:
+def test_arrival_tells_the_year(arrival: str, shown: str, meant: str) -> None:
     mapping = live('{path = "x", format = "%b %d %H:%M:%S"}')
     assert arrive(mapping, {"x": shown}, utc(arrival)) == (utc(meant), utc(meant))
 
@@ -243,20 +243,20 @@ TWICE = "2026-10-25T02:30:00"
 FIRST, SECOND_TIME = utc("2026-10-25T00:30:00Z"), utc("2026-10-25T01:30:00Z")
 
 
-def test_a_local_time_that_occurs_twice() -> None:
+def test_local_time_that_occurs_twice_is_two_instants() -> None:
     keys = 'path = "x", timezone = "Europe/Berlin"'
     assert read(rows(f"{{{keys}}}"), x=TWICE) == (FIRST, SECOND_TIME)
     assert arrive(live(f"{{{keys}}}"), {"x": TWICE}, FIRST + 5 * SECOND) == (FIRST, FIRST)
     assert arrive(live(f"{{{keys}}}"), {"x": TWICE}, SECOND_TIME + 5 * SECOND) == (SECOND_TIME, SECOND_TIME)
 
 
-def test_a_local_time_that_does_not_occur() -> None:
+def test_local_time_that_does_not_occur_is_read() -> None:
     lo, hi = read(rows('{path = "x", timezone = "Europe/Berlin"}'), x="2026-03-29T02:30:00")
     assert (lo, hi) == (utc("2026-03-29T00:30:00Z"), utc("2026-03-29T01:30:00Z"))
 
 
 @given(st.datetimes(datetime(1980, 1, 1), datetime(2035, 1, 1)), st.sampled_from(["Europe/Berlin", "America/St_Johns"]))
-def test_a_local_time_reads_back(moment: datetime, zone: str) -> None:
+def test_local_time_reads_back(moment: datetime, zone: str) -> None:
     from zoneinfo import ZoneInfo
 
     moment = moment.replace(tzinfo=UTC)
@@ -268,11 +268,11 @@ def test_a_local_time_reads_back(moment: datetime, zone: str) -> None:
     assert true in interval
 
 
-def test_what_reaches_beyond_64_bits_is_rejected() -> None:
+def test_timestamp_beyond_64_bits_is_rejected() -> None:
     assert read(rows('{path = "x", format = "ns", uncertainty = "1d"}'), x=2**63 - 1 - DAY + 1) == "time"
 
 
-def test_nothing_is_learnt_from_a_message_that_is_rejected() -> None:
+def test_rejected_message_teaches_nothing() -> None:
     mapping = parse_mapping(
         """
         [[rule]]

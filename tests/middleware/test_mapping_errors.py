@@ -102,7 +102,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG)
-def test_a_mapping_that_is_wrong(text: str, said: list[str]) -> None:
+def test_wrong_mapping_is_an_error_with_its_place(text: str, said: list[str]) -> None:
     with pytest.raises(MappingError) as caught:
         parse_mapping(text, name="home.toml")
     for each in said:
@@ -110,12 +110,12 @@ def test_a_mapping_that_is_wrong(text: str, said: list[str]) -> None:
     assert "home.toml" in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_mapping_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(MappingError, match="cannot read the mapping"):
         load_mapping(tmp_path / "none.toml")
 
 
-def test_a_file_is_named_by_its_path(tmp_path: Path) -> None:
+def test_file_is_named_by_its_path(tmp_path: Path) -> None:
     path = tmp_path / "home.toml"
     path.write_text(RULE, encoding="utf-8")
     assert load_mapping(path).name == str(path)

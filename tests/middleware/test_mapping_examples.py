@@ -57,13 +57,13 @@ def exactly(value: object) -> object:
     return (type(value).__name__, pytest.approx(value) if isinstance(value, float) else value)
 
 
-def test_the_page_has_its_worked_examples() -> None:
+def test_page_has_its_worked_examples() -> None:
     assert len(examples()) >= 8
     assert sum(bool(messages) for _, messages in examples()) >= 6
 
 
 @pytest.mark.parametrize(("text", "messages"), [each for each in examples() if each[1]])
-def test_an_example_with_messages(text: str, messages: str) -> None:
+def test_example_gives_the_events_of_its_messages(text: str, messages: str) -> None:
     mapping = parse_mapping(text)
     said: list[object] = []
     told: list[object] = []
@@ -77,5 +77,5 @@ def test_an_example_with_messages(text: str, messages: str) -> None:
 
 
 @pytest.mark.parametrize("text", [text for text, messages in examples() if not messages])
-def test_an_example_without_messages_loads(text: str) -> None:
+def test_example_without_messages_loads(text: str) -> None:
     assert parse_mapping(text).types

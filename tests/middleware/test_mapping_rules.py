@@ -67,13 +67,13 @@ def test_rules_of_one_type_share_its_attributes() -> None:
     assert mapping.counts == {("motion", "event"): 1, ("climate", "event"): 1}
 
 
-def test_a_final_rule_keeps_later_ones_from_being_tried() -> None:
+def test_final_rule_keeps_later_ones_from_being_tried() -> None:
     mapping = parse_mapping(TWO_RULES.replace("[defaults]", "[defaults]\nfinal = true"))
     assert len(send(mapping, {"moving": True, "celsius": 20}).events) == 1
     assert len(send(mapping, {"celsius": 20}).events) == 1
 
 
-def test_a_final_rule_that_rejects_has_applied() -> None:
+def test_final_rule_that_rejects_has_applied() -> None:
     mapping = parse_mapping(TWO_RULES.replace("[defaults]", "[defaults]\nfinal = true"))
     events, rejected = send(mapping, {"moving": "?", "celsius": 20})
     assert not events
@@ -90,7 +90,7 @@ def test_one_bad_rule_takes_nothing_from_the_others() -> None:
     assert mapping.counts["motion", "rejected: attribute"] == 1
 
 
-def test_an_event_type_that_is_looked_up() -> None:
+def test_event_type_is_looked_up() -> None:
     mapping = parse_mapping(
         """
         [[rule]]
@@ -109,7 +109,7 @@ def test_an_event_type_that_is_looked_up() -> None:
 
 
 @pytest.mark.parametrize("payload", [{}, {"id": None}, {"id": ""}, {"id": {"a": 1}}])
-def test_no_event_without_a_source(payload: object) -> None:
+def test_event_without_a_source_is_rejected(payload: object) -> None:
     mapping = parse_mapping('[[rule]]\ntopic = "t"\ntype = "E"\nsource = "{id}"\n')
     assert [each.reason for each in send(mapping, payload, "t").rejected] == ["source"]
 
@@ -121,13 +121,13 @@ def test_events_are_counted_for_each_source() -> None:
     assert send(mapping.fresh(), {}, "t/a").events[0].id == ("a", 100)
 
 
-def test_a_rejected_message_takes_no_number() -> None:
+def test_rejected_message_takes_no_number() -> None:
     mapping = one_attribute('"number"')
     assert send(mapping, {"x": "?"}).rejected
     assert send(mapping, {"x": 1}).events[0].seq == 0
 
 
-def test_a_sequence_number_of_its_own_has_to_grow() -> None:
+def test_sequence_number_of_its_own_has_to_grow() -> None:
     mapping = parse_mapping('[[rule]]\ntopic = "t"\ntype = "E"\nsource = "s"\nsequence = "n"\n')
     outcomes = []
     for number in (5, "7", 7, 3, None, -1, 1.5, 2**64, 8):
@@ -149,7 +149,7 @@ def duplicates(keys: str = "") -> Mapping:
     )
 
 
-def test_a_second_delivery_is_dropped_and_counted() -> None:
+def test_second_delivery_is_dropped_and_counted() -> None:
     mapping = duplicates()
     sent = [({"x": 1}, "t/a", 0), ({"x": 1}, "t/a", 10), ({"x": 1}, "t/b", 10), ({"x": 2}, "t/a", 10)]
     sent += [({"x": 1}, "t/a", 21)]
@@ -158,13 +158,13 @@ def test_a_second_delivery_is_dropped_and_counted() -> None:
     assert mapping.counts["1 (E)", "duplicate"] == 1
 
 
-def test_second_deliveries_by_id() -> None:
+def test_second_deliveries_are_recognised_by_id() -> None:
     mapping = duplicates(', by = ["id"]')
     sent = [{"id": 1, "x": 1}, {"id": 1, "x": 2}, {"id": 2, "x": 1}, {"x": 1}, {"x": 1}, {"x": 2}]
     assert [len(send(mapping, payload).events) for payload in sent] == [1, 0, 1, 1, 0, 1]
 
 
-def test_a_rejected_message_has_no_second_delivery() -> None:
+def test_rejected_message_has_no_second_delivery() -> None:
     mapping = duplicates(', by = ["id"]')
     assert send(mapping, {"id": 1, "x": "?"}).rejected
     assert send(mapping, {"id": 1, "x": 3}).events
@@ -210,12 +210,12 @@ def test_one_bad_element_takes_nothing_from_the_others() -> None:
     assert [each.reason for each in rejected] == ["attribute"]
 
 
-def test_nothing_to_go_through() -> None:
+def test_value_without_elements_is_rejected() -> None:
     assert [each.reason for each in send(parse_mapping(EACH), {"list": 7}, "t").rejected] == ["each"]
 
 
 @pytest.mark.parametrize("payload", [b"{", b"\xff", b"[1", b"{'a': 1}", b"[" * 100_000])
-def test_a_payload_that_is_not_json(payload: bytes) -> None:
+def test_payload_that_is_not_json_is_rejected(payload: bytes) -> None:
     mapping = parse_mapping(TWO_RULES)
     events, rejected = mapping.map("t/d", payload, ARRIVAL)
     assert not events
@@ -224,13 +224,13 @@ def test_a_payload_that_is_not_json(payload: bytes) -> None:
     assert mapping.counts == {(NO_RULE, "rejected: payload"): 1}
 
 
-def test_an_empty_payload_says_nothing() -> None:
+def test_empty_payload_says_nothing() -> None:
     mapping = parse_mapping(TWO_RULES)
     assert mapping.map("t/d", b"", ARRIVAL) == ([], [])
     assert mapping.counts == {(NO_RULE, "unmatched"): 1}
 
 
-def test_json_with_numbers_that_json_has_not() -> None:
+def test_infinite_numbers_in_json_are_read() -> None:
     mapping = one_attribute('"number"')
     assert mapping.map("t/d", b'{"x": NaN}', ARRIVAL).events[0].attributes == {"x": None}
     assert mapping.map("t/d", b'{"x": 1e999}', ARRIVAL).events[0].attributes == {"x": float("inf")}
@@ -251,7 +251,7 @@ RECORDED = """
 
 
 @pytest.mark.parametrize("payload", [{"x": 1}, '{"x": 1}'])
-def test_a_recorded_message(payload: object) -> None:
+def test_recorded_message_is_mapped_as_live(payload: object) -> None:
     mapping = parse_mapping(RECORDED)
     row = {"topic": "t/a", "message": {"payload": payload, "qos": 1}, "at": 5000}
     (event,), rejected = mapping.map_row(row, "file, row 1")
@@ -269,7 +269,7 @@ def test_a_recorded_message(payload: object) -> None:
         ({"topic": "t/a", "message": {"payload": {"x": 1}}}, "time"),
     ],
 )
-def test_a_recorded_message_that_is_none(row: dict[str, object], reason: str) -> None:
+def test_row_that_is_no_recorded_message_is_rejected(row: dict[str, object], reason: str) -> None:
     events, rejected = parse_mapping(RECORDED).map_row(row, "file, row 1")
     assert not events
     assert [each.reason for each in rejected] == [reason]
@@ -294,7 +294,7 @@ def test_rules_for_rows_and_for_messages_keep_apart() -> None:
 
 
 @given(payload=st.binary(max_size=60))
-def test_no_payload_does_harm(payload: bytes) -> None:
+def test_any_payload_is_mapped_or_rejected(payload: bytes) -> None:
     mapping = parse_mapping(TWO_RULES)
     events, rejected = mapping.map("t/d", payload, ARRIVAL)
     for event in events:
@@ -311,7 +311,7 @@ JSON = st.recursive(
 
 
 @given(value=JSON)
-def test_no_json_does_harm(value: object) -> None:
+def test_any_json_is_mapped_or_rejected(value: object) -> None:
     mapping = parse_mapping(
         """
         [defaults]

@@ -200,11 +200,11 @@ CASES: list[tuple[object, str]] = [
 
 
 @pytest.mark.parametrize(("pattern", "text"), CASES, ids=[text for _, text in CASES])
-def test_a_pattern_is_read_as_the_text_one_would_write(pattern: object, text: str) -> None:
+def test_pattern_is_read_as_the_text_one_would_write(pattern: object, text: str) -> None:
     assert parse_publication(str(pattern)) == parse_publication(text)
 
 
-def test_scenario_1() -> None:
+def test_binding_writes_scenario_1() -> None:
     """Temperature under 15 degrees in an occupied room, with the type that is derived for it."""
     pers, door, temp = event("Pers"), event("Door"), event("Temp")
     seen = derived_type("Seen", pers, every="1min", by=("person", "room"))
@@ -223,7 +223,7 @@ def test_scenario_1() -> None:
     )
 
 
-def test_scenario_2() -> None:
+def test_binding_writes_scenario_2() -> None:
     """Written in Python, it is the very pattern of the article's scenario: the same canonical form."""
     board_on, seen, board_off, login = event("BoardOn"), event("Seen"), event("BoardOff"), event("Login")
     jean = seen.where(seen.person == "Jean", seen.room == board_on.room)
@@ -236,7 +236,7 @@ def test_scenario_2() -> None:
     assert same[0] == same[1]
 
 
-def test_a_pattern_file_holds_each_derived_type_once_and_before_it_is_used() -> None:
+def test_pattern_file_holds_each_derived_type_once_and_before_it_is_used() -> None:
     cold = derived_type("Cold", temp.where(temp.temp < 15))
     often = derived_type("Often", cold, every="90s", by="room")
     file = parse_file(str(pattern_file(often.then(cold).publish("X"), often, "Door")))
@@ -265,7 +265,7 @@ def test_names_do_not_collide_with_types_registers_and_time_events() -> None:
     assert str(pattern) == "init t3 = 0 : ([t as t4], [t2 <= {t2, T}]) @ t2 = 5s -> X(x = t4.x)"
 
 
-def test_an_event_is_found_again_after_it_was_narrowed() -> None:
+def test_event_is_found_again_after_it_was_narrowed() -> None:
     cold = temp.where(temp.temp < 15)
     assert str(cold.without("T").publish("X", x=temp.temp)) == str(cold.without("T").publish("X", x=cold.temp))
 
@@ -323,12 +323,12 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("mistake", "message"), WRONG, ids=[message for _, message in WRONG])
-def test_mistakes_are_told_where_they_are_made(mistake: Callable[[], Any], message: str) -> None:
+def test_mistakes_are_errors_where_they_are_made(mistake: Callable[[], Any], message: str) -> None:
     with pytest.raises(DistcedError, match=message):
         mistake()
 
 
-def test_a_time_event_does_not_leave_the_pattern_it_belongs_to() -> None:
+def test_time_event_does_not_leave_the_pattern_it_belongs_to() -> None:
     kept: list[EventSet] = []
     A.timeout("5s", lambda t: (kept.append(t), t)[1])
     with pytest.raises(PatternError, match="a time event outside the pattern"):

@@ -16,7 +16,7 @@ def test_every_public_name_is_there() -> None:
     assert set(distced.__all__) <= set(dir(distced))
 
 
-def test_an_unknown_name_is_an_attribute_error() -> None:
+def test_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Clint'"):
         _ = distced.Clint
 
@@ -35,7 +35,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         ("distced.simulations.benchmarks.cli", ("ray", "pyarrow", "amqtt", "numpy")),
     ],
 )
-def test_what_is_heavy_is_imported_where_it_is_needed(module: str, heavy: tuple[str, ...]) -> None:
+def test_heavy_packages_are_imported_where_they_are_needed(module: str, heavy: tuple[str, ...]) -> None:
     code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert told.stdout.strip() == "[]"

@@ -55,7 +55,7 @@ def test_values_are_read_by_the_kind_of_the_attribute(text: str, kind: Any, valu
 
 
 @pytest.mark.parametrize(("text", "value"), [("1", 1), ("true", True), ("hall", "hall"), ("{}", "{}"), ("null", None)])
-def test_a_value_of_no_known_kind_is_guessed(text: str, value: object) -> None:
+def test_value_of_unknown_kind_is_guessed(text: str, value: object) -> None:
     assert guess(text) == value and type(guess(text)) is type(value)
 
 
@@ -67,12 +67,12 @@ def test_attributes_that_are_not_given_are_null() -> None:
 
 
 @pytest.mark.parametrize("wrong", [["room"], ["=hall"], ["a=1", "a=2"]])
-def test_what_is_no_assignment_is_an_error(wrong: list[str]) -> None:
+def test_text_that_is_no_assignment_is_an_error(wrong: list[str]) -> None:
     with pytest.raises(EventError, match="allowed: name=value, each name once"):
         read_assignments(wrong)
 
 
-def test_kinds() -> None:
+def test_kinds_of_attributes_are_read() -> None:
     assert read_kinds("room:string, temp:number,on:boolean") == {"room": "string", "temp": "number", "on": "boolean"}
     assert read_kinds("") == {}
     for wrong in ("room", "room:text", "a:number,a:number"):

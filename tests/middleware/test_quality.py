@@ -12,11 +12,11 @@ from distced.middleware.wire.directory_entries import Hints
 
 
 @pytest.mark.parametrize("decomposition", ["none", "full", "for-reuse"])
-def test_decompositions(decomposition: Any) -> None:
+def test_decompositions_are_checked(decomposition: Any) -> None:
     assert QualityOfService(decomposition=decomposition).decomposition == decomposition
 
 
-def test_a_distribution_policy_is_left_to_nodes() -> None:
+def test_distribution_policy_is_left_to_nodes() -> None:
     # Nodes may know policies that clients do not.
     quality = QualityOfService(distribution="mine", hints=Hints(nodes=("attic",), selectivity=0.0))
     assert (quality.distribution, quality.hints.nodes) == ("mine", ("attic",))
@@ -39,6 +39,6 @@ def test_a_distribution_policy_is_left_to_nodes() -> None:
         ({"hints": {"nodes": ["attic"]}}, "not hints"),
     ],
 )
-def test_what_cannot_be_asked_for(asked: dict[str, Any], problem: str) -> None:
+def test_quality_out_of_range_is_an_error(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         QualityOfService(**asked)

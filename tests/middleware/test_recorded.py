@@ -49,7 +49,7 @@ def exact(events: list[Event]) -> list[object]:
 
 
 @pytest.mark.parametrize("suffix", WRITABLE)
-def test_what_is_written_reads_back(tmp_path: Path, suffix: str) -> None:
+def test_file_reads_back_what_was_written(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"events{suffix}"
     assert write_events(iter(EVENTS), path) == len(EVENTS)
     reader = read_events(path)
@@ -71,7 +71,7 @@ def test_composite_events_read_back(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", WRITABLE)
-def test_no_events_at_all(tmp_path: Path, suffix: str) -> None:
+def test_file_without_events_reads_back(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"none{suffix}"
     assert write_events([], path) == 0
     reader = read_events(path)
@@ -80,7 +80,7 @@ def test_no_events_at_all(tmp_path: Path, suffix: str) -> None:
 
 
 @pytest.mark.parametrize("suffix", WRITABLE)
-def test_attributes_with_the_names_of_columns(tmp_path: Path, suffix: str) -> None:
+def test_attributes_may_have_the_names_of_columns(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"events{suffix}"
     events = [Event("E", 0, 1, "s", 0, {"type": "a", "time": 5, "source": "b", "seq": 1, "constituents": "c"})]
     write_events(events, path)
@@ -163,13 +163,13 @@ NOT_NATIVE = [
 
 
 @pytest.mark.parametrize(("line", "expected"), NATIVE)
-def test_a_native_line(written: Callable[[str, str], Path], line: str, expected: tuple[object, ...]) -> None:
+def test_native_line_is_an_event(written: Callable[[str, str], Path], line: str, expected: tuple[object, ...]) -> None:
     (event,) = read_events(written("events.jsonl", line))
     assert (event.lo, event.hi, event.source, event.seq, event.attributes) == expected
 
 
 @pytest.mark.parametrize(("line", "problem"), NOT_NATIVE)
-def test_a_line_that_is_no_event(written: Callable[[str, str], Path], line: str, problem: str) -> None:
+def test_line_that_is_no_event_is_rejected(written: Callable[[str, str], Path], line: str, problem: str) -> None:
     good = '{"type": "E", "time": 1}'
     path = written("events.jsonl", f"{good}\n\n{line}\n{good}\n")
     reader = read_events(path)
@@ -181,7 +181,7 @@ def test_a_line_that_is_no_event(written: Callable[[str, str], Path], line: str,
     assert reader.counts == {"row": 3, "event": 2, "rejected": 1}
 
 
-def test_an_attribute_that_changes_its_kind(written: Callable[[str, str], Path]) -> None:
+def test_attribute_that_changes_its_kind_rejects_the_row(written: Callable[[str, str], Path]) -> None:
     lines = [{"type": "E", "time": 1, "attributes": {"a": value}} for value in (None, 1, "x", 2.5, None)]
     reader = read_events(written("events.jsonl", "\n".join(map(json.dumps, lines))))
     assert [each.attributes["a"] for each in reader] == [None, 1, 2.5, None]
@@ -189,7 +189,7 @@ def test_an_attribute_that_changes_its_kind(written: Callable[[str, str], Path])
     assert reader.types == (event_type("E", {"a": "number"}),)
 
 
-def test_the_types_before_the_first_event(written: Callable[[str, str], Path]) -> None:
+def test_types_are_known_before_the_first_event(written: Callable[[str, str], Path]) -> None:
     reader = read_events(written("events.jsonl", '{"type": "E", "time": 1, "attributes": {"a": null, "b": "x"}}\n{'))
     assert reader.types == (event_type("E", {"a": "number", "b": "string"}),)
     assert reader.counts == {}
@@ -204,7 +204,7 @@ Climate,3000000000,dht,6,,-1.5,,
 
 
 @pytest.mark.parametrize("name", ["events.csv", "EVENTS.CSV.GZ".lower()])
-def test_a_table_says_what_kind_its_columns_are(written: Callable[[str, str], Path], name: str) -> None:
+def test_heading_tells_the_kind_of_a_column(written: Callable[[str, str], Path], name: str) -> None:
     reader = read_events(written(name, CSV))
     assert exact(list(reader)) == exact(
         [
@@ -219,7 +219,7 @@ def test_a_table_says_what_kind_its_columns_are(written: Callable[[str, str], Pa
     )
 
 
-def test_one_cell_makes_a_column_of_text(written: Callable[[str, str], Path]) -> None:
+def test_one_text_makes_a_column_of_text(written: Callable[[str, str], Path]) -> None:
     reader = read_events(written("events.csv", "type,lo,hi,room\nE,1,2,419\nE,1,2,419A\nE,3,4,\n"))
     assert [each.attributes["room"] for each in reader] == ["419", "419A", None]
 
@@ -234,7 +234,7 @@ def test_one_cell_makes_a_column_of_text(written: Callable[[str, str], Path]) ->
         ("E,,2,x", "an event without a time"),
     ],
 )
-def test_a_bad_row_of_a_table(written: Callable[[str, str], Path], line: str, problem: str) -> None:
+def test_bad_row_of_a_csv_table_is_rejected(written: Callable[[str, str], Path], line: str, problem: str) -> None:
     path = written("events.csv", f"type,lo,hi,a\nE,1,2,x\n{line}\nE,3,4,x\n")
     reader = read_events(path)
     assert [each.lo for each in reader] == [1, 3]
@@ -252,7 +252,7 @@ def test_a_bad_row_of_a_table(written: Callable[[str, str], Path], line: str, pr
         ("type,time,a b", TypeRegistryError, "not a name for a type or an attribute: a b"),
     ],
 )
-def test_a_table_that_is_none_of_events(
+def test_table_that_holds_no_events_is_an_error(
     written: Callable[[str, str], Path], heading: str, error: type[Exception], problem: str
 ) -> None:
     with pytest.raises(error, match=problem):
@@ -286,7 +286,7 @@ def seen(reader: EventReader) -> list[object]:
         ),
     ],
 )
-def test_rows_with_a_mapping(written: Callable[[str, str], Path], name: str, text: str) -> None:
+def test_rows_are_read_with_a_mapping(written: Callable[[str, str], Path], name: str, text: str) -> None:
     path = written(name, text)
     reader = read_events(path, READINGS)
     assert reader.types == (event_type("Reading", {"co2": "number"}),)
@@ -310,7 +310,7 @@ TEXT_FILES = [
 
 
 @pytest.mark.parametrize(("name", "file", "text"), TEXT_FILES)
-def test_text_with_a_mapping(written: Callable[[str, str], Path], name: str, file: str, text: str) -> None:
+def test_text_is_read_with_a_mapping(written: Callable[[str, str], Path], name: str, file: str, text: str) -> None:
     mapping = parse_mapping(
         f"""
         [file]
@@ -327,7 +327,7 @@ def test_text_with_a_mapping(written: Callable[[str, str], Path], name: str, fil
     assert len(reader.rejected) == 1
 
 
-def test_a_line_as_it_stands(written: Callable[[str, str], Path]) -> None:
+def test_line_without_a_pattern_is_one_field(written: Callable[[str, str], Path]) -> None:
     mapping = parse_mapping(
         """
         [[rule]]
@@ -354,7 +354,7 @@ def test_rejected_rows_are_kept_up_to_a_bound_and_all_counted(written: Callable[
     assert reader.counts["rejected"] == REJECTED_KEPT + 5
 
 
-def test_a_format_nobody_knows(tmp_path: Path) -> None:
+def test_unknown_format_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EventError, match=r"does not tell its format.*allowed: \.csv, \.jsonl, \.parquet"):
         read_events(tmp_path / "events.xml")
     with pytest.raises(EventError, match="a text file without a mapping"):
@@ -364,14 +364,14 @@ def test_a_format_nobody_knows(tmp_path: Path) -> None:
             write_events(EVENTS, tmp_path / name)
 
 
-def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+def test_unreadable_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EventError, match="cannot read the recording"):
         list(read_events(tmp_path / "none.jsonl"))
     with pytest.raises(EventError, match="cannot write the recording"):
         write_events(EVENTS, tmp_path / "nowhere" / "events.jsonl")
 
 
-def test_a_file_that_is_cut_short_gives_what_it_has_and_says_so(tmp_path: Path) -> None:
+def test_file_that_is_cut_short_gives_what_it_has_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl.gz"
     write_events((Event("E", each, each, "s", each, {"x": str(each**5)}) for each in range(20_000)), path)
     path.write_bytes(path.read_bytes()[:-1000])
@@ -382,7 +382,7 @@ def test_a_file_that_is_cut_short_gives_what_it_has_and_says_so(tmp_path: Path) 
     assert 0 < len(events) < 20_000
 
 
-def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     def broken() -> list[Event]:
         yield EVENTS[0]
         raise KeyError("source of events")
@@ -394,20 +394,20 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_table_has_one_kind_for_a_column(tmp_path: Path, suffix: str) -> None:
+def test_table_has_one_kind_for_a_column(tmp_path: Path, suffix: str) -> None:
     events = [Event("A", 0, 0, "s", 0, {"x": 1}), Event("B", 0, 0, "s", 1, {"x": "a"})]
     with pytest.raises(EventError, match="the attribute 'x' has two kinds"):
         write_events(events, tmp_path / f"events{suffix}")
     assert write_events(events, tmp_path / "events.jsonl") == 2
 
 
-def test_the_same_events_give_the_same_bytes(tmp_path: Path) -> None:
+def test_same_events_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a.jsonl.gz", "b.jsonl.gz"):
         write_events(EVENTS, tmp_path / name)
     assert (tmp_path / "a.jsonl.gz").read_bytes() == (tmp_path / "b.jsonl.gz").read_bytes()
 
 
-def test_the_order_of_consumption() -> None:
+def test_events_are_put_in_the_order_of_consumption() -> None:
     events = in_order(iter([*EVENTS, *COMPOSITE]))
     assert events == sorted([*EVENTS, *COMPOSITE], key=lambda each: each.key)
     assert [each.hi for each in events] == sorted(each.hi for each in events)

@@ -73,7 +73,7 @@ def polars_frame() -> Any:
 
 
 @pytest.mark.parametrize("make", [arrow, chunked, coded, frame, filtered_frame, polars_frame])
-def test_a_table_with_a_mapping(make: Any) -> None:
+def test_table_is_read_with_a_mapping(make: Any) -> None:
     reader = events_of_table(make(), READINGS, name="readings")
     for _ in range(2):
         assert list(reader) == EXPECTED
@@ -81,7 +81,7 @@ def test_a_table_with_a_mapping(make: Any) -> None:
 
 
 @pytest.mark.parametrize("make", [arrow, frame, filtered_frame, polars_frame])
-def test_a_table_in_the_native_form(make: Any) -> None:
+def test_table_is_read_in_the_native_form(make: Any) -> None:
     table = make()
     if isinstance(table, pyarrow.Table):
         table = table.rename_columns(["time", "source", "co2", "pir"]).append_column("type", [["E"] * 3])
@@ -117,12 +117,12 @@ COLUMNS = [
 
 
 @pytest.mark.parametrize(("column", "instant"), COLUMNS)
-def test_a_column_of_times(column: Any, instant: int) -> None:
+def test_column_of_times_is_read_as_text(column: Any, instant: int) -> None:
     (event,) = events_of_table(pyarrow.table({"type": ["E"], "time": column}))
     assert (event.lo, event.hi, type(event.lo)) == (instant, instant, int)
 
 
-def test_a_bad_row_of_a_table() -> None:
+def test_bad_row_of_a_table_is_rejected() -> None:
     table = pyarrow.table(
         {"type": ["E", "E", None, "E"], "lo": [1, 5, 1, 3], "hi": [2, 4, 1, 3], "a": [[1], [], [], None]}
     )
@@ -131,7 +131,7 @@ def test_a_bad_row_of_a_table() -> None:
     assert [each.where for each in reader.rejected] == ["readings, row 1", "readings, row 2", "readings, row 3"]
 
 
-def test_an_instant_that_a_float_cannot_hold_is_rejected() -> None:
+def test_instant_that_a_float_cannot_hold_is_rejected() -> None:
     reader = events_of_table(pyarrow.table({"type": ["E", "E"], "time": [1.7e18, 5.5]}))
     assert list(reader) == []
     assert len(reader.rejected) == 2
@@ -143,18 +143,18 @@ def test_nan_is_null() -> None:
 
 
 @pytest.mark.parametrize("given", [[1, 2], None, "events.csv"])
-def test_what_is_no_table(given: object) -> None:
+def test_object_that_is_no_table_is_an_error(given: object) -> None:
     with pytest.raises(EventError, match=r"not a table.*pandas .* polars"):
         events_of_table(given)
 
 
-def test_a_frame_that_arrow_cannot_hold() -> None:
+def test_frame_that_arrow_cannot_hold_is_an_error() -> None:
     with pytest.raises(EventError, match="a table that Arrow cannot hold"):
         events_of_table(pandas.DataFrame({"x": [1, "a", object()]}))
 
 
 @pytest.mark.parametrize("name", ["r.parquet", "r.parquet.gz"])
-def test_a_parquet_file_with_a_mapping(tmp_path: Path, name: str) -> None:
+def test_parquet_file_is_read_with_a_mapping(tmp_path: Path, name: str) -> None:
     path = tmp_path / "r.parquet"
     parquet.write_table(arrow(), path)
     if name.endswith(".gz"):
@@ -162,7 +162,7 @@ def test_a_parquet_file_with_a_mapping(tmp_path: Path, name: str) -> None:
     assert list(read_events(tmp_path / name, READINGS)) == EXPECTED
 
 
-def test_a_parquet_file_of_others_in_the_native_form(tmp_path: Path) -> None:
+def test_parquet_file_of_others_is_read_in_the_native_form(tmp_path: Path) -> None:
     path = tmp_path / "r.parquet"
     parquet.write_table(pyarrow.table({"type": ["E", "F"], "time": [1, 2], "x": [1.5, None], "y": ["a", "b"]}), path)
     reader = read_events(path)
@@ -170,7 +170,7 @@ def test_a_parquet_file_of_others_in_the_native_form(tmp_path: Path) -> None:
     assert reader.types == (event_type("E", {"x": "number", "y": "string"}), event_type("F", {"y": "string"}))
 
 
-def test_a_parquet_file_notes_its_types(tmp_path: Path) -> None:
+def test_parquet_file_notes_its_types(tmp_path: Path) -> None:
     """An attribute that is null throughout stays one, and the types are known without reading the rows."""
     path = tmp_path / "events.parquet"
     events = [Event("A", 0, 0, "s", 0, {"x": None, "y": "a"}), Event("B", 1, 1, "s", 1, {"z": True})]
@@ -180,7 +180,7 @@ def test_a_parquet_file_notes_its_types(tmp_path: Path) -> None:
     assert list(reader) == events
 
 
-def test_a_parquet_file_that_is_none(tmp_path: Path) -> None:
+def test_file_that_is_no_parquet_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "events.parquet"
     path.write_bytes(b"PAR1 and nothing else")
     with pytest.raises(EventError, match="not something Parquet can do"):

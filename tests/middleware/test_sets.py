@@ -57,24 +57,26 @@ def form(described: DescribableSet, *timers: str) -> tuple[dict[str, Expression]
         (Filtered(A, FALSE), {"A": FALSE}, FALSE),
     ],
 )
-def test_normal_forms(described: DescribableSet, by_type: dict[str, Expression], others: Expression) -> None:
+def test_set_has_a_condition_for_each_type(
+    described: DescribableSet, by_type: dict[str, Expression], others: Expression
+) -> None:
     assert form(described) == (by_type, others)
 
 
-def test_time_events_are_named_or_not_meant() -> None:
+def test_time_events_are_in_a_set_by_name_only() -> None:
     assert form(ANY, "T") == ({"T": FALSE}, TRUE)
     assert form(Union((ANY, T)), "T") == ({"T": TRUE}, TRUE)
     assert form(Difference(ANY, A), "T") == ({"T": FALSE, "A": FALSE}, TRUE)
 
 
-def test_the_condition_of_a_type() -> None:
+def test_form_gives_the_condition_of_a_type() -> None:
     found = normal_form(Difference(ANY, Filtered(A, V)))
     assert found.condition("A") == Unary("not", V)
     assert found.condition("Anything") == TRUE
     assert EMPTY.condition("A") == FALSE
 
 
-def test_emptiness_and_types_as_far_as_the_form_shows() -> None:
+def test_form_shows_emptiness_and_types() -> None:
     assert EMPTY.is_empty
     assert normal_form(Difference(A, A)).is_empty
     assert normal_form(Intersection(A, B)).is_empty
@@ -85,14 +87,14 @@ def test_emptiness_and_types_as_far_as_the_form_shows() -> None:
     assert EMPTY.types() == frozenset()
 
 
-def test_a_union_of_forms() -> None:
+def test_forms_are_joined_by_union() -> None:
     one, other = ConditionByType({"A": V}, FALSE), ConditionByType({"A": W, "B": TRUE}, FALSE)
     assert union(one, other) == ConditionByType({"A": Binary("or", V, W), "B": TRUE}, FALSE)
     assert union(one, EMPTY) == one
     assert union(one, ConditionByType({}, TRUE)) == ConditionByType({"A": TRUE}, TRUE)
 
 
-def test_the_condition_of_a_thousand_members_is_not_deep() -> None:
+def test_condition_of_a_thousand_members_is_not_deep() -> None:
     members = tuple(Filtered(A, Binary("==", Name("v"), Literal(index))) for index in range(1000))
     condition = normal_form(Union(members)).condition("A")
     depth = 0
@@ -101,7 +103,7 @@ def test_the_condition_of_a_thousand_members_is_not_deep() -> None:
     assert depth == 10
 
 
-def test_walking() -> None:
+def test_set_is_walked_outermost_first() -> None:
     described = Union((Difference(A, Filtered(B, V)), Filtered(Intersection(ANY, A), W)))
     assert [type(each) for each in walk_set(described)] == [
         Union,
@@ -137,11 +139,11 @@ def test_walking() -> None:
         (Difference(Filtered(A, V), B), "(A where v) - B", "((A where v) - B)"),
     ],
 )
-def test_how_they_are_written(described: DescribableSet, text: str, primary: str) -> None:
+def test_sets_are_written_as_they_read_back(described: DescribableSet, text: str, primary: str) -> None:
     assert format_set(described) == text
     assert format_set_primary(described) == primary
 
 
-def test_guards_in_parentheses() -> None:
+def test_guards_are_written_in_parentheses() -> None:
     assert format_filtered_guarded(Filtered(A, V)) == "A where (v)"
     assert format_filtered_guarded(Filtered(Filtered(A, V), W)) == "A where (v) where (w)"

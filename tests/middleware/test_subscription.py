@@ -38,7 +38,7 @@ def receive(subscription: Subscription, *events: CompositeEvent) -> list[Event]:
     return heard
 
 
-def test_an_event_that_comes_again_with_further_records_is_delivered_once() -> None:
+def test_event_that_comes_again_with_further_records_is_delivered_once() -> None:
     subscription = subscribed(constituents=True)
     assert receive(subscription, detected(FIRST)) == [detected()]
     assert receive(subscription, detected(OTHER, again=True), detected(OTHER, seq=2)) == [detected(seq=2)]
@@ -46,7 +46,7 @@ def test_an_event_that_comes_again_with_further_records_is_delivered_once() -> N
     assert subscription.statistics.duplicates == 1
 
 
-def test_what_comes_again_is_not_delivered_where_it_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_that_comes_again_is_not_delivered_where_its_id_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "REMEMBERED", 1)
     subscription = subscribed(constituents=True)
     assert receive(subscription, detected(FIRST), detected(FIRST, seq=2)) == [detected(), detected(seq=2)]
@@ -55,7 +55,7 @@ def test_what_comes_again_is_not_delivered_where_it_is_not_remembered(monkeypatc
     assert receive(subscribed(), detected(OTHER, again=True)) == []
 
 
-def test_what_comes_again_counts_for_no_rate_and_is_no_first_match() -> None:
+def test_event_that_comes_again_counts_for_no_rate_and_is_no_first_match() -> None:
     subscription = subscribed(rate=0.001)
     assert receive(subscription, detected(OTHER, again=True)) == []
     assert len(receive(subscription, detected(FIRST, seq=2))) == 1

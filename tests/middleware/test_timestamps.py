@@ -21,7 +21,7 @@ from distced.middleware.model.timestamps import (
 )
 
 
-def test_figure_6() -> None:
+def test_orders_of_timestamps_are_those_of_figure_6() -> None:
     # t1 < t2 and t1 < t3, but t2 and t3 overlap; in the total order t1 ≺ t2 ≺ t3.
     t1, t2, t3 = Timestamp(1, 2), Timestamp(4, 7), Timestamp(5, 9)
     assert t1.before(t2)
@@ -46,12 +46,14 @@ def test_figure_6() -> None:
         ((1, 1), (2, 2), True, True),
     ],
 )
-def test_the_two_orders(one: tuple[int, int], other: tuple[int, int], before: bool, weakly: bool) -> None:
+def test_weak_order_is_total_and_strong_order_implies_it(
+    one: tuple[int, int], other: tuple[int, int], before: bool, weakly: bool
+) -> None:
     assert Timestamp(*one).before(Timestamp(*other)) is before
     assert Timestamp(*one).weakly_before(Timestamp(*other)) is weakly
 
 
-def test_the_union() -> None:
+def test_union_is_the_smallest_interval_that_holds_both() -> None:
     assert Timestamp(3, 5).union(Timestamp(1, 4)) == Timestamp(1, 5)
     assert Timestamp(1, 9).union(Timestamp(3, 4)) == Timestamp(1, 9)
     assert Timestamp(1, 2).union(Timestamp(8, 9)) == Timestamp(1, 9)
@@ -75,20 +77,20 @@ def test_the_union() -> None:
         ("0.000000001s", 1, "1ns"),
     ],
 )
-def test_durations(text: str, nanoseconds: int, shortest: str) -> None:
+def test_durations_are_read_and_written(text: str, nanoseconds: int, shortest: str) -> None:
     assert parse_duration(text) == nanoseconds
     assert format_duration(nanoseconds) == shortest
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "5 weeks", "5S", "-5s", "1,5s", "5s 3s", "1.s", ".5s", "1e3s"])
-def test_what_is_no_duration(text: str) -> None:
+def test_text_that_is_no_duration_is_an_error(text: str) -> None:
     with pytest.raises(DistcedError, match="not a duration") as caught:
         parse_duration(text)
     assert caught.value.given == text
     assert "min" in str(caught.value.allowed)
 
 
-def test_a_duration_finer_than_a_nanosecond() -> None:
+def test_duration_finer_than_a_nanosecond_is_an_error() -> None:
     with pytest.raises(DistcedError, match=r"finer than a nanosecond: 0\.1ns"):
         duration_of("0.1", "ns")
     assert duration_of("0.10", "us") == 100
@@ -107,13 +109,13 @@ def test_a_duration_finer_than_a_nanosecond() -> None:
         ("2026-11-21T08:00:00.5+05:30", 1_795_228_200 * SECOND + SECOND // 2, "2026-11-21T02:30:00.5Z"),
     ],
 )
-def test_instants(text: str, instant: int, shown: str) -> None:
+def test_instants_are_read_and_written(text: str, instant: int, shown: str) -> None:
     assert parse_instant(text) == instant
     assert format_instant(instant) == shown
     assert parse_instant(shown) == instant
 
 
-def test_the_first_and_the_last_instant() -> None:
+def test_first_and_last_instant_are_read() -> None:
     assert format_instant(INSTANT_MIN) == "1677-09-21T00:12:43.145224192Z"
     assert format_instant(INSTANT_MAX) == "2262-04-11T23:47:16.854775807Z"
     assert parse_instant(format_instant(INSTANT_MIN)) == INSTANT_MIN
@@ -121,13 +123,13 @@ def test_the_first_and_the_last_instant() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yesterday", "2026-02-30", "2026-11-21T25:00", "12:00"])
-def test_what_is_no_instant(text: str) -> None:
+def test_text_that_is_no_instant_is_an_error(text: str) -> None:
     with pytest.raises(DistcedError, match="not an instant") as caught:
         parse_instant(text)
     assert caught.value.given == text
 
 
 @pytest.mark.parametrize("text", ["2300-01-01", "1600-01-01", "9999-12-31T23:59:59Z"])
-def test_instants_beyond_64_bits(text: str) -> None:
+def test_instants_beyond_64_bits_are_errors(text: str) -> None:
     with pytest.raises(DistcedError, match="an instant beyond 64 bits"):
         parse_instant(text)

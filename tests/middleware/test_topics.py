@@ -67,7 +67,7 @@ def test_directory_topics_read_back_under_any_root(levels: list[str], root: str)
 
 @settings(deadline=None)
 @given(NAMES)
-def test_a_level_holds_any_text(text: str) -> None:
+def test_level_holds_any_text(text: str) -> None:
     level = encode_level(text)
     assert not set(level) & set("/+#$")
     assert level.isprintable()
@@ -103,7 +103,7 @@ def test_foreign_topics_are_refused(topic: str, said: str) -> None:
 
 @settings(deadline=None)
 @given(st.text(max_size=60))
-def test_parsing_raises_nothing_else(topic: str) -> None:
+def test_parser_of_topics_raises_topic_errors_only(topic: str) -> None:
     for text in (topic, f"ced/{topic}", f"ced/e/{topic}"):
         try:
             parse_topic(text)
@@ -112,12 +112,12 @@ def test_parsing_raises_nothing_else(topic: str) -> None:
 
 
 @pytest.mark.parametrize("root", ["", "/ced", "ced/", "a//b", "$SYS", "a/+", "a/#", "a\n"])
-def test_roots_that_cannot_be(root: str) -> None:
+def test_malformed_roots_are_errors(root: str) -> None:
     with pytest.raises(TopicError):
         check_root(root)
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "x" * 70_000])
-def test_names_that_cannot_be_in_a_topic(name: str) -> None:
+def test_names_that_no_topic_can_hold_are_errors(name: str) -> None:
     with pytest.raises(TopicError):
         event_topic("Motion", name)

@@ -11,7 +11,7 @@ from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import event_type
 
 
-def test_types_with_their_attributes() -> None:
+def test_file_gives_types_with_their_attributes() -> None:
     text = '[types.Temp]\nroom = "string"\ntemp = "number"\n[types.Tick]\n'
     assert parse_types(text) == (event_type("Temp", {"room": "string", "temp": "number"}), event_type("Tick"))
 
@@ -32,11 +32,11 @@ def test_types_with_their_attributes() -> None:
         ("[types.Temp", "not TOML"),
     ],
 )
-def test_what_is_wrong_is_named(text: str, message: str) -> None:
+def test_error_names_what_is_wrong_in_a_file_of_types(text: str, message: str) -> None:
     with pytest.raises(TypeRegistryError, match=message):
         parse_types(text, name="types.toml")
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_missing_file_of_types_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TypeRegistryError, match="cannot read the types"):
         load_types(tmp_path / "types.toml")

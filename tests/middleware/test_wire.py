@@ -29,7 +29,7 @@ def test_composite_events_come_back_as_they_went(events: list[Event], watermark:
     assert decode(payload) == Frame("c", "C", "c0ffee", watermark, events)
 
 
-def test_a_heartbeat_is_a_frame_without_events() -> None:
+def test_heartbeat_is_a_frame_without_events() -> None:
     payload = encode([], type="A", source="s", watermark=7)
     assert decode(payload) == Frame("e", "A", "s", 7, [])
     assert decode(encode([], type="A", source="s", watermark=7, kind="c")).kind == "c"
@@ -84,14 +84,14 @@ MALFORMED: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("made", "said"), [case[1:] for case in MALFORMED], ids=[case[0] for case in MALFORMED])
-def test_malformed_frames(made: Any, said: str) -> None:
+def test_malformed_frame_is_an_error(made: Any, said: str) -> None:
     with pytest.raises(FrameError) as caught:
         decode(msgpack.packb(made), where="ced/e/A/s")
     assert said in str(caught.value)
     assert caught.value.where == "ced/e/A/s"
 
 
-def test_cut_off_or_followed_by_something_a_frame_is_none() -> None:
+def test_frame_cut_off_or_followed_by_bytes_is_an_error() -> None:
     payload = encode([Event("A", 1, 2, "s", 3, {"x": "y"})], type="A", source="s", watermark=7)
     for length in range(len(payload)):
         with pytest.raises(FrameError):
@@ -100,12 +100,12 @@ def test_cut_off_or_followed_by_something_a_frame_is_none() -> None:
         decode(payload + b"\x00")
 
 
-def test_text_that_is_no_utf8() -> None:
+def test_text_that_is_no_utf8_is_rejected() -> None:
     with pytest.raises(FrameError, match="UTF-8"):
         decode(encode([], type="A", source="ss").replace(b"ss", b"\xff\xff"))
 
 
-def test_nesting_without_end_is_refused() -> None:
+def test_deep_nesting_is_refused() -> None:
     with pytest.raises(FrameError):
         decode(b"\x91" * 100_000)
     row = msgpack.packb(frame(rows=[]))[:-1] + b"\x91" + b"\x94\x01\x02\x03\x81\xa1x" + b"\x91" * 100_000 + b"\xc0"
@@ -193,7 +193,7 @@ NOT_SENT: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given_", "said"), [case[1:] for case in NOT_SENT], ids=[case[0] for case in NOT_SENT])
-def test_what_is_no_event_is_not_sent(given_: dict[str, Any], said: str) -> None:
+def test_malformed_event_is_not_sent(given_: dict[str, Any], said: str) -> None:
     with pytest.raises(FrameError) as caught:
         encode(**({"type": "A", "source": "s"} | given_))
     assert said in str(caught.value)

@@ -66,7 +66,7 @@ def test_order_keys_come_back_as_they_went(key: tuple[int, int, int, str, int]) 
     assert decode(sent(detected(derivation))).events == [detected(derivation)]
 
 
-def test_who_has_no_records_pays_nothing() -> None:
+def test_event_without_derivations_has_the_bytes_of_before() -> None:
     assert sent(detected(), watermark=6) == rows(row())
     assert sent(detected(events=(TEMP,))) == rows(
         [*row()[:5], [["Temp", 4, 5, "s", 3, {"room": "FE02"}, None, []]]], watermark=None
@@ -132,7 +132,7 @@ class OldFrame(msgspec.Struct, array_like=True):
     rows: list[OldRow]
 
 
-def test_an_old_reader_passes_over_records_and_open_gaps() -> None:
+def test_old_reader_passes_over_records_and_open_gaps() -> None:
     payload = sent(detected(WHOLE, again=True), watermark=6, open=(OpenGap((), Gap(FIRST, 4)),))
     old = msgspec.msgpack.decode(payload, type=OldFrame)
     assert old == OldFrame("c", 1, "C", "c0ffee", 6, [OldRow(1, 9, DIGEST, {}, [("s", 3)])])
@@ -290,14 +290,14 @@ NOT_SENT: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize("check", [True, False])
 @pytest.mark.parametrize(("given_", "said"), [case[1:] for case in NOT_SENT], ids=[case[0] for case in NOT_SENT])
-def test_what_is_no_record_is_not_sent(given_: dict[str, Any], said: str, check: bool) -> None:
+def test_malformed_derivation_is_not_sent(given_: dict[str, Any], said: str, check: bool) -> None:
     with pytest.raises(FrameError) as caught:
         encode(type="C", source="c0ffee", check=check, **given_)
     assert said in str(caught.value)
     assert caught.value.where == "row 1" or said == "not to be put"
 
 
-def test_what_is_no_open_gap_is_not_sent() -> None:
+def test_malformed_open_gap_is_not_sent() -> None:
     with pytest.raises(FrameError, match=r"'key 0'.*at open gaps"):
         sent(detected(), open=(OpenGap((math.nan,), Gap()),))
     with pytest.raises(FrameError, match=NO_KEY):

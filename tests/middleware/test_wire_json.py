@@ -28,24 +28,24 @@ def read(made: Any, **given_: Any) -> Event:
     return decode_json(json.dumps(made).encode(), **given_)
 
 
-def test_plain_objects() -> None:
+def test_plain_object_is_an_event() -> None:
     assert read(PLAIN) == Event("Motion", 1000, 1000, "room5", 7, {"pir": 22, "raw": None})
     assert read({"type": "M", "source": "s", "seq": 0, "lo": "1970-01-01T00:00:01Z", "hi": 2_000_000_000}) == Event(
         "M", 1_000_000_000, 2_000_000_000, "s", 0, {}
     )
 
 
-def test_cloud_events() -> None:
+def test_cloud_event_is_an_event() -> None:
     assert read(CLOUD) == Event("Motion", 1_000_000_002, 1_000_000_002, "/room5", 7, {"pir": 22})
     assert read({key: value for key, value in CLOUD.items() if key != "data"}).attributes == {}
 
 
-def test_what_the_topic_says_is_taken_where_the_object_says_nothing() -> None:
+def test_type_and_source_of_the_topic_are_defaults() -> None:
     assert read({"seq": 1}, type="A", source="s", now=5) == Event("A", 5, 5, "s", 1, {})
     assert read(PLAIN, type="A", source="s", now=5).source == "room5"
 
 
-def test_without_a_number_the_id_is_a_digest_that_redelivery_repeats() -> None:
+def test_event_without_a_number_gets_a_digest_that_redelivery_repeats() -> None:
     without = {key: value for key, value in PLAIN.items() if key != "seq"}
     assert read(without) == read(dict(reversed(without.items())))
     others = [without | {"time": 1001}, without | {"attributes": {"pir": 23}}, without | {"type": "Other"}]
@@ -94,7 +94,7 @@ MALFORMED: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("made", "said"), MALFORMED, ids=[json.dumps(made)[:60] for made, _ in MALFORMED])
-def test_malformed_objects(made: Any, said: str) -> None:
+def test_malformed_object_is_an_error(made: Any, said: str) -> None:
     with pytest.raises(FrameError) as caught:
         read(made, where="ced/e/Motion/room5")
     assert said in str(caught.value)
@@ -104,7 +104,7 @@ def test_malformed_objects(made: Any, said: str) -> None:
 @pytest.mark.parametrize(
     "payload", [b"", b"{", b'{"type": NaN}', b'{"a":1}x', b"\xff", b'{"type":"\xff"}', b"[" * 100_000]
 )
-def test_what_is_no_json(payload: bytes) -> None:
+def test_payload_that_is_no_json_is_an_error(payload: bytes) -> None:
     with pytest.raises(FrameError):
         decode_json(payload)
 

@@ -19,8 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from distced.detectors.batch_run.runner import run
-from distced.middleware.history.history import History
-from distced.middleware.history.reader import events_of_history
+from distced.middleware.history.history import History, events_of_history
 from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event

@@ -11,7 +11,7 @@ from random import Random
 from typing import Any
 
 from distced.detectors.language.names import all_registers, all_variables, referenced
-from distced.middleware.patterns.rewriting import rebuild
+from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from distced.detectors.batch_run.runner import Replay
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.runtime.engines import EngineName
-from distced.middleware.event_files.arrow_form import table_of
+from distced.middleware.event_files.tables import table_of
 from distced.middleware.event_files.writer import TableColumns
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError

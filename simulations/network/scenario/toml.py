@@ -61,7 +61,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from distced.detectors.conformance.cases import parse_event
-from distced.middleware.mapping.schema_check import shape
+from distced.middleware.mapping.schema import shape
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event

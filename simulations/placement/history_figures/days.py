@@ -22,8 +22,7 @@ import distced
 from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.runtime.engines import EngineName
-from distced.middleware.history.history import History
-from distced.middleware.history.reader import events_of_history
+from distced.middleware.history.history import History, events_of_history
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import DAY, MINUTE
 from distced.middleware.wire.directory_entries import SourceEntry

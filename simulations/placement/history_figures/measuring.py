@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from distced.detectors.runtime.engines import EngineName, Kinds
-from distced.middleware.history.history import History
+from distced.middleware.history.history import History, events_of_history
 from distced.middleware.history.layout import day_number
-from distced.middleware.history.reader import events_of_history
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import DAY, SECOND
