@@ -239,6 +239,11 @@ class Admission:
             assigned.subscriptions.add(name)
             return [self._send(assigned.node, "serve", name, how)]
         try:
+            _ = found.compiled.automaton
+        except DistcedError as error:
+            # Too large, or without a possible match.
+            return self._refuse(name, entry, error, now)
+        try:
             decision = self.placement.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
         except DistcedError as error:
             return self._wait(name, error) if how == _AGAIN else self._refuse(name, entry, error, now)

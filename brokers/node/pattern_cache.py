@@ -1,17 +1,16 @@
-"""Cache of a node's compiled patterns, by text.
+"""Cache of a node's checked patterns, by text.
 
-Between a subscription and its detector a pattern is compiled by the coordinator of the subscription, by that of the
-detector, and by the host; often that is one node, and the coordinator asks again until the subscription is served. What
-compiling depends on is the key (text, definitions, consumption) and the event types it looked up; so an entry holds as
-long as these are what they were, whatever else is registered. A key with all types that are known was rejected: every
-detector that publishes under a name adds one.
+A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. The checked
+form gives the canonical id; the automaton is built where a detector is planned or hosted, and kept with the form. The
+key is text, definitions and consumption; an entry is valid as long as the event types that the check looked up are
+unchanged. All known types as part of the key were rejected: every detector that publishes under a name adds one.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from distced.detectors.compiler import Compiled, Consumption, compile_pattern
+from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.middleware.model.event_types import EventType, TypeRegistry
 
 SIZE: Final = 1000
@@ -21,30 +20,28 @@ _Key = tuple[str, tuple[tuple[str, str], ...], Consumption]
 
 
 class PatternCache:
-    """Recently compiled patterns of a node.
+    """Recently checked patterns of a node.
 
     Attributes:
-        compiled: how many times a pattern was compiled.
+        checked: number of checks.
     """
 
     def __init__(self) -> None:
-        self.compiled = 0
+        self.checked = 0
         self._kept: dict[_Key, tuple[Compiled, dict[str, EventType | None]]] = {}
 
-    def compile(
+    def check(
         self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
     ) -> Compiled:
-        """Pattern compiled by `compile_pattern`. Raises `DistcedError` for a faulty one, which is not cached."""
+        """Pattern checked by `check_pattern`. Raises `DistcedError` for a faulty one, which is not cached."""
         key = (text, tuple(definitions.items()), consumption)
         kept = self._kept.pop(key, None)
         if kept is None or any(registry.find(name) != known for name, known in kept[1].items()):
             consulted = _Consulted(registry)
-            self.compiled += 1
-            kept = (
-                compile_pattern(text, consulted, definitions=definitions, consumption=consumption),
-                consulted.consulted,
-            )
-        # The order is that in which they were asked for.
+            self.checked += 1
+            checked = check_pattern(text, consulted, definitions=definitions, consumption=consumption)
+            kept = checked, consulted.consulted
+        # Ordered by last use.
         self._kept[key] = kept
         if len(self._kept) > SIZE:
             del self._kept[next(iter(self._kept))]

@@ -94,7 +94,7 @@ class Planner:
         self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
-        """Detector that a subscription asks for. Raises `DistcedError` where there can be none."""
+        """Detector of a subscription, its automaton not built. Raises `DistcedError` where there can be none."""
         if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
@@ -106,8 +106,8 @@ class Planner:
                 allowed="no exports, or ordered consumption with guaranteed detection",
             )
         if compiled.publishes.name:
-            self.directory.check_published(compiled.publishes, compiled.names())
-        self.directory.check_read(compiled.names(), policy.name)
+            self.directory.check_published(compiled.publishes, compiled.named())
+        self.directory.check_read(compiled.named(), policy.name)
         identity = detector_id(compiled, policy.name)
         if entry.exports:
             identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
@@ -133,8 +133,9 @@ class Planner:
         places: Mapping[CutPlace, Delegated],
         parts: dict[str, SubscriptionEntry],
     ) -> Planned:
-        """Detector on its way here, cut as on its origin."""
+        """Detector on its way here, cut as on its origin; its automaton is built."""
         compiled = self._compiled(entry, registry)
+        _ = compiled.automaton
         policy = detection_policy(entry.policy)
         own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
         if not places and not entry.exports:
@@ -147,7 +148,7 @@ class Planner:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
         consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
-        compiled = self.patterns.compile(entry.pattern, entry.definitions, consumption, registry)
+        compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry)
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
         if not made.issuperset(entry.exports):
             raise DistcedError(

@@ -1,9 +1,9 @@
 """The `distced` command: its frame, which every package hangs its own verbs into.
 
 A verb is an entry point of the group `distced.verbs`: its name, and a function with typer's annotations, or a typer
-application where it has verbs of its own. Only the module of the verb that is called is imported; the list of verbs reads
-their summaries from the source. Importing every package's verbs outright was rejected: imports run one way, this module
-is the ground floor, and the drivers behind the verbs take a second to load.
+application where it has verbs of its own. Only the module of the verb that is called is imported; the list of verbs
+reads their summaries from the source. Importing every package's verbs outright was rejected: imports run one way, this
+module is the ground floor, and the drivers behind the verbs take a second to load.
 
 Exit codes: 0; 1 where a verb ran and the answer is no; 2 where it was given something wrong; 130 where it was
 interrupted. Unexpected exceptions are bugs and keep their traceback.

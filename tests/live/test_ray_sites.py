@@ -23,11 +23,11 @@ import structlog
 
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import find_mosquitto
+from distced.brokers.live.observers import publish_entries
 from distced.brokers.ray.local_sites import LocalSites
 from distced.brokers.ray.nodes import RayNodes
 from distced.detectors.compiler import Compiled
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
@@ -36,7 +36,8 @@ from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import Event
-from distced.middleware.wire.directory_entries import Hints
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import Hints, TopologyEntry
 from distced.middleware.wire.topics import directory_topic
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.live.test_ray import descendants, is_loopback, listening
@@ -94,6 +95,13 @@ def wait(holds: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
+def described(sites: LocalSites, latency: str) -> str:
+    """Topology of the sites: a star around the first, with links of this latency."""
+    tables = [f'[sites.{name}]\nurl = "{server.url}"\n' for name, server in sites.servers.items()]
+    links = [f'[[links]]\nbetween = ["a", "{name}"]\nlatency = "{latency}"\n' for name in "bc"]
+    return "\n".join([*tables, *links])
+
+
 def is_running(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
@@ -121,9 +129,7 @@ def test_a_site_that_nobody_offers_is_an_error_and_not_a_wait(sites: LocalSites)
 @pytest.mark.slow
 def test_a_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_path: Path) -> None:
     topology = tmp_path / "three.toml"
-    tables = [f'[sites.{name}]\nurl = "{server.url}"\n' for name, server in sites.servers.items()]
-    links = [f'[[links]]\nbetween = ["a", "{name}"]\nlatency = "1ms"\n' for name in "bc"]
-    topology.write_text("\n".join([*tables, *links]))
+    topology.write_text(described(sites, "1ms"))
     code = "import sys; from distced.middleware.cli.command import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", code, "broker", "--server", sites.url, "--topology", str(topology), "--json"]
     command += ["--ray-address", sites.address, "--name"]
@@ -143,10 +149,7 @@ def test_a_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_pa
     finally:
         broker.kill()
         broker.wait()
-    with Bus(sites.url) as bus:
-        bus.wait_connected()
-        bus.publish(directory_topic("topology", "overlay"), b"", qos=1, retain=True)
-        assert bus.flush(5.0)
+    publish_entries(sites.url, {directory_topic("topology", "overlay"): b""})
 
 
 def test_a_cluster_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,10 +284,17 @@ def told(events: list[Any]) -> list[object]:
 
 @pytest.fixture
 def neighbour(sites: LocalSites, client: Client) -> Iterator[Client]:
-    """An application at site b, for which detectors stand at b1."""
+    """An application at site b, for which detectors stand at b1.
+
+    Sites are a second apart by the topology: without one they count as 10 ms apart, and a node that measures a latency
+    of more than half of that to its own server, as nodes do on a busy machine, is no longer the nearest.
+    """
+    topic = directory_topic("topology", "overlay")
+    publish_entries(sites.url, {topic: encode(TopologyEntry(described(sites, "1s")))})
     with Client(sites.url, home=sites.servers["b"].url, name="neighbour") as made:
         made.wait_for_nodes(len(NODES))
         yield made
+    publish_entries(sites.url, {topic: b""})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, check_pattern
 from distced.detectors.cutting import decomposition
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.graph import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut
@@ -66,7 +66,7 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
     if entry.policy != "guaranteed" or entry.publishes:
         return None
     try:
-        compiled = compile_pattern(entry.pattern, registry)
+        compiled = check_pattern(entry.pattern, registry)
         graph = cut([compiled], decomposition.none, exports=frozenset(entry.exports))
     except (DistcedError, KeyError):
         return None
