@@ -1,22 +1,20 @@
 """Detector on a broker node: its phase, the subscriptions it serves, its inputs, its replicas, its measurements.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors". A detector is planned, waits for its parts, runs,
-and may move between nodes; what is possible in which phase is fixed here, and fields change by the methods of this
-class alone. The phases:
+composite-event-framework-2004, "Mobile Composite Event Detectors". Only the methods of this class change its fields.
+The phases:
 
     planned ----> waiting for parts ----> running <----> leaving
        |                                     ^              |
        |                 arriving -----------+              v
        +----------------------------------------------->  gone
 
-After dask's scheduler, `validate` checks the invariants; nodes of tests and simulations call it. One flag each for "at
-work" and "on its way" was what this replaces: four combinations for six situations, set in six files.
+`validate` checks the invariants, after dask's scheduler; nodes of tests and simulations call it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -87,16 +85,16 @@ class ServedSubscription:
     awaits: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class HostedDetector:
     """Detector on this node.
 
     Attributes:
-        detector: the detector.
         planned: the plan it was made from.
         reads: published types it reads; None for every primitive event. Constant.
-        names: types it names; composite events are read by their names only. Constant.
         home: home server of its topic, or where this replica publishes; empty for that of the directory. Constant.
-        phase: where it is in its life.
+        expected: expected measurements at its placement; None for unknown.
+        names: types it names; composite events are read by their names only. Constant.
         subscriptions: those it serves, by id; none unless primary.
         upstream: detectors whose composite events it reads by their types, and waits for; each has a stream.
         parts: detectors it reads as parts of its pattern, and whether each is running; all are while it runs itself.
@@ -106,82 +104,46 @@ class HostedDetector:
         published: the watermark published last, ns; None for none, or for one that is due again.
         published_at: when that was, ns; None for never.
         has_readers: whether detectors read its composite events by their type.
-        constituents: whether a subscription wants the constituents sent along.
-        records: whether some detector reads it as part of its own pattern.
-        gaps_due: whether its readers are to hear with the next watermark how far its records are complete.
+        constituents, records: whether a subscription wants constituents, or provenance as of a part, sent along.
+        gaps_due: whether the completeness of its records is due with the next watermark.
         meter: counts its work; None unless it runs.
         since: when it began here, ns; may be set back, so that its place is reconsidered at once.
-        expected: what it was expected to do when it was placed here; None where that is not known.
         primary: whether it serves subscriptions; the others are replicas of it.
         copies: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
         idle_since: since when no subscription needs it, ns; None while one does.
     """
 
-    __slots__ = (
-        "_happened",
-        "constituents",
-        "copies",
-        "detector",
-        "engine",
-        "expected",
-        "gaps_due",
-        "has_readers",
-        "home",
-        "idle_since",
-        "kept",
-        "listed",
-        "meter",
-        "names",
-        "parts",
-        "phase",
-        "planned",
-        "primary",
-        "published",
-        "published_at",
-        "reads",
-        "records",
-        "since",
-        "streams",
-        "subscriptions",
-        "upstream",
-    )
+    detector: Detector
+    planned: Planned
+    reads: frozenset[str] | None
+    home: str = ""
+    expected: Measured | None = None
+    happened: Happened = lambda kind, subject, what: None
+    names: frozenset[str] = field(init=False)
+    phase: Phase = Phase.PLANNED
+    subscriptions: dict[str, ServedSubscription] = field(default_factory=dict)
+    upstream: set[str] = field(default_factory=set)
+    parts: dict[str, bool] = field(init=False)
+    streams: dict[str, Streams] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
+    engine: EngineName = "stepwise"
+    published: int | None = None
+    published_at: int | None = None
+    has_readers: bool = False
+    constituents: bool = False
+    records: bool = False
+    gaps_due: bool = False
+    meter: DetectorMeter | None = None
+    since: int = 0
+    primary: bool = True
+    copies: dict[str, str] = field(default_factory=dict)
+    listed: bool = False
+    idle_since: int | None = None
 
-    def __init__(
-        self,
-        detector: Detector,
-        planned: Planned,
-        reads: frozenset[str] | None,
-        home: str = "",
-        expected: Measured | None = None,
-        happened: Happened = lambda kind, subject, what: None,
-    ) -> None:
-        self._happened = happened
-        self.detector = detector
-        self.planned = planned
-        self.reads = reads
-        self.names = planned.compiled.names()
-        self.home = home
-        self.phase = Phase.PLANNED
-        self.subscriptions: dict[str, ServedSubscription] = {}
-        self.upstream: set[str] = set()
-        self.parts = dict.fromkeys(planned.parts, False)
-        self.streams: dict[str, Streams] = {}
-        self.kept: list[Kept] = []
-        self.engine: EngineName = "stepwise"
-        self.published: int | None = None
-        self.published_at: int | None = None
-        self.has_readers = False
-        self.constituents = False
-        self.records = False
-        self.gaps_due = False
-        self.meter: DetectorMeter | None = None
-        self.since = 0
-        self.expected = expected
-        self.primary = True
-        self.copies: dict[str, str] = {}
-        self.listed = False
-        self.idle_since: int | None = None
+    def __post_init__(self) -> None:
+        self.names = self.planned.compiled.names()
+        self.parts = dict.fromkeys(self.planned.parts, False)
 
     @property
     def id(self) -> str:
@@ -220,22 +182,22 @@ class HostedDetector:
         if near:
             served.near, served.awaits = (near, "") if near in self.copies else ("", near)
         where = f", at the replica on {served.near or served.awaits}" if served.near or served.awaits else ""
-        self._happened("subscription", name, f"served by {self.id}{where}")
-        self._happened("detector", self.id, f"serves {name}")
+        self.happened("subscription", name, f"served by {self.id}{where}")
+        self.happened("detector", self.id, f"serves {name}")
         self.idle_since = None
         self._wait()
 
     def client_ready(self, name: str) -> None:
         """The client of a subscription is subscribed."""
         self.subscriptions[name].ready = True
-        self._happened("subscription", name, "client listens")
+        self.happened("subscription", name, "client listens")
         self._wait()
 
     def withdraw(self, name: str) -> None:
         """End a subscription."""
         del self.subscriptions[name]
-        self._happened("subscription", name, f"no longer served by {self.id}")
-        self._happened("detector", self.id, f"no longer serves {name}")
+        self.happened("subscription", name, f"no longer served by {self.id}")
+        self.happened("detector", self.id, f"no longer serves {name}")
         self._wait()
 
     def serve_none(self) -> None:
@@ -282,18 +244,18 @@ class HostedDetector:
     def part_running(self, part: str) -> None:
         """The detector of a part runs."""
         self.parts[part] = True
-        self._happened("detector", self.id, f"part {part} running")
+        self.happened("detector", self.id, f"part {part} running")
         self._wait()
 
     def wait_for(self, detectors: Set[str]) -> None:
         """Wait for these further detectors, which are read by their types."""
         for each in sorted(detectors - self.upstream):
-            self._happened("detector", self.id, f"reads {each}")
+            self.happened("detector", self.id, f"reads {each}")
         self.upstream |= detectors
 
     def disconnect(self, detector: str) -> None:
         """Remove a detector read by its type, which is gone."""
-        self._happened("detector", self.id, f"no longer reads {detector}")
+        self.happened("detector", self.id, f"no longer reads {detector}")
         self.upstream.discard(detector)
         if detector not in self.parts:
             del self.streams[detector]
@@ -425,12 +387,12 @@ class HostedDetector:
     def become_primary(self, copies: Mapping[str, str]) -> None:
         """Serve subscriptions from now on, with these replicas elsewhere."""
         self.primary, self.copies = True, dict(copies)
-        self._happened("detector", self.id, "primary")
+        self.happened("detector", self.id, "primary")
 
     def become_replica(self) -> None:
         """Serve no subscription from now on; the directory names it as a replica."""
         if self.primary or not self.listed:
-            self._happened("detector", self.id, "replica")
+            self.happened("detector", self.id, "replica")
         self.primary, self.copies, self.listed = False, {}, True
         self.serve_none()
 
@@ -472,5 +434,5 @@ class HostedDetector:
             return
         if phase not in _NEXT[self.phase]:
             raise AssertionError(f"detector {self.id}: {self.phase.value} and then {phase.value}")
-        self._happened("detector", self.id, f"{phase.value} (was {self.phase.value})")
+        self.happened("detector", self.id, f"{phase.value} (was {self.phase.value})")
         self.phase = phase

@@ -24,20 +24,20 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.directory import Change
+from distced.brokers.core.effects import Effect, Note, Publish, info, warning
 from distced.brokers.node.admission import Admission
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.planning import cut_of, delegated_of
 from distced.brokers.node.replication import Replication
+from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.node_messages import Arrival, DetectorState, Lacking, Refusal
-from distced.middleware.wire.topics import administration_topic
 
 PATIENCE: Final = 10 * SECOND
 """Time for a step of a move, ns."""
@@ -64,30 +64,18 @@ class _Moving:
     sent: bool = False
 
 
-class Migration:
+class Migration(NodePart):
     """Moves of a node's detectors.
 
     Attributes:
         moving: by id.
     """
 
-    def __init__(
-        self,
-        name: str,
-        root: str,
-        directory: Directory,
-        hosting: DetectorHosting,
-        admission: Admission,
-        replication: Replication,
-    ) -> None:
-        self.name = name
-        self.root = root
-        self.directory = directory
-        self.event_path = hosting.event_path
+    def __init__(self, hosting: DetectorHosting, admission: Admission, replication: Replication) -> None:
+        super().__init__(hosting.shared)
         self.hosting = hosting
         self.admission = admission
         self.replication = replication
-        self.homes = hosting.homes
         self.moving: dict[str, _Moving] = {}
         # The last motion to here of each detector: from where, and its number.
         self._prepared: dict[str, tuple[str, int]] = {}
@@ -127,7 +115,7 @@ class Migration:
         self.moving[detector] = _Moving(node, arrives=False, since=now, copy=copy)
         reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
         arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy, now, reads)
-        return [self._send(node, "prepare", detector, encode(arrival))]
+        return [self.send(node, "prepare", detector, encode(arrival))]
 
     def message(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
         """Effects of a step of the other end."""
@@ -141,9 +129,11 @@ class Migration:
                 return self._take(detector, moving, decode(payload, DetectorState, where=where), now)
             case "copied" if moving is not None and not moving.arrives and moving.copy:
                 del self.moving[detector]
-                note = Note("info", "replica added", {"detector": detector, "node": moving.other})
-                copied = self.replication.copied(detector, moving.other)
-                return [note, *copied, *self.admission.settled(detector, now)]
+                return [
+                    info("replica added", detector=detector, node=moving.other),
+                    *self.replication.copied(detector, moving.other),
+                    *self.admission.settled(detector, now),
+                ]
             case "lacking":
                 hosted = self.event_path.hosted.get(detector)
                 lacking = decode(payload, Lacking, where=where).node
@@ -178,7 +168,7 @@ class Migration:
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.records)
         if moving.copy:
-            return [self._send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
+            return [self.send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
         self.hosting.leaving(detector)
         ready = {name: each.ready for name, each in hosted.subscriptions.items()}
         near = {name: each.near for name, each in hosted.subscriptions.items() if each.near}
@@ -187,7 +177,7 @@ class Migration:
         def published(now: int) -> list[Effect]:
             if self.moving.get(detector) is not moving:
                 return []
-            return [self._send(moving.other, "state", detector, encode(state))]
+            return [self.send(moving.other, "state", detector, encode(state))]
 
         # What it has published comes before what the target will publish, at the home of the topic, too.
         return self.homes.flush({hosted.home}, published, now)
@@ -195,13 +185,12 @@ class Migration:
     def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         """Cancel the move, as the detector is not needed any more."""
         del self.moving[detector]
-        return [self._send(moving.other, "called-off", detector, b""), *self.admission.settled(detector, now)]
+        return [self.send(moving.other, "called-off", detector), *self.admission.settled(detector, now)]
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
-        fields: dict[str, object] = {"detector": detector, "node": moving.other, "reason": reason}
         problem = "replica refused" if moving.copy else "move refused"
-        effects: list[Effect] = [Note("warning", problem, fields)]
+        effects: list[Effect] = [warning(problem, detector=detector, node=moving.other, reason=reason)]
         if moving.copy:
             effects += self.replication.not_copied(detector, moving.other)
         elif moving.sent:
@@ -233,7 +222,7 @@ class Migration:
             if self.moving.get(detector) is not moving:
                 return []
             moving.since = now
-            return [self._send(arrival.origin, "listening", detector, b"")]
+            return [self.send(arrival.origin, "listening", detector)]
 
         return [*effects, *self.homes.flush(self.hosting.topic_filters.homes_read(hosted), listening, now)]
 
@@ -247,9 +236,8 @@ class Migration:
             return [*effects, *self.admission.settled(detector, now)]
         arrived = self.hosting.arrived(hosted, state, now, copy=moving.copy)
         if moving.copy:
-            arrived.append(self._send(moving.other, "copied", detector, b""))
-        what = "replica arrived" if moving.copy else "detector arrived"
-        note = Note("info", what, {"detector": detector, "origin": moving.other})
+            arrived.append(self.send(moving.other, "copied", detector))
+        note = info("replica arrived" if moving.copy else "detector arrived", detector=detector, origin=moving.other)
         return [note, *arrived, *self.admission.settled(detector, now)]
 
     # At either end.
@@ -265,7 +253,7 @@ class Migration:
             return None
         if change.entry is not None and change.entry.node == moving.other:
             del self.moving[change.name]
-            note = Note("info", "detector moved", {"detector": change.name, "node": moving.other})
+            note = info("detector moved", detector=change.name, node=moving.other)
             return [note, *self.hosting.gone(change.name), *self.admission.settled(change.name, now)]
         return []
 
@@ -292,14 +280,11 @@ class Migration:
         return [*self.hosting.gone(detector), *self.admission.settled(detector, now)]
 
     def _refuse(self, origin: str, detector: str, message: str) -> Publish:
-        return self._send(origin, "refused", detector, encode(Refusal(message)))
-
-    def _send(self, node: str, kind: str, detector: str, payload: bytes) -> Publish:
-        return Publish(administration_topic("node", node, kind, detector, root=self.root), payload)
+        return self.send(origin, "refused", detector, encode(Refusal(message)))
 
 
 def _refused(detector: str, node: str, reason: str) -> Note:
-    return Note("warning", "move refused", {"detector": detector, "node": node, "reason": reason})
+    return warning("move refused", detector=detector, node=node, reason=reason)
 
 
 def _names(entry: DetectorEntry | None, node: str) -> bool:

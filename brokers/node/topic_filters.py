@@ -8,34 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from distced.brokers.core.barriers import Homes
-from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect
 from distced.brokers.core.held_filters import HeldFilters
-from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.hosted import HostedDetector
+from distced.brokers.node.shared import NodePart, Shared
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
 
-class TopicFilters:
+class TopicFilters(NodePart):
     """Subscriptions of a node at servers, as far as they follow from its detectors.
 
     Attributes:
         inspecting: whether this node inspects all events of its site, for those of unregistered types.
     """
 
-    def __init__(self, root: str, home: str, homes: Homes, directory: Directory, event_path: EventPath) -> None:
-        """
-        Args:
-            home: the server of the node's site.
-        """
-        self.root = root
-        self.home = home
-        self.directory = directory
-        self.event_path = event_path
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self.inspecting = False
-        self.homes = homes
-        self._held = HeldFilters(homes)
+        self._held = HeldFilters(shared.homes)
 
     def refilter(self) -> list[Effect]:
         """Subscribe to all inputs, without filters that a wider one covers."""
@@ -55,7 +45,7 @@ class TopicFilters:
                 continue
             for name in hosted.reads & self.directory.types.keys():
                 topic = event_filter(name, root=self.root)
-                # Who publishes without a word of it beforehand does so at the server of the directory.
+                # A source that was not announced publishes at the server of the directory.
                 filters |= {(home, topic) for home in publishing.get(name, set()) | {""}}
         below = everything.removesuffix("+/+")
         covered = {home for home, topic in filters if topic == everything}

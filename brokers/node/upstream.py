@@ -9,33 +9,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from distced.brokers.core.barriers import Homes
-from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect
 from distced.brokers.core.replica_streams import Streams
-from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.hosted import HostedDetector
-from distced.brokers.node.policy_settings import PolicySettings
+from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.topic_filters import TopicFilters
 from distced.middleware.model.timestamps import INSTANT_MIN
 
 
-class Upstream:
+class Upstream(NodePart):
     """Sources and detectors that the detectors of a node wait for."""
 
-    def __init__(
-        self,
-        directory: Directory,
-        event_path: EventPath,
-        homes: Homes,
-        topic_filters: TopicFilters,
-        policies: PolicySettings,
-    ) -> None:
-        self.directory = directory
-        self.event_path = event_path
-        self.homes = homes
+    def __init__(self, shared: Shared, topic_filters: TopicFilters) -> None:
+        super().__init__(shared)
         self.topic_filters = topic_filters
-        self.policies = policies
 
     def join_sources(self, hosted: HostedDetector, now: int) -> None:
         """Wait for the sources of primitive events."""
