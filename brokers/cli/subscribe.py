@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node
@@ -65,54 +65,40 @@ class SubscribeOptions:
     """Options of `distced subscribe`; durations in ns."""
 
     pattern: Annotated[
-        str,
-        typer.Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, a pattern file, or - for a file."),
+        str, Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, or a pattern file; - for its text.")
     ]
     server: ServerOption = DEFAULT
     best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="Consume events on arrival: sooner, and wrong where some are late.")
+        bool, Option("--best-effort", help="Consume events on arrival: sooner, and wrong where some are late.")
     ] = False
-    constituents: Annotated[
-        bool, typer.Option("--constituents", help="Show the constituents of composite events, too.")
-    ] = False
+    constituents: Annotated[bool, Option("--constituents", help="Print the constituents of composite events.")] = False
     decomposition: Annotated[
         Decompositions | None,
-        typer.Option(
-            "--decomposition",
-            help="Parts of the pattern that get detectors of their own; left to the policy if left out.",
-            show_default=False,
-        ),
+        Option("--decomposition", help="Parts of the pattern with detectors of their own; the policy's if left out."),
     ] = None
     policy: Annotated[
-        str,
-        typer.Option(
-            "--policy", help="The distribution policy: its name, or three words in quotes.", show_default=False
-        ),
+        str, Option("--policy", help="Distribution policy: its name, or three words in quotes.", show_default=False)
     ] = ""
-    on: Annotated[
-        list[str], typer.Option("--on", metavar="NODE", help="A node that may host detectors; repeatable.")
-    ] = field(default_factory=list)
+    on: Annotated[list[str], Option("--on", metavar="NODE", help="Node that may host detectors; repeatable.")] = field(
+        default_factory=list
+    )
     avoid: Annotated[
-        list[str], typer.Option("--avoid", metavar="NODE", help="A node that may not host detectors; repeatable.")
+        list[str], Option("--avoid", metavar="NODE", help="Node that may not host detectors; repeatable.")
     ] = field(default_factory=list)
     rate: Annotated[
-        list[str],
-        typer.Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable."),
+        list[str], Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable.")
     ] = field(default_factory=list)
     selectivity: Annotated[
-        float | None,
-        typer.Option("--selectivity", help="Expected composite events per event.", show_default=False),
+        float | None, Option("--selectivity", help="Expected composite events per event of the pattern's types.")
     ] = None
-    isolated: Annotated[bool, typer.Option("--isolated", help="A process of its own for the detector.")] = False
+    isolated: Annotated[bool, Option("--isolated", help="Run the detector in a process of its own.")] = False
     home: HomeOption = None
     near: Annotated[
-        str | None, typer.Option("--near", metavar="NODE", help="Your site is that of this node, in place of --home.")
+        str | None, Option("--near", metavar="NODE", help="Node whose site is your own, in place of --home.")
     ] = None
-    first: Annotated[bool, typer.Option("--first", help="End with the first event; of a file, of each pattern.")] = (
-        False
-    )
-    count: Annotated[int | None, typer.Option(help="End after this number of events.", min=1)] = None
-    timeout: Annotated[int | None, duration_option(help="End after this time.")] = None
+    first: Annotated[bool, Option("--first", help="End with the first event; of a file, of each pattern.")] = False
+    count: Annotated[int | None, Option(help="Number of events after which to end.", min=1)] = None
+    timeout: Annotated[int | None, duration_option(help="Time after which to end.")] = None
     as_json: AsJson = False
 
     @property
@@ -141,9 +127,8 @@ class Printed:
 def subscribe(options: SubscribeOptions) -> int:
     """Subscribe, and print events as they arrive.
 
-    To a pattern, an event type, or a pattern file: the patterns of a file are all subscribed to, and its derived types
-    registered. A summary goes to standard error. The exit code is 1 where the time was up before all events asked for
-    had come, or any.
+    All patterns of a pattern file are subscribed to, and its derived types registered. A summary goes to standard
+    error. The exit code is 1 where --timeout has passed before any event, or all requested events, have arrived.
 
     \b
     Examples:
@@ -156,7 +141,7 @@ def subscribe(options: SubscribeOptions) -> int:
     configure_logging(level="info")
     source = read_source(options.pattern)
     printed = Printed()
-    # What is wrong with it is said before anything else happens.
+    # Faulty options are refused before anything else happens.
     _ = options.quality
     with ending(), connected(options.server, _home(options)) as client:
         subscriptions = _subscribe(client, source, options)
@@ -217,17 +202,13 @@ def _print(
     sys.stdout.flush()
 
 
-# Where, and under which conditions.
-
-
 def _home(options: SubscribeOptions) -> str | None:
     """Home server of the subscriber's site."""
     if options.near is None:
         return options.home
     if options.home is not None:
-        raise DistcedError(
-            "both --home and --near", given=f"{options.home}, {options.near}", advice="either says where you are"
-        )
+        given = f"{options.home}, {options.near}"
+        raise DistcedError("both --home and --near", given=given, advice="either says where you are")
     with LiveDirectory(options.server) as reading:
         home, _ = reading.look(lambda directory: _home_of(directory, options.near or ""))
     return home
@@ -238,9 +219,6 @@ def _home_of(directory: Directory, node: str) -> str:
     if node not in directory.nodes:
         raise DistcedError("a broker node that is gone", given=node, allowed=", ".join(sorted(directory.nodes)))
     return directory.nodes[node].home
-
-
-# What is subscribed to.
 
 
 def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions) -> Sequence[Subscription]:
@@ -261,17 +239,13 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
 def _known(client: Client) -> TypeRegistry:
     """Types that the patterns may read: registered ones, and those that detectors publish."""
     directory = Directory()
-    directory.types.update(client.types)
-    directory.detectors.update(client.detectors)
+    directory.types |= client.types
+    directory.detectors |= client.detectors
     return directory.registry()
-
-
-# How it went.
 
 
 def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:
     told = {name: sum(getattr(each.statistics, name) for each in subscriptions) for name in COUNTED}
-    console = messages()
     # Of events of the past, delays say nothing.
     timely = printed.events > 0 and printed.longest < HOUR
     mean = printed.delays // printed.events if timely else None
@@ -284,4 +258,4 @@ def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options:
     parts += [f"{count:,} {name}" for name, count in told.items() if count]
     if mean is not None and longest is not None:
         parts.append(f"delay {span(mean)} on average, {span(longest)} at most")
-    console.print(", ".join(parts), style="bold")
+    messages().print(", ".join(parts), style="bold")

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from distced.brokers.core.directory import Directory
+from distced.middleware.cli.output import few
 from distced.middleware.model.errors import DistcedError
 
 SHORTEST: Final = 6
@@ -23,7 +24,7 @@ def check_node(directory: Directory, name: str) -> None:
         raise DistcedError(
             "no broker node of this name",
             given=name or "''",
-            allowed=_listed(sorted(known)) or "none is there",
+            allowed=few(sorted(known), _MOST) or "none is there",
             advice=f"did you mean {near[0]}?" if near else "distced nodes lists them",
         )
 
@@ -45,7 +46,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
         raise DistcedError(
             "several detectors whose ids begin so",
             given=prefix or "''",
-            allowed=_listed([short[name] for name in found]),
+            allowed=few([short[name] for name in found], _MOST),
             advice="give more of the id",
         )
     on_it = "" if node is None else f" on the node {node}"
@@ -59,7 +60,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
     raise DistcedError(
         f"no detector whose id begins so{on_it}",
         given=prefix,
-        allowed=_listed([short[name] for name in known]) or "none is there",
+        allowed=few([short[name] for name in known], _MOST) or "none is there",
         advice=f"did you mean {' or '.join(near)}?" if near else "distced detectors lists them",
     )
 
@@ -81,8 +82,3 @@ def _common(one: str, other: str) -> int:
     """Length of the common prefix of two texts."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST
-    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")

@@ -17,8 +17,8 @@ class At(msgspec.Struct, frozen=True):
     """Place of a participant.
 
     Attributes:
-        home: the server of its site, as entries name it; empty for that of the directory.
-        site: the name of the site; None without a topology.
+        home: server of its site; empty for that of the directory.
+        site: name of the site; None without a topology.
     """
 
     home: str
@@ -34,11 +34,7 @@ class At(msgspec.Struct, frozen=True):
 
 
 class Sites:
-    """The sites of a directory.
-
-    Attributes:
-        topology: the network of the directory; None for none, or one that cannot be read.
-    """
+    """Sites of a directory, by its topology; None for none, or an unreadable one."""
 
     def __init__(self, directory: Directory) -> None:
         self.topology: Topology | None = None

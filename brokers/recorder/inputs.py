@@ -1,83 +1,24 @@
 """Inputs of a recorder: the sources of its types, and the detectors whose composite events it records.
 
-Sources are announced and leave; detectors come, move, are replicated and go. An input has to be heard before it
-publishes, and one that is not waited for any more has to be heard until its last events have arrived.
+Sources are announced and leave; detectors are created, moved, replicated and destroyed. An input is subscribed to
+before it publishes, and until its last events have arrived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Final
 
-from distced.brokers.core.barriers import Homes
 from distced.brokers.core.directory import Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.effects import Effect, Publish
 from distced.brokers.core.replica_streams import Streams
-from distced.brokers.recorder.state import Joined, JournaledState, Left, RecorderState
-from distced.middleware.model.event_types import EventType
+from distced.brokers.core.topic_routes import TopicRoutes
+from distced.brokers.recorder.state import Joined, JournaledState, Left
+from distced.brokers.recorder.topic_filters import Interest, RecorderFilters
 from distced.middleware.wire.administration import Acknowledgement
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
+from distced.middleware.wire.directory_entries import SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
-
-KEPT: Final = ("type", "source", "detector")
-"""Kinds of directory entries that a recorder reads."""
-
-
-class Interest:
-    """Entries of the directory that concern a recorder: sources and detectors of its types."""
-
-    def __init__(self, state: RecorderState, directory: Directory) -> None:
-        self._state = state
-        self._directory = directory
-        # What was said once already.
-        self._said: set[str] = set()
-
-    @property
-    def wants(self) -> tuple[str, ...] | None:
-        """Types that are recorded; None for all."""
-        return self._state.wants
-
-    def reads(self, entry: SourceEntry | None) -> bool:
-        """Whether events of a source are recorded."""
-        return entry is not None and any(map(self._state.wants_type, entry.types))
-
-    def sources(self) -> list[SourceEntry]:
-        """Sources whose events are recorded."""
-        return [each for each in self._directory.sources.values() if self.reads(each)]
-
-    def detectors(self) -> set[str]:
-        """Detectors whose composite events are recorded."""
-        return {
-            name
-            for name, entry in self._directory.detectors.items()
-            if entry.publishes and entry.policy == "guaranteed" and self._state.wants_type(entry.publishes)
-        }
-
-    def published_at(self, detector: str) -> tuple[str, ...]:
-        """Homes where a detector or a replica of it publishes."""
-        entry = self._directory.detectors.get(detector)
-        return () if entry is None else tuple(sorted({entry.home, *entry.copies.values()}))
-
-    def about_detector(self, name: str, entry: DetectorEntry | None) -> list[Note]:
-        """Notes on a detector: composite events of best effort are not recorded, for they are never complete."""
-        if entry is None or entry.policy == "guaranteed" or not entry.publishes:
-            return []
-        if name in self._said or not self._state.wants_type(entry.publishes):
-            return []
-        self._said.add(name)
-        note = "composite events detected by best effort are not recorded: they are never known to be complete"
-        return [Note("warning", note, {"type": entry.publishes, "detector": name})]
-
-    def about_type(self, name: str, entry: EventType | None) -> list[Note]:
-        """Notes on a type: nothing is published under a derived one."""
-        named = self.wants is not None and name in self.wants
-        if entry is None or entry.derived is None or not named or name in self._said:
-            return []
-        self._said.add(name)
-        note = "nothing is published under a derived type: record the type that it is derived from"
-        return [Note("warning", note, {"type": name, "base": entry.derived.base})]
 
 
 class Inputs:
@@ -88,31 +29,27 @@ class Inputs:
         journaled: JournaledState,
         directory: Directory,
         interest: Interest,
-        streams: dict[str, Streams],
-        *,
-        homes: Homes,
+        filters: RecorderFilters,
+        routes: TopicRoutes,
         handshake: DirectoryHandshake,
         published: dict[str, str],
-        renew_filters: Callable[[], list[Effect]],
-        forget_routes: Callable[[], None],
         acknowledged_at: Callable[[str], str],
     ) -> None:
         """
         Args:
-            streams: of the detectors that are waited for.
-            published: the types they publish; kept up to date.
-            acknowledged_at: the topic at which a source is acknowledged.
+            published: types of the detectors waited for; kept up to date.
+            acknowledged_at: topic of acknowledgements of a source.
         """
         self._journaled = journaled
         self._state = journaled.state
         self._directory = directory
         self._interest = interest
-        self._streams = streams
-        self._homes = homes
+        self._filters = filters
+        self._streams = filters.streams
+        self._homes = filters.homes
+        self._routes = routes
         self._handshake = handshake
         self._published = published
-        self._renew_filters = renew_filters
-        self._forget_routes = forget_routes
         self._acknowledged_at = acknowledged_at
         # Acknowledgements held back while the directory is read, by source.
         self._unsent: dict[str, Publish] = {}
@@ -141,16 +78,16 @@ class Inputs:
         if not reads and name in self._state.joined:
             # Its last events have come when its server has handed them on; its end is told by that of the directory.
             home = self._state.joined[name] or ""
-            effects += self._behind({home}, lambda now: self._leave(name, now), now)
+            effects += self._homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
             return effects
         watermark = max(entry.watermark, self._state.floor)
         if reads:
             watermark = max(watermark, self._join(name, entry, now))
         # Before it publishes it has to be heard.
-        effects += self._renew_filters()
+        effects += self._filters.renew()
         homes = {entry.home} if reads else ()
-        return [*effects, *self._behind(homes, lambda _: self._acknowledge(name, watermark), now)]
+        return [*effects, *self._homes.flush(homes, lambda _: self._acknowledge(name, watermark), now)]
 
     def listen(self, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are recorded, and for no others."""
@@ -164,11 +101,11 @@ class Inputs:
             streams = self._streams.setdefault(each, Streams(homes))
             streams.want(homes)
             for home in sorted(streams.homes - set(homes)):
-                effects += self._behind({home}, partial(self._lost_home, streams, each, home), now)
+                effects += self._homes.flush({home}, partial(self._lost_home, streams, each, home), now)
         for each, at_home in list(self._state.joined.items()):
             if at_home is None and each not in wanted:
                 at = self._streams[each].homes if each in self._streams else ()
-                effects += self._behind(at, partial(self._disconnect, each), now)
+                effects += self._homes.flush(at, partial(self._disconnect, each), now)
         return effects
 
     def unsent(self) -> list[Publish]:
@@ -197,13 +134,10 @@ class Inputs:
             self._journaled.do(Left(detector, now))
             self._streams.pop(detector, None)
             self._published.pop(detector, None)
-            self._forget_routes()
-        return self._renew_filters()
+            self._routes.forget()
+        return self._filters.renew()
 
     def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
         if home not in self._interest.published_at(detector) and home in streams.homes:
             streams.lost(home)
-        return self._renew_filters()
-
-    def _behind(self, homes: Iterable[str], then: Callable[[int], list[Effect]], now: int) -> list[Effect]:
-        return self._homes.flush(homes, then, now)
+        return self._filters.renew()

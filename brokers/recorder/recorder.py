@@ -1,14 +1,11 @@
 """Recorder, sans-I/O: messages and the time in, operations to be journaled and batches to be written out.
 
-Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: it is in the directory, so
-sources wait until it counts with them; it waits for sources and for the detectors whose composite events it records; it
-fences them off when their leases run out or an administrator says so. Like a node it is sans-I/O.
+Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: sources wait for its
+acknowledgement; it waits for sources and for the detectors whose composite events it records; it fences them off when
+their leases run out or an administrator requests it. Every operation on its state is journaled.
 
-It consists of its inputs, the MQTT filters they need, the routes of topics, the handshake with the directory, and its
-state, of which every operation is journaled.
-
-To be a node with a detector that matches every event was rejected. Subscriptions would be placed there; and a detector
-starts again when it is lost, where a recorder has to continue.
+A node with a detector that matches every event was rejected: subscriptions would be placed there, and a lost detector
+begins from nothing, where a recorder has to continue.
 """
 
 from __future__ import annotations
@@ -22,11 +19,10 @@ from msgspec.structs import replace
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
-from distced.brokers.core.replica_streams import Streams
+from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.recorder.effects import Append, RecorderEffect, Write
-from distced.brokers.recorder.inputs import KEPT, Inputs, Interest
+from distced.brokers.recorder.inputs import Inputs
 from distced.brokers.recorder.state import (
     Beat,
     Begun,
@@ -39,7 +35,7 @@ from distced.brokers.recorder.state import (
     StableCut,
     TypesChosen,
 )
-from distced.brokers.recorder.topic_filters import RecorderFilters
+from distced.brokers.recorder.topic_filters import KEPT, Interest, RecorderFilters
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
@@ -59,13 +55,9 @@ class Recorder:
     """A recorder.
 
     Attributes:
-        name: unlike all other recorders.
-        state: its state.
-        directory: what is known.
-        flush_every: how long what is stable waits until it is written, at most, ns.
-        flush_events: how many events wait, at most.
-        dead_letters: what could not be used.
-        announced: whether the server has put it into the directory, so that sources wait for it.
+        flush_every: longest time that stable events wait to be written, ns.
+        flush_events: number of stable events that wait at most.
+        announced: whether the server has its entry in the directory, so that sources wait for it.
     """
 
     def __init__(
@@ -98,24 +90,21 @@ class Recorder:
         self.homes = Homes(speaker, root, first=max(now // 1_000, 0))
         self._root = root
         self._entry = RecorderEntry(now, None if types is None else tuple(sorted(set(types))), home)
-        # Of the detectors that are waited for: their streams, and the types they publish.
-        self._streams: dict[str, Streams] = {}
+        # Types of the detectors waited for.
         published: dict[str, str] = {}
         self._journaled = JournaledState(self.state)
         self._routes = TopicRoutes(self.directory, lambda detector: published.get(detector, ""))
         self._interest = Interest(self.state, self.directory)
-        self._filters = RecorderFilters(name, root, self._interest, self._streams, self.homes)
+        self._filters = RecorderFilters(name, root, self._interest, self.homes)
         self._handshake = DirectoryHandshake(speaker, root)
         self._inputs = Inputs(
             self._journaled,
             self.directory,
             self._interest,
-            self._streams,
-            homes=self.homes,
-            handshake=self._handshake,
-            published=published,
-            renew_filters=self._filters.renew,
-            forget_routes=self._routes.forget,
+            self._filters,
+            self._routes,
+            self._handshake,
+            published,
             acknowledged_at=lambda source: administration_topic("ack", source, speaker, root=root),
         )
         self._stopped = False
@@ -199,7 +188,7 @@ class Recorder:
 
     def tick(self, now: int) -> list[RecorderEffect]:
         """Effects of the time; call it a few times a second."""
-        effects: list[RecorderEffect] = [*self.homes.tick(self._filters.homes, now), *self._handshake.again(now)]
+        effects: list[RecorderEffect] = [*self.homes.tick(self._filters.servers, now), *self._handshake.again(now)]
         if self._unconfirmed and self._handshake.settled and now > self._confirm_until:
             missing, self._unconfirmed = self._unconfirmed, set()
             for kind, name in sorted(missing):
@@ -207,8 +196,7 @@ class Recorder:
         for source in self.state.expired(now):
             if (self.state.joined.get(source) or "") in self._up:
                 self._journaled.do(Fenced(source, now))
-                fields: dict[str, object] = {"source": source, "reason": "its lease has run out"}
-                effects.append(Note("warning", "source fenced off", fields))
+                effects.append(warning("source fenced off", source=source, reason="its lease has run out"))
         # Nor does it wait for a clock that was set back.
         if len(self.state.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
             effects += self._write(now)
@@ -251,12 +239,11 @@ class Recorder:
         self._journaled.do(Met(home, missing, now))
         if missing is None:
             return []
-        fields: dict[str, object] = {"home": home} if home else {}
-        fields["seconds"] = round((now - missing) / SECOND, 1)
-        note = "the server has kept nothing while the recorder was away: what was published then is missing"
+        where = {"home": home} if home else {}
+        reason = "the server has kept nothing while the recorder was away"
+        note = warning("events missed", **where, seconds=round((now - missing) / SECOND, 1), reason=reason)
         # Of the directory's server a barrier is under way in any case.
-        listening = self.homes.flush({home}, partial(self._listens, now), now) if home else []
-        return [Note("warning", note, fields), *listening]
+        return [note, *(self.homes.flush({home}, partial(self._listens, now), now) if home else [])]
 
     def _listens(self, began: int, now: int) -> list[Effect]:
         self._journaled.do(Resubscribed(began, now))
@@ -285,7 +272,7 @@ class Recorder:
                 return self._heartbeat(decode(payload, Heartbeat, where=topic), now)
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))
-                return [Note("warning", "source fenced off", {"source": source})]
+                return [warning("source fenced off", source=source)]
         return []
 
     def _events(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
@@ -297,8 +284,8 @@ class Recorder:
         if route.kind == "c":
             source = route.source
             usable = [_bare(event) for event in usable]
-            if source in self._streams:
-                watermark = self._streams[source].hear(home, watermark)
+            if source in self._filters.streams:
+                watermark = self._filters.streams[source].hear(home, watermark)
             if source not in self.state.joined:
                 # One of a detector that is gone says nothing of how far it is.
                 watermark = None
@@ -354,8 +341,8 @@ class Recorder:
         self.announced |= change.entry == self._entry
         if change.entry.since > self._entry.since and not self._has_namesake:
             self._has_namesake = True
-            note = "another recorder has this name: sources wait for one of the two only; give one another"
-            return [Note("warning", note, {"since": change.entry.since})]
+            advice = "sources wait for one of the two only: give one another name"
+            return [warning("name taken by another recorder", since=change.entry.since, advice=advice)]
         return []
 
     def _entered(self) -> Publish:

@@ -1,7 +1,7 @@
 """Sequence numbers of the events received, by source, as runs without gaps: small, whatever their number.
 
-An event may be delivered again long after it came, by a source that was away for example and repeats what was not
-acknowledged. By its number it is told from one that comes late.
+By its number an event delivered again long after, by a source that was away and repeats unacknowledged events for
+example, is told from a late one.
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ class Runs:
     """Runs of sequence numbers, by source. Numbers that are digests form none."""
 
     def __init__(self, state: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
-        """
-        Args:
-            state: what `state` gave.
-        """
+        """From the result of `state`."""
         self._runs = {source: [list(run) for run in runs] for source, runs in (state or {}).items()}
 
     def __contains__(self, identity: EventId) -> bool:
@@ -39,7 +36,7 @@ class Runs:
         source, number = identity
         if number >= WIDE:
             return
-        # Who is heard goes to the end.
+        # Ordered by last reception.
         runs = self._runs[source] = self._runs.pop(source, [])
         if runs and runs[-1][1] + 1 == number:
             runs[-1][1] = number

@@ -1,13 +1,12 @@
 """State of a recorder: stable and late events, sources waited for, and the operations that change it.
 
-Design, sections 3 and 4. It consumes events as guaranteed detection does, with the same policy, so a recorder writes
-the events that a detector would have consumed, in that order. Every change of the state is an *operation*, a plain
-value; an earlier state and the operations since restore it, to the last event. That is the content of a recorder's
-journal (`brokers.live.recorder_journal`), and the reason why a restart neither loses events nor writes any twice: a
-`StableCut` is an operation, too, and applied again it gives the same events, of which the history makes the same files.
+Design, sections 3 and 4. It consumes events by the policy of guaranteed detection, so it writes the events that a
+detector would have consumed, in that order. Every change is an *operation*, a plain value; an earlier state and the
+operations since, the content of the journal (`brokers.live.recorder_journal`), restore it. A restart neither loses
+events nor writes any twice: a `StableCut`, applied again, gives the same events, and the history makes the same files.
 
-Journalling the messages themselves was rejected: the meaning of a message depends on the directory and on barriers
-under way, which are not available again after a restart.
+Journaling of messages was rejected: their meaning depends on the directory and on barriers under way, which are not
+available again after a restart.
 """
 
 from __future__ import annotations
@@ -159,12 +158,12 @@ class Batch(msgspec.Struct, frozen=True):
 
     Attributes:
         events: in the order of consumption, all beyond those of the batch before.
-        late: what came behind the watermark, and when.
+        late: events behind the watermark, with their arrival.
         watermark: every event with `hi` at or before it is in this batch or in one before; None for unknown.
-        types: the types of the events, as far as they are known.
-        names: the types that are recorded.
-        since: when the recorder began, ns.
-        gaps: from when to when it heard nothing, ns.
+        types: known types of the events.
+        names: the recorded types.
+        since: begin of the recording, ns.
+        gaps: intervals without reception, ns.
     """
 
     events: list[Event]
@@ -193,16 +192,16 @@ class RecorderState:
 
     Attributes:
         wants: the types to record; None for all.
-        policy: decides what is stable.
+        policy: decides which events are stable.
         runs: sequence numbers of the events received, however long ago.
-        entries: of the directory, those that matter, by kind and name, as they came.
-        joined: announced inputs that are waited for: sources with their homes, detectors with None.
+        entries: payloads of the relevant directory entries, by kind and name.
+        joined: inputs waited for: sources with their homes, detectors with None.
         met: the homes it was ever connected to.
-        since: when it began, ns.
-        heard: when it heard something last, ns.
-        gaps: from when to when it heard nothing, ns.
-        stable, late: what is to be written.
-        counts: since it was made: events that came, those written, late ones, duplicates.
+        since: begin of the recording, ns.
+        heard: last reception, ns.
+        gaps: intervals without reception, ns.
+        stable, late: events to be written.
+        counts: events received, written, late, and duplicates, since the start of the process.
     """
 
     def __init__(self) -> None:

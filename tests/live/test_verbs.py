@@ -191,7 +191,7 @@ def test_a_broker_a_bridge_and_both_ends_find_a_composite_event(
     assert broker.terminate() == 0
     told = [json.loads(line)["event"] for line in broker.out]
     assert told.count("detector created") == told.count("detector destroyed") == 1
-    assert told[-1] == "ended"
+    assert told[-1] == "broker stopped"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
