@@ -74,8 +74,7 @@ class BrokerOptions:
     nodes: Annotated[int, Option(help="Number of broker nodes; several are called NAME-1, NAME-2.", min=1)] = 1
     ray: Annotated[bool, Option(help="Run the nodes as Ray actors, or in this process.")] = True
     ray_address: Annotated[
-        str,
-        Option("--ray-address", metavar="HOST:PORT|auto", help="Join this Ray cluster; its own if left out."),
+        str, Option("--ray-address", metavar="HOST:PORT|auto", help="Join this Ray cluster; its own if left out.")
     ] = ""
     home: HomeOption = None
     site: Annotated[

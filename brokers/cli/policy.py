@@ -75,8 +75,7 @@ class SetOptions(UnsetOptions):
     """Options of `distced policy set`."""
 
     name: Annotated[
-        str,
-        Argument(metavar="POLICY", help="Name of a policy, or the three words of its dimensions in quotes."),
+        str, Argument(metavar="POLICY", help="Name of a policy, or the three words of its dimensions in quotes.")
     ]
 
 

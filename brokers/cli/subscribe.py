@@ -24,15 +24,7 @@ from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.logs import configure_logging
-from distced.middleware.cli.options import (
-    DEFAULT,
-    PATIENCE,
-    HomeOption,
-    ServerOption,
-    connected,
-    duration_option,
-    verb,
-)
+from distced.middleware.cli.options import DEFAULT, PATIENCE, HomeOption, ServerOption, connected, duration_option, verb
 from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
 from distced.middleware.cli.signals import ending
 from distced.middleware.client.client import Client

@@ -494,7 +494,7 @@ def test_best_effort_and_derived_types_are_refused_aloud() -> None:
     network.run()
     said = [each.event for each in network.notes]
     assert any("detector not recorded" in each for each in said)
-    assert any("under a derived type" in each for each in said)
+    assert any("type not recorded" in each for each in said)
     assert recorder.recorder.status()["sources"] == 0
 
 
