@@ -35,11 +35,9 @@ class TopicRoute:
     """Route of a topic of events.
 
     Attributes:
-        type_name: the type that events on it must have.
-        source: their source, as the topic says.
+        type_name, source: type and source of its events, by the topic.
         kind: "e" for primitive events, "c" for composite ones.
-        type: the type itself; None where events on this topic cannot be used, for the reason in `problem`.
-        problem: the reason; empty where there is none.
+        type: the type; None where events on this topic are unusable, for the reason in `problem`.
         fits: quick test of their attributes.
         readers: readers of the events, as the participant calls them.
     """
@@ -103,7 +101,7 @@ class TopicRoutes:
     def find(self, topic: str, area: Area, levels: tuple[str, ...]) -> TopicRoute:
         """Route of a topic, remembered from now on."""
         made = self._primitive(*levels) if area is Area.EVENTS else self._composite(*levels)
-        # A topic may hold any text; only those that can be used are worth remembering.
+        # A topic may hold any text; only usable ones are remembered.
         if made.type is not None and len(self.known) < ROUTES:
             self.known[topic] = made
         return made

@@ -1,10 +1,9 @@
 """Live driver of a sans-I/O participant: MQTT buses bring messages and the time, and carry out its effects.
 
-Nothing is decided here. A message is handled on the thread of the bus that delivered it, so an event goes from the
-socket through the detectors, and back to the socket where its composite events are published there, without changing
-threads. There may be several buses, one for each server in use (`middleware.bus.pool`); they take turns with the
-participant. Effects at a server are carried out by the thread of its bus, in the order of decision: a barrier may be
-published behind a subscription. A slow or absent server delays its own effects and no others.
+A message is handled on the thread of the bus that delivered it, so an event goes from the socket through the detectors
+and back to the socket without changing threads. Buses, one for each server (`middleware.bus.pool`), take turns with the
+participant. Effects at a server are carried out by the thread of its bus, in the order of decision; a slow or absent
+server delays its own effects only.
 """
 
 from __future__ import annotations

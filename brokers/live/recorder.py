@@ -1,12 +1,11 @@
 """Live driver of a recorder: its journal and history beside the connections.
 
 A message is acknowledged when the journal with its operations is on the disk; messages that arrive together share one
-sync. The server keeps a session for the recorder, so that a recorder started again under its name, with its history,
-continues. Its client id is random, made once, and kept in the journal: another recorder of the name, with another
-history, is another client.
+sync. The server keeps a session, so that a recorder started again under its name, with its history, continues; the
+random client id in the journal tells recorders of one name with other histories apart.
 
-Where the history cannot be written, the disk being full for example, nothing is dropped: the batch is tried again, and
-no message is acknowledged whose operations the journal has no room for.
+Where the history cannot be written, because the disk is full for example, the batch is tried again, and no message is
+acknowledged without its operations in the journal.
 """
 
 from __future__ import annotations
@@ -46,12 +45,7 @@ AGAIN_EVERY: Final = 10 * SECOND
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """Content of the journal.
-
-    Attributes:
-        client_id: of the recorder at servers.
-        state: of the recorder, packed.
-    """
+    """Content of the journal: client id at servers, and packed state."""
 
     client_id: str
     state: bytes
@@ -61,9 +55,8 @@ class LiveRecorder(Participant):
     """Recorder with its connections and its history.
 
     Attributes:
-        recorder: the recorder.
         history: the folder of the history.
-        problem: the error of the last attempt to write; None where it was written.
+        problem: the error of the last attempt to write; None for none.
         files: number of files written.
         resumed: whether it continues from the journal of an earlier life.
     """
@@ -179,11 +172,8 @@ class LiveRecorder(Participant):
             history = History(self.history)
             until = history.until(types)
             if until is not None and until > self.clock.now():
-                self.log.warning(
-                    "history ahead of the clock: events until then are late",
-                    history=str(self.history),
-                    until=format_instant(until),
-                )
+                note = "history ahead of the clock: events until then are late"
+                self.log.warning(note, history=str(self.history), until=format_instant(until))
             return state, (until, history.recorders.get(self._name))
         try:
             kept = msgspec.msgpack.decode(journal.state, type=_Kept)
@@ -214,7 +204,7 @@ class LiveRecorder(Participant):
 
     def _write_all(self) -> None:
         try:
-            # That it is to be written has to be kept before anything of it is there.
+            # The operation precedes its files.
             self._journal.sync()
             while self._unwritten:
                 self._write_batch(self._unwritten[0])
@@ -254,7 +244,7 @@ class LiveRecorder(Participant):
     # On the threads of the buses.
 
     def _before(self) -> Iterable[RecorderEffect]:
-        # What the server has kept comes as soon as it accepts.
+        # Kept messages come as soon as the server accepts.
         return self.recorder.begin(self.clock.now(), *self._earlier)
 
     def _first(self, home: str) -> Iterable[Subscribe]:

@@ -1,21 +1,18 @@
 """Admission of subscriptions: coordinators determine the node that serves each.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). Every node reads every subscription
-in the directory; so that not every one of them has to understand every pattern, and two never decide the same thing,
-there are three roles, and one node may have them all:
+composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). So that not every node has to read
+every pattern, and no two nodes decide the same thing, there are three roles; one node may have all:
 
-* The *coordinator of a subscription* is chosen by the text of its pattern. It compiles the pattern, refuses what cannot
-  be, and notifies the node responsible for it: repeatedly until the subscription is served, and again when the serving
-  node is lost.
-* The *host* of the detector serves the subscription. A detector stays where it is until it is moved.
-* The *coordinator of a detector* is chosen by its canonical id, so patterns that are written differently and mean the
-  same come to the same node. It decides where a detector that does not exist yet is placed (`brokers.node.placement`),
-  and notifies that node.
+* The *coordinator of a subscription* is chosen by the text of its pattern. It computes the canonical id, refuses faulty
+  patterns, and notifies the responsible node until the subscription is served, and again when the serving node is lost.
+* The *host* of the detector serves the subscription.
+* The *coordinator of a detector* is chosen by its canonical id. It places a detector without a host
+  (`brokers.node.placement`), and notifies that node.
 
-Coordinators are chosen by rendezvous hashing over the nodes that are alive (`brokers.core.rendezvous`), alike on all of
-them. Messages between nodes may meet a node that is not concerned any more, or not yet; it drops them, and the
-coordinator of the subscription tries again. That the coordinator of a detector hosts it was rejected: placement would
-know nothing of the network. That any node decides for itself was rejected, too: several would create one detector.
+Coordinators are chosen by rendezvous hashing over the live nodes (`brokers.core.rendezvous`). A node drops messages
+that do not concern it any more, or not yet; the coordinator of the subscription repeats them. The coordinator of a
+detector as its host was rejected: placement would ignore the network. So was a decision by any node: several would
+create one detector.
 """
 
 from __future__ import annotations
@@ -45,22 +42,14 @@ RETRY: Final = 2 * SECOND
 PATIENCE: Final = 15 * SECOND
 """Time for a node to host a detector that its coordinator has placed there, ns."""
 
-
 _NEW: Final = b"new"
 _AGAIN: Final = b"again"
-"""Flag of a notification about a subscription: whether it is new, and may be refused for want of nodes; one that was
-served before is served as well as possible.
-"""
+"""Flags of a notification: a new subscription may be refused for want of nodes, one served before is deferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """Detector placed on a node that does not host it yet.
-
-    Attributes:
-        at: when, ns.
-        subscriptions: those that wait for it, by name.
-    """
+    """Detector placed on a node that does not host it yet, at a time (ns), with the subscriptions that wait for it."""
 
     node: str
     at: int
@@ -137,7 +126,7 @@ class Admission(NodePart):
         entry = change.entry
         effects: list[Effect] = []
         if entry is not None and entry.node == self.name and self._left_over(change.name):
-            # What this node said before it gave the detector up.
+            # From before this node gave the detector up.
             effects.append(self.clear("detector", change.name))
         self._assigned.pop(change.name, None)
         for name, (host, identity) in list(self.served.items()):
@@ -252,7 +241,7 @@ class Admission(NodePart):
         try:
             planned = self.planner.plan_again(entry, self.directory.registry(), places, hosting.parts)
         except (DistcedError, LookupError) as error:
-            # A type that is not known here yet, perhaps; the coordinator of the subscription tries again.
+            # Perhaps a type is not known here yet; the coordinator of the subscription tries again.
             return [warning("hosting refused", subscription=name, reason=str(error))]
         if planned.id in self.event_path.moving:
             self._parked.setdefault(planned.id, set()).add(name)
@@ -296,10 +285,10 @@ class Admission(NodePart):
             same = self.planner.identify(entry, self.directory.registry()).id == before
         except DistcedError:
             same = False
-        # What it has matched so far stays.
+        # Its matches so far stay.
         return self.hosting.serve(name, entry) if same else self.hosting.withdrawn(name, now)
 
-    # Who is concerned.
+    # Responsibility.
 
     def _concerned(self, identity: str) -> str:
         """Node responsible for a detector: its host while that lives, else its coordinator."""
@@ -327,8 +316,7 @@ class Admission(NodePart):
             return False
         known = self.directory.detectors[identity]
         if known.node == self.name:
-            # Of an earlier life of this node.
-            return True
+            return True  # From an earlier life of this node.
         return (
             serving_host(known, self.directory.expected_nodes) is None
             and chosen(identity, self.directory.common_nodes) == self.name

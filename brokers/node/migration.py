@@ -3,17 +3,14 @@
 composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); design, section 4, "Migration". In steps:
 
 1. The origin sends the target the detector's description. The target subscribes to all its inputs and buffers them.
-2. The target reports readiness when every server has taken its subscriptions (`brokers.core.barriers`). Both nodes
-   receive all that is published from then on.
-3. The origin receives from every server what was published before; then it stops, takes the whole state, which is that
-   of a watermark with the events waiting behind it, and sends it when all it has published is at its home.
-   It buffers inputs, in case the target does not take it.
-4. The target continues from the state, with the inputs it has buffered; ids identify those both have received. It
-   publishes in the directory that it hosts the detector. Subscribers notice nothing, for the topic stays.
+2. The target reports readiness when every server has taken its subscriptions (`brokers.core.barriers`).
+3. The origin receives from every server what was published before; then it stops, and sends the state, that of a
+   watermark with the events waiting behind it, when its composite events have arrived at their home. It buffers inputs.
+4. The target continues from the state with its buffered inputs; ids identify those both have received. It publishes in
+   the directory that it hosts the detector, whose topic stays.
 5. The origin reads that in the directory, and removes the detector.
 
 A replica is made in the same steps, but the origin continues, and the target reports in step 4 that the replica runs.
-
 If the target refuses, is lost, or is silent for too long, the origin continues where it stopped. If the origin is lost
 before the state is sent, the target drops its buffer, and the detector is taken over like any lost one.
 """
@@ -50,10 +47,10 @@ class _Moving:
     Attributes:
         other: the node at the other end.
         arrives: whether it comes here.
-        copy: whether it is at the origin, too, from then on.
-        heard: whether the other end has said that it listens.
-        sent: whether its state is on its way.
         since: when the last step was taken, ns.
+        copy: whether a replica is made.
+        heard: whether the target has subscribed to the inputs.
+        sent: whether the state is on its way.
     """
 
     other: str
@@ -163,7 +160,7 @@ class Migration(NodePart):
         hosted = self.event_path.hosted.get(detector)
         if hosted is None:
             return self._call_off(detector, moving, now)
-        # A few times smaller in a millisecond, which is worth it on any link.
+        # A few times smaller in a millisecond.
         snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.records)
@@ -179,7 +176,7 @@ class Migration(NodePart):
                 return []
             return [self.send(moving.other, "state", detector, encode(state))]
 
-        # What it has published comes before what the target will publish, at the home of the topic, too.
+        # Its composite events precede those of the target, at the home of the topic, too.
         return self.homes.flush({hosted.home}, published, now)
 
     def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:

@@ -4,8 +4,8 @@ composite-event-framework-2004, "Mobile Composite Event Detectors" and "Implemen
 The same object runs live, on MQTT and the wall clock, and in simulations.
 
 Detectors outlive a lost connection. Entries cleared meanwhile are not reported, and a server without persistence loses
-all of them as it restarts; so after a reconnection an entry that is not delivered again counts as cleared only after
-`CONFIRM_WITHIN`, in which its owner publishes it again.
+all of them as it restarts; so after a reconnection an entry that is not delivered again counts as cleared only after a
+while (`Directory.reconnected`), in which its owner publishes it again.
 """
 
 from __future__ import annotations
@@ -53,9 +53,6 @@ from distced.policies.detection.guaranteed import Guaranteed
 STATUS_EVERY: Final = 2 * SECOND
 """Interval of status entries, ns."""
 
-CONFIRM_WITHIN: Final = 30 * SECOND
-"""Time after a reconnection for entries of the directory to be delivered again, ns."""
-
 
 class Node(NodePart):
     """Broker node, composed of its parts.
@@ -82,12 +79,12 @@ class Node(NodePart):
     ) -> None:
         """
         Args:
-            inspects: whether it may be the one that inspects all events of its site.
+            inspects: whether it may inspect all events of its site.
             home: the server of its site; empty for that of the directory.
             capacity: instances it can touch per second; 0 for unknown.
-            isolates: whether the driver does what `Isolate` asks for.
-            reserved: the detector it was started for, and the only one it hosts; empty for any.
-            engines: how engines are chosen for its detectors; None for the stepwise engine in any case.
+            isolates: whether the driver carries out `Isolate`.
+            reserved: the only detector it hosts; empty for any.
+            engines: choice of engines for its detectors; None for the stepwise engine.
             validate: whether invariants are checked after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
@@ -120,11 +117,8 @@ class Node(NodePart):
         # As of the last tick, ns.
         self._now = now
         self._without_columnar = False
-        # Whether it is to end, and does not answer to its own farewell.
+        # Whether it has ended, and ignores its own last messages.
         self._stopped = False
-        # Entries from before the connection was lost that have not shown up again, and until when they may.
-        self._unconfirmed: set[tuple[str, str]] = set()
-        self._confirm_until = now
 
     # From the driver.
 
@@ -137,8 +131,7 @@ class Node(NodePart):
 
     def _start(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
-        self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind != "type"}
-        self._confirm_until = now + CONFIRM_WITHIN
+        self.directory.reconnected(now)
         self.membership.connected(now)
         if self.hosted:
             missing = "events published meanwhile"
@@ -224,10 +217,8 @@ class Node(NodePart):
         effects = self.event_path.tick(now, publish_again=again)
         effects += self.homes.tick(self.hosting.topic_filters.homes_used(), now)
         effects += self._handshake.again(now)
-        if self._unconfirmed and now > self._confirm_until:
-            missing, self._unconfirmed = self._unconfirmed, set()
-            for kind, name in sorted(missing):
-                effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), now)
+        for change in self.directory.clear_unconfirmed(now):
+            effects += self._changed(change, now)
         if self._handshake.settled:
             effects += self.membership.tick(now)
         measured = self.event_path.measured(now, self.homes.latencies)
@@ -286,8 +277,7 @@ class Node(NodePart):
 
     def _entry(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str) -> list[Effect]:
         change = self.directory.read(levels, payload, where=topic)
-        self._unconfirmed.discard((change.kind, change.name))
-        # Who becomes a source waits for an answer, also where it says what was known already.
+        # A source waits for an answer, also to an entry that was known already.
         if change.entry == change.before and change.kind != "source":
             return []
         return self._changed(change, now)
@@ -321,7 +311,7 @@ class Node(NodePart):
         effects: list[Effect] = []
         reading = [] if entry is None else self._reading(entry)
         if entry is None or (before is not None and before.types != entry.types):
-            # Its last events have come when its server has handed them on; its end is told by that of the directory.
+            # Its last events come from its own server, its end from that of the directory.
             home = "" if before is None else before.home
             effects += self.homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
@@ -331,7 +321,7 @@ class Node(NodePart):
             watermark = max(watermark, hosted.detector.join(name, entry.watermark, now, entry.lease))
             self.stories.happened("source", name, f"read by {hosted.id}")
         ack = Publish(administration_topic("ack", name, self.name, root=self.root), encode(Acknowledgement(watermark)))
-        # Before it publishes it has to be heard.
+        # It publishes once its events are subscribed to.
         homes = {entry.home} if reading else set()
         effects += self.hosting.topic_filters.refilter() if reading else []
         return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
@@ -419,8 +409,7 @@ class Node(NodePart):
             return []
         effects = self.claim.make()
         if before:
-            # What has shown up again may say that others host what is here, and what has not is forgotten.
-            shown = {name for kind, name in self.directory.names() - self._unconfirmed if kind == "detector"}
+            shown = {name for kind, name in self.directory.names() - self.directory.unconfirmed if kind == "detector"}
             effects += self.hosting.compare(shown, now)
         return [*effects, *self.admission.take_up(now), *self._inspect()]
 

@@ -1,8 +1,7 @@
 """Placement of a detector and the cut of its pattern: policies suggest, a node decides.
 
-composite-event-framework-2004, "Distribution Policies"; design, section 3. The node decides as the policy
-suggests, where that is possible, and logs the reason. Weighing the suggestions of several policies against one another
-was rejected: a subscription has one policy, and the common good is a policy of its own.
+composite-event-framework-2004, "Distribution Policies"; design, section 3. The node decides as the policy suggests,
+where possible, and logs the reason. Combining the suggestions of several policies was rejected: a subscription has one.
 """
 
 from __future__ import annotations
@@ -36,14 +35,8 @@ from distced.policies.topology.topology_file import parse_topology
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Placement of a detector for a subscription.
-
-    Attributes:
-        node: the node that is to host the detector.
-        home: the home server of its topic.
-        planned: the detector, and what is left to others.
-        reason: why, one sentence for people.
-        expected: what the detector is expected to do.
+    """Placement of a detector for a subscription: host, home server of the topic, plan, a sentence with the reason, and
+    expected measurements.
     """
 
     node: str
@@ -54,11 +47,7 @@ class Decision:
 
 
 class Placement:
-    """Decisions of a node, as the coordinator of detectors and as their host.
-
-    Attributes:
-        situation: what policies look at; kept up to date with the directory.
-    """
+    """Decisions of a node, as the coordinator of detectors and as their host, in the situation that policies see."""
 
     def __init__(self, directory: Directory, planner: Planner, policies: PolicySettings) -> None:
         self.directory = directory
@@ -81,10 +70,9 @@ class Placement:
             try:
                 self._topologies[change.name] = parse_topology(change.entry.text, name=f"topology {change.name}")
             except DistcedError:
-                # What cannot be read is not known.
                 self.directory.topologies.pop(change.name)
                 raise
-        # What was expected of detectors was expected in another network.
+        # Expected measurements were those in another network.
         first = min(self._topologies, default="")
         self.situation = Situation.of(self.directory, self._topologies.get(first))
         return [Note("info", "topology changed", {"name": change.name, "known": change.entry is not None})]
@@ -120,11 +108,11 @@ class Placement:
         if policy.replicas > 1:
             if not again and len(self.directory.common_nodes) < policy.replicas:
                 # The same error as for a new detector.
-                suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry), policy))
+                suggest(policy, self._without(found.id), self._request_whole(found, entry, policy))
             return ""
         if found.id not in self.situation.detectors:
             return ""
-        suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry), policy))
+        suggestion = suggest(policy, self.situation, self._request_whole(found, entry, policy))
         # Of existing replicas it reads the one with the least delay.
         return suggestion.node if suggestion.action == "copy" or suggestion.node in hosted.copies else ""
 
@@ -147,8 +135,7 @@ class Placement:
             hints = self._hints(known[0].hints, hosted.detector.id, policy)
             return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
         except DistcedError:
-            # The hints leave no node any more; it stays where it is.
-            return None
+            return None  # The hints leave no node any more.
 
     def _policy(self, entry: SubscriptionEntry, detector: str) -> Policy:
         policy = self.policies.of(entry, detector)
@@ -172,7 +159,6 @@ class Placement:
             hints=self._hints(entry.hints, found.id, policy),
             whole=whole,
         )
-        # Who says how to cut it has it cut so, whatever that costs.
         if entry.decomposition:
             return tuple(graphs[-1:])
         hint = self.situation.hints.get(found.id)
@@ -202,8 +188,9 @@ class Placement:
         hinted = [each for each in (*graphs, *more) if set(each.plans[each.roots[0]].parts) == wanted]
         return tuple(hinted[:1] or graphs)
 
-    def _whole(self, found: Found, entry: SubscriptionEntry) -> tuple[DetectorGraph, ...]:
-        return (cut([found.compiled], decomposition.none, exports=frozenset(entry.exports)),)
+    def _request_whole(self, found: Found, entry: SubscriptionEntry, policy: Policy) -> Request:
+        graph = cut([found.compiled], decomposition.none, exports=frozenset(entry.exports))
+        return self._request(found, entry, (graph,), policy)
 
     def _request(
         self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...], policy: Policy

@@ -1,9 +1,8 @@
 """Plans of detectors: the pattern of a subscription, cut into one detector here and parts elsewhere.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors": a detector decomposes its expression and delegates
-the detection of subexpressions to other detectors, existing or new ones, and communicates with them through the
-publish/subscribe system only. So a node subscribes to a part for its detector as a client would, in
-canonical form, and the host of the part cuts it further in its turn.
+composite-event-framework-2004, "Mobile Composite Event Detectors": a detector delegates subexpressions to existing or
+new detectors, and communicates with them through the publish/subscribe system only. So a node subscribes to a part as a
+client would, in canonical form, and the host of the part cuts it further.
 """
 
 from __future__ import annotations
@@ -41,12 +40,7 @@ _UNKNOWN: Final = Atom(Union(()))
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Detector that a subscription asks for, whole.
-
-    Attributes:
-        id: the name of the detector in the directory.
-        compiled: its pattern as it was written.
-    """
+    """Detector of a subscription, whole: its name in the directory, and its pattern as it was written."""
 
     id: str
     compiled: Compiled
@@ -55,14 +49,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Detector that a subscription asks for, cut.
+    """Detector of a subscription, cut.
 
     Attributes:
         id: its name in the directory.
-        compiled: its pattern, with parts of it delegated.
-        parts: what is to be subscribed to for it, by the id of the part's detector.
-        exports: what its records hand on, by canonical name.
-        asked: the subscription that asked for it first.
+        compiled: its pattern, with parts delegated.
+        parts: subscriptions to its parts, by the id of the part's detector.
+        exports: variables and registers of its records, by canonical name.
+        asked: the first subscription to it.
         places: where its pattern was cut.
     """
 
@@ -80,8 +74,7 @@ class Planner:
 
     Attributes:
         client: the node as a client of other nodes.
-        whole: the ids of detectors whose patterns are not to be cut: a part of theirs was refused.
-        patterns: what it has compiled of late.
+        whole: ids of detectors whose patterns are not cut, as a part was refused.
     """
 
     def __init__(self, name: str, directory: Directory) -> None:
@@ -90,7 +83,7 @@ class Planner:
         self.whole: set[str] = set()
         self.patterns = PatternCache()
         self._reusable = Catalogue()
-        # What the directory has said of the detectors that were looked at.
+        # Pattern, policy and exports of the detectors in the catalogue.
         self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
@@ -118,10 +111,8 @@ class Planner:
         root = graph.plans[graph.roots[0]]
         cut_here = bool(root.parts) and root.id not in graph.reused
         if not entry.exports and not cut_here:
-            # Left whole, or there already: as it was written.
             return Planned(found.id, found.compiled, found.policy, {}, (), entry)
         parts = {part: self._wanted(graph.plans[part], entry) for part in (root.parts if cut_here else ())}
-        # To people it is the pattern as it was written.
         shown = root.compiled.written_as(found.compiled.publication)
         places = root.places if cut_here else ()
         return Planned(root.id, shown, found.policy, parts, tuple(sorted(root.exports)), entry, places)
@@ -218,17 +209,8 @@ def _for_parts(hints: Hints) -> Hints:
 
 def cut_of(place: CutPlace, delegated: Delegated) -> Cut:
     """Message form of a cut of a pattern."""
-    path, run = place
-    return Cut(
-        path,
-        run,
-        delegated.detector,
-        delegated.source,
-        delegated.key,
-        delegated.bound,
-        delegated.counted,
-        delegated.repeats,
-    )
+    each = delegated
+    return Cut(*place, each.detector, each.source, each.key, each.bound, each.counted, each.repeats)
 
 
 def delegated_of(cut: Cut) -> tuple[CutPlace, Delegated]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -46,9 +46,6 @@ from distced.middleware.wire.directory_entries import RECORDER, RecorderEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, parse_topic
-
-CONFIRM_WITHIN: Final = 30 * SECOND
-"""Time after a reconnection for entries of the directory to be delivered again, ns."""
 
 
 class Recorder:
@@ -113,9 +110,6 @@ class Recorder:
         self._lost_at: dict[str, int] = {}
         # Start of a connection over which everything was subscribed to again, until that is in force; ns.
         self._anew: int | None = None
-        # Entries from before that have not shown up again, and until when they may.
-        self._unconfirmed: set[tuple[str, str]] = set()
-        self._confirm_until = now
         self._has_namesake = False
         for (kind, entry), payload in self.state.entries.items():
             self.directory.read((kind, entry), payload, where="what was remembered")
@@ -155,8 +149,7 @@ class Recorder:
             resumed: whether the server has kept what came meanwhile.
         """
         effects = self._meet("", now, resumed)
-        self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind in KEPT and kind != "type"}
-        self._confirm_until = now + CONFIRM_WITHIN
+        self.directory.reconnected(now)
         question = self._handshake.begin(now)
         return self._done([*effects, *self._inputs.renew(now), *self._filters.renew(), question])
 
@@ -189,10 +182,8 @@ class Recorder:
     def tick(self, now: int) -> list[RecorderEffect]:
         """Effects of the time; call it a few times a second."""
         effects: list[RecorderEffect] = [*self.homes.tick(self._filters.servers, now), *self._handshake.again(now)]
-        if self._unconfirmed and self._handshake.settled and now > self._confirm_until:
-            missing, self._unconfirmed = self._unconfirmed, set()
-            for kind, name in sorted(missing):
-                effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), b"", now)
+        for change in self.directory.clear_unconfirmed(now) if self._handshake.settled else ():
+            effects += self._changed(change, b"", now)
         for source in self.state.expired(now):
             if (self.state.joined.get(source) or "") in self._up:
                 self._journaled.do(Fenced(source, now))
@@ -263,7 +254,6 @@ class Recorder:
             return self._events(self._routes.find(topic, area, levels), topic, payload, now, home)
         if area is Area.DIRECTORY:
             change = self.directory.read(levels, payload, where=topic)
-            self._unconfirmed.discard((change.kind, change.name))
             return self._changed(change, payload, now)
         if topic == self.homes.topic:
             return self._answered(payload, now, home)

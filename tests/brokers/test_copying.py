@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.node.node import CONFIRM_WITHIN
+from distced.brokers.core.directory import CONFIRM_WITHIN
 from distced.brokers.node.policy_settings import EVERYBODY
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest, SetPolicy

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from distced.brokers.core.directory import CONFIRM_WITHIN
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.membership import TAKE_OVER_AFTER
-from distced.brokers.node.node import CONFIRM_WITHIN
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
