@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from distced.middleware.model.errors import SnapshotError
-from distced.middleware.model.events import DIGEST_BYTES, CompositeEvent, Event, EventId, Gap, OrderKey, Record
+from distced.middleware.model.events import DIGEST_BYTES, CompositeEvent, Derivation, Event, EventId, Gap, OrderKey
 
 WIDE: Final = 2**63
 
@@ -89,8 +89,8 @@ def pack_event(event: Event) -> list[Any]:
     packed: list[Any] = [event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes]
     if isinstance(event, CompositeEvent):
         packed += [[pack_id(each) for each in event.constituents], [pack_event(each) for each in event.events]]
-        if event.records:
-            packed += [[_pack_record(each) for each in event.records], event.again]
+        if event.derivations:
+            packed += [[_pack_derivation(each) for each in event.derivations], event.again]
     return packed
 
 
@@ -101,7 +101,7 @@ def unpack_event(packed: Any) -> Event:
         return Event(type_name, lo, hi, source, unpack_seq(seq), attributes)
     constituents = tuple(unpack_id(each) for each in rest[0])
     events = tuple(unpack_event(each) for each in rest[1])
-    records, again = (tuple(map(_unpack_record, rest[2])), rest[3]) if len(rest) > 2 else ((), False)
+    derivations, again = (tuple(map(_unpack_derivation, rest[2])), rest[3]) if len(rest) > 2 else ((), False)
     return CompositeEvent(
         type_name,
         lo,
@@ -111,27 +111,27 @@ def unpack_event(packed: Any) -> Event:
         attributes,
         constituents=constituents,
         events=events,
-        records=records,
+        derivations=derivations,
         again=again,
     )
 
 
-def _pack_record(record: Record) -> list[Any]:
-    gap = record.gap
+def _pack_derivation(derivation: Derivation) -> list[Any]:
+    gap = derivation.gap
     return [
-        pack_key(record.first),
-        pack_key(record.last),
-        record.lo,
+        pack_key(derivation.first),
+        pack_key(derivation.last),
+        derivation.lo,
         [None if gap.previous is None else pack_key(gap.previous), gap.greatest_lo],
-        list(record.key),
-        {name: pack_event(event) for name, event in record.bound.items()},
-        record.counted,
+        list(derivation.key),
+        {name: pack_event(event) for name, event in derivation.bound.items()},
+        derivation.counted,
     ]
 
 
-def _unpack_record(packed: Any) -> Record:
+def _unpack_derivation(packed: Any) -> Derivation:
     first, last, lo, (previous, greatest_lo), key, bound, counted = packed
-    return Record(
+    return Derivation(
         unpack_key(first),
         unpack_key(last),
         lo,

@@ -31,7 +31,7 @@ class LocalMessage:
         source: who tells it.
         events: of one type or of several.
         watermark: no event with `hi` at or before it will follow.
-        open: how far its records are complete.
+        open: how far its derivations are complete.
     """
 
     source: str
@@ -100,7 +100,7 @@ class LocalRunner:
 
     def detector(self, plan: DetectorPlan) -> Detector:
         """A fresh detector for a plan."""
-        return Detector(plan.compiled, Guaranteed(), self._kinds, records=self.graph.records(plan.id))
+        return Detector(plan.compiled, Guaranteed(), self._kinds, derivations=self.graph.derivations(plan.id))
 
     def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
         """Publish the events of each source, in its order, until time has come to its end."""

@@ -78,7 +78,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
         node_there: whether its node is present.
         policy: detection policy.
         publishes, attributes: type of its composite events, with the kinds of attributes; empty without a name.
-        exports: variables and registers that its records hand on.
+        exports: variables and registers that its derivations hand on.
         subscriptions: number served; `readers` of them are of nodes, for detectors that read it as a part.
         every: whether it reads every primitive event, whatever its type.
         inputs: types it reads.
@@ -86,7 +86,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
         read_by: detectors that read its composite events by the name of their type.
         distribution: distribution policy; empty where none is named.
         at: home of its topic, which stays when it moves.
-        copies: nodes with replicas.
+        replicas: nodes with replicas.
         listening: connections to its topic, by place.
         measured: recent measurements by its node; None before the first.
         expected: measurements expected when it was placed; None for unknown, or measured by now.
@@ -110,7 +110,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
     read_by: tuple[Related, ...]
     distribution: str
     at: At
-    copies: tuple[DetectorHost, ...]
+    replicas: tuple[DetectorHost, ...]
     listening: tuple[Listeners, ...]
     measured: Measured | None
     expected: Measured | None
@@ -118,7 +118,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
     @property
     def hosts(self) -> list[str]:
         """Nodes that host it, replicas included."""
-        return [self.node, *(each.node for each in self.copies)]
+        return [self.node, *(each.node for each in self.replicas)]
 
     @property
     def for_clients(self) -> int:
@@ -206,7 +206,7 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             sites.at(entry.home),
             tuple(
                 DetectorHost(node, node in directory.nodes, sites.at(home))
-                for node, home in sorted(entry.copies.items())
+                for node, home in sorted(entry.replicas.items())
             ),
             tuple(Listeners(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
             directory.loads[entry.node].detectors.get(name) if entry.node in directory.loads else None,
@@ -304,8 +304,8 @@ def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
     yield "detector", Text(detector.id, "bold cyan")
     yield "pattern", Text(detector.pattern)
     yield "node", _place(detector.node, detector.node_there)
-    if detector.copies:
-        yield "copies", Text(", ".join(_host(each) for each in detector.copies))
+    if detector.replicas:
+        yield "replicas", Text(", ".join(_host(each) for each in detector.replicas))
     if _has_sites(detector):
         yield "home", Text(str(detector.at))
     yield "policy", Text(detector.policy)
@@ -352,7 +352,7 @@ def does_text(does: Measured, *, measured: bool = True) -> str:
 
 def _has_sites(detector: DetectorReport) -> bool:
     """Whether the places of a detector and its listeners are worth showing: one has a home or site."""
-    every = [detector.at, *(each.at for each in detector.copies), *(each.at for each in detector.listening)]
+    every = [detector.at, *(each.at for each in detector.replicas), *(each.at for each in detector.listening)]
     return any(each.home or each.site for each in every)
 
 
@@ -417,8 +417,8 @@ def _described(detector: DetectorReport) -> RenderableType:
         said.append(f"publishes {detector.publishes}")
     said.append(f"serves {_served(detector)}")
     head = Text.assemble((detector.short, "bold cyan"), " on ", _place(detector.node, detector.node_there))
-    for copy in detector.copies:
-        head.append_text(Text.assemble(" and ", _place(copy.node, copy.there)))
+    for replica in detector.replicas:
+        head.append_text(Text.assemble(" and ", _place(replica.node, replica.there)))
     head.append(f", {', '.join(said)}", "dim")
     pattern = Text(detector.pattern)
     for each in (head, pattern):

@@ -35,7 +35,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
     Raises:
         DistcedError: where there is none, or more than one and none is called just this.
     """
-    known = [name for name, entry in sorted(directory.detectors.items()) if node in (None, entry.node, *entry.copies)]
+    known = [name for name, entry in sorted(directory.detectors.items()) if node in (None, entry.node, *entry.replicas)]
     if prefix in known:
         return prefix
     found = [name for name in known if name.startswith(prefix)]

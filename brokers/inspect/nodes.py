@@ -35,7 +35,7 @@ class NodeReport(msgspec.Struct, frozen=True):
         dead_letters: number by reason; late events are among them.
         counts: all counters of its entry.
         at: its site.
-        copies: ids of the detectors of which it hosts a replica.
+        replicas: ids of the detectors of which it hosts a replica.
         load: instances touched per second; None before the first measurement.
         capacity: instances it can touch per second; None for unknown.
         latencies: half the round trip of a message to a server, ns, by home.
@@ -53,7 +53,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     dead_letters: dict[str, int]
     counts: dict[str, int]
     at: At
-    copies: tuple[str, ...]
+    replicas: tuple[str, ...]
     load: float | None
     capacity: float | None
     latencies: dict[str, int]
@@ -89,7 +89,7 @@ class Totals(msgspec.Struct, frozen=True):
     composite_events: int
     late: int
     dead_letters: int
-    copies: int
+    replicas: int
     load: float
 
 
@@ -108,11 +108,11 @@ class NodesReport(msgspec.Struct, frozen=True):
 
 def nodes_report(directory: Directory) -> NodesReport:
     """Report on all broker nodes."""
-    hosted, copies = defaultdict(list), defaultdict(list)
+    hosted, replicas = defaultdict(list), defaultdict(list)
     for name, entry in sorted(directory.detectors.items()):
         hosted[entry.node].append(name)
-        for host in entry.copies:
-            copies[host].append(name)
+        for host in entry.replicas:
+            replicas[host].append(name)
     reserved = {entry.reserved for entry in directory.nodes.values() if entry.reserved}
     short, sites = short_ids(directory.detectors.keys() | reserved), Sites(directory)
 
@@ -128,7 +128,7 @@ def nodes_report(directory: Directory) -> NodesReport:
                 name, node.since, tuple(hosted[name]), node.detectors,
                 counts.get("events", 0), counts.get("composite events", 0), counts.get("late", 0),
                 {key.removeprefix(_LETTERS): count for key, count in counts.items() if key.startswith(_LETTERS)},
-                dict(counts), sites.at(node.home), tuple(copies[name]), None if load is None else load.load,
+                dict(counts), sites.at(node.home), tuple(replicas[name]), None if load is None else load.load,
                 node.capacity or None, {} if load is None else dict(load.latencies), node.isolates,
                 related(node.reserved) if node.reserved else None,
             )
@@ -140,7 +140,7 @@ def nodes_report(directory: Directory) -> NodesReport:
         sum(each.composite_events for each in nodes),
         sum(each.late for each in nodes),
         sum(sum(each.dead_letters.values()) for each in nodes),
-        sum(len(each.copies) for each in nodes),
+        sum(len(each.replicas) for each in nodes),
         sum(each.load or 0.0 for each in nodes),
     )
     left_over = tuple(
@@ -203,8 +203,8 @@ def _columns(report: NodesReport, now: int) -> Iterator[_Column]:
     if any(each.reserved for each in nodes):
         yield _Column("only for", [Text(each.reserved.short if each.reserved else "") for each in nodes], "", True)
     yield _numbers("detectors", [len(each.detectors) for each in nodes], totals.detectors)
-    if totals.copies:
-        yield _numbers("copies", [len(each.copies) for each in nodes], totals.copies)
+    if totals.replicas:
+        yield _numbers("replicas", [len(each.replicas) for each in nodes], totals.replicas)
     if any(each.load is not None for each in nodes):
         loads = ["" if each.load is None else f"{show_figure(each.load)}/s" for each in nodes]
         yield _Column("load", list(map(Text, loads)), f"{show_figure(totals.load)}/s")

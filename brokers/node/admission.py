@@ -327,4 +327,4 @@ def serving_host(entry: DetectorEntry, nodes: Container[str]) -> str | None:
     """Node that serves a detector's subscriptions: its own, else the first live one with a replica."""
     if entry.node in nodes:
         return entry.node
-    return min((each for each in entry.copies if each in nodes), default=None)
+    return min((each for each in entry.replicas if each in nodes), default=None)

@@ -34,7 +34,7 @@ class Announcements(NodePart):
             tuple(hosted.parts),
             hosted.planned.exports,
             hosted.home,
-            dict(hosted.copies),
+            dict(hosted.replicas),
             self._distribution(hosted),
             self._readers(hosted),
             hosted.expected,
@@ -64,8 +64,8 @@ class Announcements(NodePart):
     def _homes_for(self, name: str, hosted: HostedDetector) -> tuple[str, ...]:
         """Homes for a subscription: that of a replica near it, all where it wants several, or that of the primary."""
         served = hosted.subscriptions.get(name)
-        near = None if served is None else hosted.copies.get(served.near)
+        near = None if served is None else hosted.replicas.get(served.near)
         if near is not None:
             return (near,)
         several = self.policies.replicas(self.directory.subscriptions.get(name), hosted.detector.id) > 1
-        return tuple(sorted({hosted.home, *hosted.copies.values()})) if several else (hosted.home,)
+        return tuple(sorted({hosted.home, *hosted.replicas.values()})) if several else (hosted.home,)

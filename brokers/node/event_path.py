@@ -195,7 +195,7 @@ class EventPath:
             found = [replace(each, events=()) if each.events else each for each in found]
         canonical = hosted.detector.compiled.canonical_id
         opens: list[OpenGap] = []
-        if hosted.records and hosted.gaps_due and watermark is not None:
+        if hosted.derivations and hosted.gaps_due and watermark is not None:
             hosted.gaps_sent()
             opens = hosted.detector.open_gaps()
         payload = encode_frame(

@@ -104,12 +104,12 @@ class HostedDetector:
         published: the watermark published last, ns; None for none, or for one that is due again.
         published_at: when that was, ns; None for never.
         has_readers: whether detectors read its composite events by their type.
-        constituents, records: whether a subscription wants constituents, or provenance as of a part, sent along.
-        gaps_due: whether the completeness of its records is due with the next watermark.
+        constituents, derivations: whether a subscription wants constituents, or provenance as of a part, sent along.
+        gaps_due: whether the completeness of its derivations is due with the next watermark.
         meter: counts its work; None unless it runs.
         since: when it began here, ns; may be set back, so that its place is reconsidered at once.
         primary: whether it serves subscriptions; the others are replicas of it.
-        copies: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
+        replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
         idle_since: since when no subscription needs it, ns; None while one does.
     """
@@ -132,12 +132,12 @@ class HostedDetector:
     published_at: int | None = None
     has_readers: bool = False
     constituents: bool = False
-    records: bool = False
+    derivations: bool = False
     gaps_due: bool = False
     meter: DetectorMeter | None = None
     since: int = 0
     primary: bool = True
-    copies: dict[str, str] = field(default_factory=dict)
+    replicas: dict[str, str] = field(default_factory=dict)
     listed: bool = False
     idle_since: int | None = None
 
@@ -180,7 +180,7 @@ class HostedDetector:
         served = self.subscriptions.setdefault(name, ServedSubscription())
         served.ready = False
         if near:
-            served.near, served.awaits = (near, "") if near in self.copies else ("", near)
+            served.near, served.awaits = (near, "") if near in self.replicas else ("", near)
         where = f", at the replica on {served.near or served.awaits}" if served.near or served.awaits else ""
         self.happened("subscription", name, f"served by {self.id}{where}")
         self.happened("detector", self.id, f"serves {name}")
@@ -217,12 +217,12 @@ class HostedDetector:
         """Nodes that need a replica before a subscription is offered the topic."""
         return {each.awaits for each in self.subscriptions.values() if each.awaits}
 
-    def send_along(self, *, constituents: bool, records: bool) -> bool:
-        """Set the extras of composite events: constituents, records; True where they change."""
-        news = (constituents, records) != (self.constituents, self.records)
-        self.constituents, self.records = constituents, records
-        if records:
-            self.detector.keep_records()
+    def send_along(self, *, constituents: bool, derivations: bool) -> bool:
+        """Set the extras of composite events: constituents, derivations; True where they change."""
+        news = (constituents, derivations) != (self.constituents, self.derivations)
+        self.constituents, self.derivations = constituents, derivations
+        if derivations:
+            self.detector.keep_derivations()
         return news
 
     def reset_idle(self) -> None:
@@ -287,12 +287,12 @@ class HostedDetector:
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
-    def arrived(self, state: DetectorState, known: Mapping[str, object], *, copy: bool) -> None:
+    def arrived(self, state: DetectorState, known: Mapping[str, object], *, replica: bool) -> None:
         """End its arrival: it is here, with its state, and runs.
 
         Args:
             known: the subscriptions of the directory; others have ended meanwhile.
-            copy: whether it is a replica, which serves no subscription.
+            replica: whether it is a replica, which serves no subscription.
         """
         self._become(_RUNNING)
         self.parts = dict.fromkeys(self.parts, True)
@@ -301,9 +301,9 @@ class HostedDetector:
             for name, ready in state.subscriptions.items()
             if name in known
         }
-        self.primary, self.copies = not copy, dict(state.copies)
+        self.primary, self.replicas = not replica, dict(state.replicas)
         self.published = None
-        self.send_along(constituents=state.constituents, records=state.records)
+        self.send_along(constituents=state.constituents, derivations=state.derivations)
 
     def leave(self) -> None:
         """Begin its departure: its state is on the way to another node."""
@@ -328,19 +328,19 @@ class HostedDetector:
                 return False
             at = self.published_at
             # Detectors wait for a watermark; to people it only says that all is well.
-            if not (self.records or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
+            if not (self.derivations or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
                 return False
         self.published, self.published_at = watermark, now
         return True
 
     def publish_again(self) -> None:
         """Mark the watermark and gaps as due, for readers that came after they were published."""
-        if self.publishes or self.records:
+        if self.publishes or self.derivations:
             self.published = None
             self.gaps_due = True
 
     def gaps_sent(self) -> None:
-        """The completeness of its records was published to the readers."""
+        """The completeness of its derivations was published to the readers."""
         self.gaps_due = False
 
     def readers_known(self, has_readers: bool) -> None:
@@ -362,7 +362,7 @@ class HostedDetector:
 
     def add_replica(self, node: str, home: str) -> list[str]:
         """Add the replica on a node; the subscriptions that waited for it, and now read it."""
-        self.copies[node] = home
+        self.replicas[node] = home
         waited = self.stop_waiting(node)
         for name in waited:
             self.subscriptions[name].near = node
@@ -378,22 +378,22 @@ class HostedDetector:
     def remove_replicas(self, nodes: Iterable[str]) -> list[str]:
         """Remove replicas that are lost or given up; the subscriptions that read them."""
         for node in nodes:
-            del self.copies[node]
-        listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.copies]
+            del self.replicas[node]
+        listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.replicas]
         for name in listened:
             self.subscriptions[name].near = ""
         return listened
 
-    def become_primary(self, copies: Mapping[str, str]) -> None:
+    def become_primary(self, replicas: Mapping[str, str]) -> None:
         """Serve subscriptions from now on, with these replicas elsewhere."""
-        self.primary, self.copies = True, dict(copies)
+        self.primary, self.replicas = True, dict(replicas)
         self.happened("detector", self.id, "primary")
 
     def become_replica(self) -> None:
         """Serve no subscription from now on; the directory names it as a replica."""
         if self.primary or not self.listed:
             self.happened("detector", self.id, "replica")
-        self.primary, self.copies, self.listed = False, {}, True
+        self.primary, self.replicas, self.listed = False, {}, True
         self.serve_none()
 
     # Invariants.
@@ -409,9 +409,9 @@ class HostedDetector:
             or self.streams.keys() >= self.upstream | self.parts.keys(),
             "streams of what it reads alone": self.streams.keys() <= self.upstream | self.parts.keys(),
             "inputs kept before it runs alone": not (self.running and self.kept),
-            "no subscription and no replica of a replica": self.primary or not (served or self.copies),
-            "subscriptions listen to replicas that are there": self.near_nodes() <= self.copies.keys(),
-            "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.copies),
+            "no subscription and no replica of a replica": self.primary or not (served or self.replicas),
+            "subscriptions listen to replicas that are there": self.near_nodes() <= self.replicas.keys(),
+            "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.replicas),
             "a subscription has a replica or waits for one": not any(
                 each.near and each.awaits for each in served.values()
             ),

@@ -118,16 +118,16 @@ class DetectorHosting(NodePart):
         self.event_path.moving[planned.id] = hosted
         return hosted, [*self.subscribe_to_parts(hosted), *self.topic_filters.refilter()]
 
-    def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, copy: bool) -> list[Effect]:
+    def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, replica: bool) -> list[Effect]:
         """It is here, with its state: go on, with its subscriptions; a replica serves none."""
         identity = hosted.id
         del self.event_path.moving[identity]
         self.event_path.hosted[identity] = hosted
-        hosted.arrived(state, self.directory.subscriptions, copy=copy)
+        hosted.arrived(state, self.directory.subscriptions, replica=replica)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
-        effects: list[Effect] = [] if copy else [self.announcements.publish(hosted)]
+        effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
-        if copy or hosted.subscriptions or self._expected(identity):
+        if replica or hosted.subscriptions or self._expected(identity):
             return effects
         return [*effects, *self._destroyed(identity)]
 
@@ -275,7 +275,9 @@ class DetectorHosting(NodePart):
 
     def _expected(self, identity: str) -> bool:
         """Whether a detector that has just moved reads this one as a part and is not served by it yet."""
-        return any(entry.records and _part_of(name) == identity for name, entry in self.directory.subscriptions.items())
+        return any(
+            entry.derivations and _part_of(name) == identity for name, entry in self.directory.subscriptions.items()
+        )
 
     def drop(self, hosted: HostedDetector, reason: str) -> list[Effect]:
         """Give up a detector that is hosted elsewhere, or gone; the directory says so."""
@@ -340,7 +342,7 @@ class DetectorHosting(NodePart):
         mine = self.event_path.hosted.get(identity)
         if mine is not None:
             effects += self._contested(mine, entry, now)
-        elif entry is not None and self.name in entry.copies and identity not in self.event_path.moving:
+        elif entry is not None and self.name in entry.replicas and identity not in self.event_path.moving:
             # Given up here while the primary was away.
             effects.append(self.send(entry.node, "lacking", identity, encode(Lacking(self.name))))
         published = {each.publishes for each in (entry, before) if each is not None}
@@ -354,7 +356,7 @@ class DetectorHosting(NodePart):
         if (
             before is None
             or entry is None
-            or (entry.node, entry.home, entry.copies) != (before.node, before.home, before.copies)
+            or (entry.node, entry.home, entry.replicas) != (before.node, before.home, before.replicas)
         ):
             effects += self.upstream.listen_elsewhere(now)
         return effects
@@ -397,9 +399,9 @@ class DetectorHosting(NodePart):
         if entry.node == self.name:
             if hosted.primary:
                 return []
-            hosted.become_primary(entry.copies)
+            hosted.become_primary(entry.replicas)
             return [info("replica promoted", detector=hosted.id), self.announcements.publish(hosted)]
-        if self.name in entry.copies:
+        if self.name in entry.replicas:
             if hosted.primary:
                 self.serve_none(hosted)
             hosted.become_replica()
@@ -407,13 +409,13 @@ class DetectorHosting(NodePart):
         if not hosted.primary and not hosted.listed:
             # Said before the primary knew of this replica.
             return []
-        if not hosted.primary or entry.node in hosted.copies:
+        if not hosted.primary or entry.node in hosted.replicas:
             return self.drop(hosted, f"{entry.node} has it")
         return None
 
     def without_replicas(self, hosted: HostedDetector, nodes: Iterable[str]) -> list[Effect]:
         """Replicas are lost, or given up: their subscriptions are offered the homes that are left."""
-        gone = [node for node in nodes if node in hosted.copies]
+        gone = [node for node in nodes if node in hosted.replicas]
         if not gone:
             return []
         listened = hosted.remove_replicas(gone)
@@ -427,9 +429,10 @@ class DetectorHosting(NodePart):
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
         news = hosted.send_along(
-            constituents=any(entry.constituents for entry in entries), records=any(entry.records for entry in entries)
+            constituents=any(entry.constituents for entry in entries),
+            derivations=any(entry.derivations for entry in entries),
         )
-        return self.without_replicas(hosted, hosted.copies) if news else []
+        return self.without_replicas(hosted, hosted.replicas) if news else []
 
     def _leave_parts(self, hosted: HostedDetector) -> list[Effect]:
         names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]

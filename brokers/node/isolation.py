@@ -57,7 +57,7 @@ class Isolation(NodePart):
         effects: list[Effect] = []
         for detector, node in list(self.started.items()):
             entry = self.directory.detectors.get(detector)
-            if entry is not None and (entry.node == node or node in entry.copies):
+            if entry is not None and (entry.node == node or node in entry.replicas):
                 self._arrived.add(detector)
             elif detector in self._arrived or not self._asked[detector].keys() & self.directory.subscriptions.keys():
                 del self.started[detector], self._asked[detector]

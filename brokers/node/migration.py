@@ -48,7 +48,7 @@ class _Moving:
         other: the node at the other end.
         arrives: whether it comes here.
         since: when the last step was taken, ns.
-        copy: whether a replica is made.
+        replica: whether a replica is made.
         heard: whether the target has subscribed to the inputs.
         sent: whether the state is on its way.
     """
@@ -56,7 +56,7 @@ class _Moving:
     other: str
     arrives: bool
     since: int
-    copy: bool = False
+    replica: bool = False
     heard: bool = False
     sent: bool = False
 
@@ -88,18 +88,18 @@ class Migration(NodePart):
             return [_refused(detector, move.node, "the detector has a process of its own")]
         if detector in self.moving:
             return [_refused(detector, move.node, "the detector is in motion")]
-        if move.node in hosted.copies:
+        if move.node in hosted.replicas:
             # Nothing else is begun until the directory says so.
-            self.moving[detector] = _Moving(move.node, arrives=False, since=now, copy=True)
+            self.moving[detector] = _Moving(move.node, arrives=False, since=now, replica=True)
             return self.replication.hand_over(hosted, move.node)
-        return self._begin(hosted, move.node, now, copy=False)
+        return self._begin(hosted, move.node, now, replica=False)
 
-    def copy(self, detector: str, node: str, now: int) -> list[Effect]:
+    def replicate(self, detector: str, node: str, now: int) -> list[Effect]:
         """Create a replica of a detector on another node."""
         hosted = self.event_path.hosted[detector]
-        return [] if node in hosted.copies else self._begin(hosted, node, now, copy=True)
+        return [] if node in hosted.replicas else self._begin(hosted, node, now, replica=True)
 
-    def _begin(self, hosted: HostedDetector, node: str, now: int, *, copy: bool) -> list[Effect]:
+    def _begin(self, hosted: HostedDetector, node: str, now: int, *, replica: bool) -> list[Effect]:
         detector = hosted.detector.id
         if detector in self.moving:
             return []
@@ -109,9 +109,9 @@ class Migration(NodePart):
             return [_refused(detector, node, "the detector does not run yet")]
         planned = hosted.planned
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
-        self.moving[detector] = _Moving(node, arrives=False, since=now, copy=copy)
+        self.moving[detector] = _Moving(node, arrives=False, since=now, replica=replica)
         reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
-        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, copy, now, reads)
+        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, replica, now, reads)
         return [self.send(node, "prepare", detector, encode(arrival))]
 
     def message(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
@@ -124,11 +124,11 @@ class Migration(NodePart):
                 return self._listen_up(detector, moving, now)
             case "state" if moving is not None and moving.arrives:
                 return self._take(detector, moving, decode(payload, DetectorState, where=where), now)
-            case "copied" if moving is not None and not moving.arrives and moving.copy:
+            case "replicated" if moving is not None and not moving.arrives and moving.replica:
                 del self.moving[detector]
                 return [
                     info("replica added", detector=detector, node=moving.other),
-                    *self.replication.copied(detector, moving.other),
+                    *self.replication.replicated(detector, moving.other),
                     *self.admission.settled(detector, now),
                 ]
             case "lacking":
@@ -163,13 +163,13 @@ class Migration(NodePart):
         # A few times smaller in a millisecond.
         snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
-        wanted = (hosted.constituents, hosted.records)
-        if moving.copy:
+        wanted = (hosted.constituents, hosted.derivations)
+        if moving.replica:
             return [self.send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
         self.hosting.leaving(detector)
         ready = {name: each.ready for name, each in hosted.subscriptions.items()}
         near = {name: each.near for name, each in hosted.subscriptions.items() if each.near}
-        state = DetectorState(snapshot, ready, dict(hosted.copies), near, *wanted)
+        state = DetectorState(snapshot, ready, dict(hosted.replicas), near, *wanted)
 
         def published(now: int) -> list[Effect]:
             if self.moving.get(detector) is not moving:
@@ -186,10 +186,10 @@ class Migration(NodePart):
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
-        problem = "replica refused" if moving.copy else "move refused"
+        problem = "replica refused" if moving.replica else "move refused"
         effects: list[Effect] = [warning(problem, detector=detector, node=moving.other, reason=reason)]
-        if moving.copy:
-            effects += self.replication.not_copied(detector, moving.other)
+        if moving.replica:
+            effects += self.replication.not_replicated(detector, moving.other)
         elif moving.sent:
             effects += self.hosting.stays(detector, now)
         return [*effects, *self.admission.settled(detector, now)]
@@ -211,9 +211,9 @@ class Migration(NodePart):
             return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
         self._prepared[detector] = (arrival.origin, arrival.number)
         hosted, effects = self.hosting.arriving(
-            planned, self.hosting.home if arrival.copy else arrival.home, arrival.reads
+            planned, self.hosting.home if arrival.replica else arrival.home, arrival.reads
         )
-        moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, copy=arrival.copy)
+        moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, replica=arrival.replica)
 
         def listening(now: int) -> list[Effect]:
             if self.moving.get(detector) is not moving:
@@ -231,10 +231,10 @@ class Migration(NodePart):
         except (DistcedError, zlib.error) as error:
             effects = [*self.hosting.gone(detector), self._refuse(moving.other, detector, str(error))]
             return [*effects, *self.admission.settled(detector, now)]
-        arrived = self.hosting.arrived(hosted, state, now, copy=moving.copy)
-        if moving.copy:
-            arrived.append(self.send(moving.other, "copied", detector))
-        note = info("replica arrived" if moving.copy else "detector arrived", detector=detector, origin=moving.other)
+        arrived = self.hosting.arrived(hosted, state, now, replica=moving.replica)
+        if moving.replica:
+            arrived.append(self.send(moving.other, "replicated", detector))
+        note = info("replica arrived" if moving.replica else "detector arrived", detector=detector, origin=moving.other)
         return [note, *arrived, *self.admission.settled(detector, now)]
 
     # At either end.
@@ -242,11 +242,11 @@ class Migration(NodePart):
     def detector_changed(self, change: Change, now: int) -> list[Effect] | None:
         """Effects of a changed entry of a detector; None where it is not in motion."""
         moving = self.moving.get(change.name)
-        if moving is not None and moving.copy and not moving.arrives and _names(change.entry, moving.other):
+        if moving is not None and moving.replica and not moving.arrives and _names(change.entry, moving.other):
             # Handed over.
             del self.moving[change.name]
             return None
-        if moving is None or moving.arrives or moving.copy or not moving.sent:
+        if moving is None or moving.arrives or moving.replica or not moving.sent:
             return None
         if change.entry is not None and change.entry.node == moving.other:
             del self.moving[change.name]

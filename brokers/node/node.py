@@ -233,7 +233,7 @@ class Node(NodePart):
             effects += self._report_engines()
             if self._handshake.settled:
                 effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now)]
-                effects += self.replication.tick(now, self.migration.moving, self.migration.copy)
+                effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)
         return effects
 

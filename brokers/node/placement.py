@@ -114,13 +114,13 @@ class Placement:
             return ""
         suggestion = suggest(policy, self.situation, self._request_whole(found, entry, policy))
         # Of existing replicas it reads the one with the least delay.
-        return suggestion.node if suggestion.action == "copy" or suggestion.node in hosted.copies else ""
+        return suggestion.node if suggestion.action == "replicate" or suggestion.node in hosted.replicas else ""
 
-    def reconsider(self, hosted: HostedDetector, now: int, *, copies_only: bool = False) -> HostChange | None:
+    def reconsider(self, hosted: HostedDetector, now: int, *, replicas_only: bool = False) -> HostChange | None:
         """Change that its policy suggests for a detector here; None for none.
 
         Args:
-            copies_only: whether only missing replicas are wanted, not a better place.
+            replicas_only: whether only missing replicas are wanted, not a better place.
         """
         entries = [
             self.directory.subscriptions.get(name) for name, each in hosted.subscriptions.items() if not each.near
@@ -131,7 +131,7 @@ class Placement:
         places = [self.situation.place_of(each.client) for each in known]
         try:
             policy = max((self._policy(each, hosted.detector.id) for each in known), key=lambda each: each.replicas)
-            since = now if copies_only else hosted.since
+            since = now if replicas_only else hosted.since
             hints = self._hints(known[0].hints, hosted.detector.id, policy)
             return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
         except DistcedError:
@@ -201,7 +201,7 @@ class Placement:
             self._subscribers(entry),
             self._hints(entry.hints, found.id, policy),
             found.policy.name,
-            entry.records,
+            entry.derivations,
             entry.constituents,
         )
 

@@ -55,7 +55,7 @@ class Planned:
         id: its name in the directory.
         compiled: its pattern, with parts delegated.
         parts: subscriptions to its parts, by the id of the part's detector.
-        exports: variables and registers of its records, by canonical name.
+        exports: variables and registers of its derivations, by canonical name.
         asked: the first subscription to it.
         places: where its pattern was cut.
     """
@@ -143,7 +143,7 @@ class Planner:
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
         if not made.issuperset(entry.exports):
             raise DistcedError(
-                "the records of a pattern cannot hand on what it does not make",
+                "the derivations of a pattern cannot hand on what it does not make",
                 given=", ".join(sorted(set(entry.exports) - made)),
                 allowed=", ".join(sorted(made)) or "nothing: it has no variables and no registers",
             )
@@ -156,7 +156,7 @@ class Planner:
             policy=entry.policy,
             constituents=True,
             decomposition=entry.decomposition,
-            records=True,
+            derivations=True,
             exports=tuple(sorted(part.exports)),
             distribution=entry.distribution,
             hints=_for_parts(entry.hints),

@@ -43,7 +43,7 @@ class Replication(NodePart):
 
     # Roles.
 
-    def copied(self, identity: str, node: str) -> list[Effect]:
+    def replicated(self, identity: str, node: str) -> list[Effect]:
         """A node has a replica: offer it to the subscriptions that wait for it, and to those that want several."""
         hosted = self.event_path.hosted.get(identity)
         if hosted is None or node not in self.directory.nodes:
@@ -54,17 +54,17 @@ class Replication(NodePart):
         ]
         return [self.announcements.publish(hosted), *self.hosting.offer_again(hosted, [*waiting, *several])]
 
-    def not_copied(self, identity: str, node: str) -> list[Effect]:
+    def not_replicated(self, identity: str, node: str) -> list[Effect]:
         """There is no replica: offer the present topic to the subscriptions that wait for one."""
         hosted = self.event_path.hosted.get(identity)
         return [] if hosted is None else self.hosting.offer_again(hosted, hosted.stop_waiting(node))
 
     def hand_over(self, hosted: HostedDetector, node: str) -> list[Effect]:
         """The directory names the node of a replica as primary, and this one as replica."""
-        home = hosted.copies[node]
-        copies = {**hosted.copies, self.name: hosted.home}
-        del copies[node]
-        entry = replace(self.announcements.entry(hosted), node=node, home=home, copies=copies)
+        home = hosted.replicas[node]
+        replicas = {**hosted.replicas, self.name: hosted.home}
+        del replicas[node]
+        entry = replace(self.announcements.entry(hosted), node=node, home=home, replicas=replicas)
         note = info("detector handed over to a replica", detector=hosted.id, node=node)
         return [note, self.put("detector", hosted.id, entry)]
 
@@ -78,9 +78,9 @@ class Replication(NodePart):
             entry = self.directory.detectors.get(identity)
             if entry is None or entry.node in self.directory.nodes:
                 continue
-            heirs = sorted(each for each in entry.copies if each in self.directory.nodes)
+            heirs = sorted(each for each in entry.replicas if each in self.directory.nodes)
             if heirs[:1] == [self.name]:
-                hosted.become_primary({each: entry.copies[each] for each in heirs[1:]})
+                hosted.become_primary({each: entry.replicas[each] for each in heirs[1:]})
                 effects += [
                     warning("replica promoted", detector=identity, lost=node),
                     self.announcements.publish(hosted),
@@ -92,7 +92,7 @@ class Replication(NodePart):
         effects: list[Effect] = []
         for identity, hosted in self.event_path.hosted.items():
             if hosted.primary:
-                alive = sorted(node for node in hosted.copies if node in self.directory.nodes)
+                alive = sorted(node for node in hosted.replicas if node in self.directory.nodes)
                 effects += self.hand_over(hosted, alive[0]) if alive else [self.clear("detector", identity)]
         return effects
 
@@ -118,24 +118,24 @@ class Replication(NodePart):
         wanted = max((self._wanted(each, identity) for each in hosted.subscriptions), default=1)
         awaited = min(hosted.awaited_nodes(), default="")
         if awaited:
-            if awaited in self.directory.nodes and awaited not in hosted.copies:
+            if awaited in self.directory.nodes and awaited not in hosted.replicas:
                 return replicate(identity, awaited, now)
-            return self.not_copied(identity, awaited)
-        if 1 + len(hosted.copies) < wanted:
-            missing = self.placement.reconsider(hosted, now, copies_only=True)
-            if missing is not None and missing.kind == "copy":
+            return self.not_replicated(identity, awaited)
+        if 1 + len(hosted.replicas) < wanted:
+            missing = self.placement.reconsider(hosted, now, replicas_only=True)
+            if missing is not None and missing.kind == "replicate":
                 self._lacking.discard(identity)
                 note = info("replica begun", detector=identity, node=missing.node, reason=missing.reason)
                 return [note, *replicate(identity, missing.node, now)]
             if identity in self._lacking:
                 return []
             self._lacking.add(identity)
-            there = 1 + len(hosted.copies)
+            there = 1 + len(hosted.replicas)
             return [warning("replica deferred", detector=identity, wanted=wanted, there=there, reason="no node left")]
         needed = hosted.near_nodes()
-        idle = sorted(node for node in hosted.copies if node not in needed)
+        idle = sorted(node for node in hosted.replicas if node not in needed)
         # One that is listened to for its nearness counts as well.
-        superfluous = idle[: max(0, 1 + len(hosted.copies) - max(wanted, 1 + len(needed)))]
+        superfluous = idle[: max(0, 1 + len(hosted.replicas) - max(wanted, 1 + len(needed)))]
         return self.hosting.without_replicas(hosted, superfluous)
 
     def _wanted(self, subscription: str, identity: str) -> int:

@@ -102,5 +102,5 @@ class TopicFilters(NodePart):
         entry = self.directory.detectors.get(detector)
         if entry is None:
             return set()
-        hosts = {entry.node: entry.home, **entry.copies}
+        hosts = {entry.node: entry.home, **entry.replicas}
         return {home for node, home in hosts.items() if node in self.directory.nodes}

@@ -341,6 +341,6 @@ class Recorder:
 
 def _bare(event: Event) -> Event:
     """Composite event without its extras."""
-    if isinstance(event, CompositeEvent) and (event.events or event.records or event.again):
-        return replace(event, events=(), records=(), again=False)
+    if isinstance(event, CompositeEvent) and (event.events or event.derivations or event.again):
+        return replace(event, events=(), derivations=(), again=False)
     return event

@@ -58,7 +58,7 @@ class Interest:
     def published_at(self, detector: str) -> tuple[str, ...]:
         """Homes where a detector or a replica of it publishes."""
         entry = self._directory.detectors.get(detector)
-        return () if entry is None else tuple(sorted({entry.home, *entry.copies.values()}))
+        return () if entry is None else tuple(sorted({entry.home, *entry.replicas.values()}))
 
     def about_detector(self, name: str, entry: DetectorEntry | None) -> list[Note]:
         """Note on a detector of best effort, which is not recorded."""

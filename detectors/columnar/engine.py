@@ -1,8 +1,8 @@
 """The columnar engine: patterns over batches of events as arrays.
 
 Automata run in compiled loops, those that read one another's composite events one after the other (`cascade`). What the
-loops do not do (inner keys, delegated parts, records for other detectors) it has the stepwise engine run beside, on the
-same events, so that its user has one engine that does everything. State goes from one to the other as instances
+loops do not do (inner keys, delegated parts, derivations for other detectors) it has the stepwise engine run beside, on
+the same events, so that its user has one engine that does everything. State goes from one to the other as instances
 (`handover`), and so into the same snapshots.
 """
 
@@ -39,16 +39,18 @@ class ColumnarEngine:
         by_instants: whether the events of an instant wait until it is over.
     """
 
-    def __init__(self, patterns: Sequence[Compiled], kinds: Kinds = lambda _: None, *, records: bool = False) -> None:
-        """Args: records: attach provenance to each composite event, for the patterns it is part of."""
+    def __init__(
+        self, patterns: Sequence[Compiled], kinds: Kinds = lambda _: None, *, derivations: bool = False
+    ) -> None:
+        """Args: derivations: attach provenance to each composite event, for the patterns it is part of."""
         self.patterns = tuple(patterns)
         self._clock = BEFORE_ALL
         self._kinds = kinds
-        self._records = records
-        others = list(self.patterns) if records else _for_others(self.patterns)
+        self._derivations = derivations
+        others = list(self.patterns) if derivations else _for_others(self.patterns)
         self._looped = [each for each in in_order(self.patterns) if not any(each is other for other in others)]
         self.cascade = self._made(shared=True) if self._looped else None
-        self.beside = StepwiseEngine(others, kinds, records=records) if others else None
+        self.beside = StepwiseEngine(others, kinds, derivations=derivations) if others else None
         self.throttlers = [] if self.cascade is None else _throttlers(self.patterns)
         self._throttled = frozenset(each.throttling.type_name for each in self.throttlers)
         # Where some wait for the end of an instant all do, so that there is one place to go on from.
@@ -137,13 +139,13 @@ class ColumnarEngine:
         return self.advance(INSTANT_MAX)
 
     def open_gaps(self) -> list[OpenGap]:
-        """Completeness bounds of the pattern's records, as far as changed since the last call."""
+        """Completeness bounds of the pattern's derivations, as far as changed since the last call."""
         if self.beside is None:
-            raise ValueError("no records are kept")
+            raise ValueError("no derivations are kept")
         return self.beside.open_gaps()
 
     def hear_open(self, detector: str, opens: Iterable[OpenGap]) -> None:
-        """Receive a completeness bound of the records of a delegated part; drop what waits in vain."""
+        """Receive a completeness bound of the derivations of a delegated part; drop what waits in vain."""
         if self.beside is not None:
             self.beside.hear_open(detector, opens)
 
@@ -154,7 +156,7 @@ class ColumnarEngine:
 
     def stepwise(self) -> StepwiseEngine:
         """A stepwise engine that continues from here; this one must not be used afterwards."""
-        engine = StepwiseEngine(self.patterns, self._kinds, records=self._records)
+        engine = StepwiseEngine(self.patterns, self._kinds, derivations=self._derivations)
         engine.clock, engine.late, engine.pending = self.clock, self._late, self._pending
         passed = {each.throttling.mark: each.passed for each in self.throttlers}
         if self.beside is not None:

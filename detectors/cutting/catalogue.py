@@ -68,7 +68,7 @@ class Entry:
         key: the attributes it is keyed by, in order.
         window: the length of the window around the whole, ns; None for none.
         names: the canonical name of each variable and register, by its number in the sequence.
-        exports: the numbers of the names its records hand on.
+        exports: the numbers of the names its derivations hand on.
         registers: the numbers of those that are registers.
         repeats: whether a composite event may be detected again.
         size: how many parts its sequence has.

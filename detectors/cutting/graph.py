@@ -56,7 +56,7 @@ class DetectorPlan:
         source: the id without the exports.
         compiled: its pattern in canonical form, with the automaton to run; parts of that may be delegated.
         parts: the detectors it reads, each once.
-        exports: the names its records hand on, by canonical name.
+        exports: the names its derivations hand on, by canonical name.
         places: the delegated parts, with their places in the canonical tree.
     """
 
@@ -83,11 +83,11 @@ class DetectorGraph:
     reused: set[str] = field(default_factory=set)
 
     def readers(self, detector: str) -> tuple[str, ...]:
-        """The detectors that read a detector's records."""
+        """The detectors that read a detector's derivations."""
         return tuple(each.id for each in self.plans.values() if detector in each.parts)
 
-    def records(self, detector: str) -> bool:
-        """Whether a detector reads this one as part of a pattern, so that its composite events need records."""
+    def derivations(self, detector: str) -> bool:
+        """Whether a detector reads this one as part of a pattern, so that its composite events need derivations."""
         return any(detector in each.parts for each in self.plans.values())
 
     @property
@@ -135,7 +135,7 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
     everything = next(candidates(whole))
     form = canonical_form(Publication(whole.pattern), exports=everything.exports)
     part = graph.plans.get(form.id)
-    if part is None or not graph.records(part.id) or part.id in plan.parts or not everything.allowed:
+    if part is None or not graph.derivations(part.id) or part.id in plan.parts or not everything.allowed:
         return
     delegated = _delegated(everything, part, form.names)
     # Behind what it reads now.

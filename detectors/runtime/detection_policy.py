@@ -32,7 +32,7 @@ class Released:
 
 
 def delivery_id(event: Event) -> EventId:
-    """The id shared by deliveries of one event. A repeated detection with further records is another delivery."""
+    """The id shared by deliveries of one event. A repeated detection with further derivations is another delivery."""
     if isinstance(event, CompositeEvent) and event.again:
         return (f"{event.source} again {event.hi}", event.seq)
     return event.id

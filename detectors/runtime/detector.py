@@ -87,16 +87,16 @@ class Detector:
         policy: DetectionPolicy,
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
-        records: bool = False,
+        derivations: bool = False,
         engines: Engines | None = None,
     ) -> None:
-        """Args: records: attach provenance to each composite event, for the patterns it is part of. engines: settings
-        of the engine choice; None for the stepwise engine in any case.
+        """Args: derivations: attach provenance to each composite event, for the patterns it is part of. engines:
+        settings of the engine choice; None for the stepwise engine in any case.
         """
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
-        self._switched = SwitchedEngine(compiled, kinds, engines, records=records)
+        self._switched = SwitchedEngine(compiled, kinds, engines, derivations=derivations)
         self.statistics = DetectorStatistics()
         self._at_once = policy.name == "best-effort"
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
@@ -109,15 +109,15 @@ class Detector:
         return self._consume(self.policy.receive(source, events, watermark, now), now)
 
     def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
-        """Receive the completeness bound of a part's records, together with a watermark."""
+        """Receive the completeness bound of a part's derivations, together with a watermark."""
         self._opens.append((part, watermark, list(opens)))
 
-    def keep_records(self) -> None:
+    def keep_derivations(self) -> None:
         """Attach provenance to composite events from now on; matches already begun have none."""
-        self._switched.stay().keep_records()
+        self._switched.stay().keep_derivations()
 
     def open_gaps(self) -> list[OpenGap]:
-        """Completeness bounds of the detector's own records, as far as changed since the last call."""
+        """Completeness bounds of the detector's own derivations, as far as changed since the last call."""
         return self.engine.open_gaps()
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:

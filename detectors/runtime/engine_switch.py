@@ -84,15 +84,15 @@ class SwitchedEngine:
     """
 
     def __init__(
-        self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, records: bool = False
+        self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, derivations: bool = False
     ) -> None:
-        """Args: engines: settings of the choice; None for the stepwise engine in any case. records: attach provenance
-        to each composite event, which keeps the stepwise engine.
+        """Args: engines: settings of the choice; None for the stepwise engine in any case. derivations: attach
+        provenance to each composite event, which keeps the stepwise engine.
         """
-        self.engine: StepwiseEngine | ColumnarEngine = StepwiseEngine([compiled], kinds, records=records)
+        self.engine: StepwiseEngine | ColumnarEngine = StepwiseEngine([compiled], kinds, derivations=derivations)
         self._compiled = compiled
         self._kinds = kinds
-        self._engines = None if records else engines
+        self._engines = None if derivations else engines
         self._choice = None if self._engines is None else self._engines.choice()
         # What engines have touched that are gone.
         self._touched = 0

@@ -72,11 +72,11 @@ def make_engine(
     kinds: Kinds = lambda _: None,
     *,
     engine: EngineName = "stepwise",
-    records: bool = False,
+    derivations: bool = False,
 ) -> StepwiseEngine | ColumnarEngine:
     """An engine by name; `auto` is the stepwise one, because the load ahead is unknown."""
     if chosen(engine, 0) == "stepwise":
-        return StepwiseEngine(patterns, kinds, records=records)
+        return StepwiseEngine(patterns, kinds, derivations=derivations)
     from distced.detectors.columnar.engine import ColumnarEngine
 
-    return ColumnarEngine(patterns, kinds, records=records)
+    return ColumnarEngine(patterns, kinds, derivations=derivations)

@@ -6,7 +6,7 @@ at that moment, which bind different events, its reader goes on with each of the
 where a match may end in something that is no constituent, or where a part brings old constituents; only then ids are
 remembered.
 
-For a detector whose composite events are parts of other patterns every way to one counts: each leaves a record.
+For a detector whose composite events are parts of other patterns every way to one counts: each leaves a derivation.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from distced.middleware.model.events import (
     TIME,
     Attribute,
     CompositeEvent,
+    Derivation,
     Event,
     EventId,
     Gap,
     OrderKey,
-    Record,
     composite_digest,
 )
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
@@ -44,11 +44,11 @@ class _Ways:
 
     Attributes:
         moment: the first of them.
-        records: the known ones, by the property that distinguishes most of them.
+        derivations: the known ones, by the property that distinguishes most of them.
     """
 
     moment: OrderKey
-    records: dict[tuple[object, ...], list[Record]]
+    derivations: dict[tuple[object, ...], list[Derivation]]
 
 
 class Composites:
@@ -66,12 +66,12 @@ class Composites:
         scope: Scope,
         part_type: str | None,
         *,
-        records: bool = False,
+        derivations: bool = False,
         filtered: bool = False,
     ) -> None:
         """Args: filtered: the final filter has been applied already."""
         self.automaton = automaton
-        self._records = records
+        self._derivations = derivations
         self.found: list[CompositeEvent] = []
         self.now: Event = _NO_EVENT
         self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
@@ -87,7 +87,7 @@ class Composites:
         self._places: dict[int, int] = {}
         # Of a side that hands on different things: all the places in `found` by digest.
         self._ways: dict[int, list[int]] = {}
-        # Where records are kept: the ways to each event in `found`, by its place.
+        # Where derivations are kept: the ways to each event in `found`, by its place.
         self._found_in: dict[int, _Ways] = {}
         self._forget_at = _REMEMBER_LEAST
         output = automaton.output
@@ -97,9 +97,9 @@ class Composites:
         condition = None if output is None or filtered else output.condition
         self._condition = True if condition is None else compile_condition(condition, scope)
 
-    def keep_records(self) -> None:
-        """Keep a record of each way from now on."""
-        self._records = True
+    def keep_derivations(self) -> None:
+        """Keep a derivation of each way from now on."""
+        self._derivations = True
 
     def take(self) -> list[CompositeEvent]:
         """The composite events detected since the last call."""
@@ -112,8 +112,10 @@ class Composites:
                 found[place] = structs.replace(found[place], lo=lo)
         self._ways.clear()
         for place, known in self._found_in.items():
-            records = [record for alike in known.records.values() for record in alike]
-            found[place] = structs.replace(found[place], records=tuple(sorted(records, key=_order_of_record)))
+            derivations = [derivation for alike in known.derivations.values() for derivation in alike]
+            found[place] = structs.replace(
+                found[place], derivations=tuple(sorted(derivations, key=_order_of_derivation))
+            )
         self._found_in.clear()
         return found
 
@@ -148,10 +150,10 @@ class Composites:
         composite = CompositeEvent(
             self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
         )
-        if self._records:
-            # Of a match that had begun before records were kept the place is unknown.
-            record = None if origin is None else self._record(lo, bindings, registers, key, origin)
-            self._report_record(composite, record)
+        if self._derivations:
+            # Of a match that had begun before derivations were kept the place is unknown.
+            derivation = None if origin is None else self._derivation(lo, bindings, registers, key, origin)
+            self._report_derivation(composite, derivation)
         else:
             self._report(composite)
 
@@ -203,18 +205,18 @@ class Composites:
             counted=counted,
         )
 
-    def _record(
+    def _derivation(
         self,
         lo: int,
         bindings: tuple[Event | None, ...],
         registers: tuple[Attribute, ...],
         key: object,
         origin: Origin,
-    ) -> Record:
+    ) -> Derivation:
         first, previous, greatest_lo = origin
         values = key_values(self.automaton.key, key)
         bound, counted = self._handed_on(bindings, registers)
-        return Record(first, _place(self.now), lo, Gap(previous, greatest_lo), values, bound, counted)
+        return Derivation(first, _place(self.now), lo, Gap(previous, greatest_lo), values, bound, counted)
 
     def _handed_on(
         self, bindings: tuple[Event | None, ...], registers: tuple[Attribute, ...]
@@ -235,7 +237,7 @@ class Composites:
         }
         return bound, counted
 
-    def _report_record(self, composite: CompositeEvent, record: Record | None) -> None:
+    def _report_derivation(self, composite: CompositeEvent, derivation: Derivation | None) -> None:
         """Record a further way to a composite event. Those of one instant are grouped."""
         if self._by.hi != self.now.hi:
             self._places.clear()
@@ -254,10 +256,10 @@ class Composites:
         if (moment, composite.lo) < (ways.moment, self.found[place].lo):
             self.found[place] = structs.replace(composite, again=self.found[place].again)
             ways.moment = moment
-        if record is not None:
-            alike = ways.records.setdefault((record.first, record.last, record.lo, record.key), [])
-            if record not in alike:
-                alike.append(record)
+        if derivation is not None:
+            alike = ways.derivations.setdefault((derivation.first, derivation.last, derivation.lo, derivation.key), [])
+            if derivation not in alike:
+                alike.append(derivation)
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:
@@ -289,7 +291,7 @@ class Composites:
 def _place(event: Event) -> OrderKey:
     """The order key of a matched event. Time events due together are one moment."""
     if isinstance(event, PartMatch):
-        return event.record.last
+        return event.derivation.last
     return (event.hi, event.hi, TIME, "@", 0) if event.rank == TIME else event.key
 
 
@@ -298,8 +300,8 @@ def _fired(event: Event) -> Event:
     return Event("@", event.hi, event.hi, "@", max(event.hi, 0), {})
 
 
-def _order_of_record(record: Record) -> tuple[object, ...]:
-    return record.last, record.lo, record.first
+def _order_of_derivation(derivation: Derivation) -> tuple[object, ...]:
+    return derivation.last, derivation.lo, derivation.first
 
 
 def _alike(one: CompositeEvent, other: CompositeEvent) -> bool:

@@ -4,7 +4,7 @@ Where nothing depends on anything else each automaton is offered each event as i
 reads what another publishes, and consumption by epochs need more care: a composite event has the `hi` of its last event
 but an earlier `lo`, so it may sort before events that were already there. Such patterns are run one instant after the
 other: all events of an instant are at hand before the first is consumed, and publishers run before their readers.
-So are patterns with delegated parts, whose records arrive as composite events and count in the place of their last
+So are patterns with delegated parts, whose derivations arrive as composite events and count in the place of their last
 event.
 """
 
@@ -69,11 +69,11 @@ class StepwiseEngine:
         patterns: Sequence[Compiled],
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
-        records: bool = False,
+        derivations: bool = False,
     ) -> None:
-        """Args: records: attach provenance to each composite event, for the patterns it is part of."""
+        """Args: derivations: attach provenance to each composite event, for the patterns it is part of."""
         self.patterns = tuple(patterns)
-        self._records = records
+        self._derivations = derivations
         self.units: list[_Unit] = []
         throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
         self.throttlers = [Throttler(throttling) for throttling in throttlings.values()]
@@ -106,8 +106,8 @@ class StepwiseEngine:
         if self.by_instants:
             for event in events:
                 self._feed_instant(event)
-        elif self._records:
-            # Records of one instant go together, so the last one waits until it is over.
+        elif self._derivations:
+            # Derivations of one instant go together, so the last one waits until it is over.
             events = [*self.pending, *events]
             last = next((place for place, each in enumerate(events) if each.hi == events[-1].hi), 0)
             self.pending = events[last:]
@@ -159,15 +159,15 @@ class StepwiseEngine:
         """End of the input: time goes on for ever, and every time event fires."""
         return self.advance(INSTANT_MAX)
 
-    def keep_records(self) -> None:
-        """Keep records from now on; matches already begun have none."""
-        self._records = True
+    def keep_derivations(self) -> None:
+        """Keep derivations from now on; matches already begun have none."""
+        self._derivations = True
         for unit in self.units:
             if unit.publishes:
-                unit.matcher.keep_records()
+                unit.matcher.keep_derivations()
 
     def open_gaps(self) -> list[OpenGap]:
-        """Completeness bounds of the pattern's records, as far as changed since the last call.
+        """Completeness bounds of the pattern's derivations, as far as changed since the last call.
 
         To be asked between two calls; it then holds for everything with `hi` beyond the clock.
         """
@@ -175,7 +175,7 @@ class StepwiseEngine:
         return open_gaps(unit.matcher)
 
     def hear_open(self, detector: str, opens: Iterable[OpenGap]) -> None:
-        """Receive a completeness bound of the records of a delegated part; drop what waits in vain."""
+        """Receive a completeness bound of the derivations of a delegated part; drop what waits in vain."""
         for unit, type_name, part in self._from_outside.get(detector, ()):
             if unit.matcher.awaits_matches(type_name):
                 for each in opens:
@@ -276,7 +276,7 @@ class StepwiseEngine:
                 continue
             for unit, type_name, part in readers:
                 if unit.matcher.awaits_matches(type_name):
-                    unit.inbox += [part_match(event, record, type_name, part) for record in event.records]
+                    unit.inbox += [part_match(event, derivation, type_name, part) for derivation in event.derivations]
                 elif not event.again:
                     # A side of a `&` is read as its composite events: the first moment of one counts.
                     unit.inbox += part_events(event, type_name, part)
@@ -306,7 +306,7 @@ class StepwiseEngine:
         delegated = {
             part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
         }
-        matcher = Matcher(automaton, kinds, own_type=own_type, records=self._records and own_type is None)
+        matcher = Matcher(automaton, kinds, own_type=own_type, derivations=self._derivations and own_type is None)
         unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:
             part.readers.append(unit)
@@ -371,11 +371,11 @@ def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
 def as_published(composite: CompositeEvent) -> CompositeEvent:
     """A composite event with its constituents in published form."""
     events = tuple(map(unmarked, composite.events))
-    records = tuple(
+    derivations = tuple(
         structs.replace(each, bound={name: unmarked(event) for name, event in each.bound.items()})
-        for each in composite.records
+        for each in composite.derivations
     )
-    return structs.replace(composite, events=events, records=records)
+    return structs.replace(composite, events=events, derivations=derivations)
 
 
 def _order(event: Event) -> OrderKey:

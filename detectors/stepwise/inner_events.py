@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from distced.detectors.automata.automaton import Delegated
-from distced.middleware.model.events import TIME, Attribute, CompositeEvent, Event, EventId, OrderKey, Record
+from distced.middleware.model.events import TIME, Attribute, CompositeEvent, Derivation, Event, EventId, OrderKey
 
 _V = TypeVar("_V")
 
@@ -34,44 +34,44 @@ class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
 
 
 class PartMatch(PartEvent, frozen=True, gc=False, kw_only=True):
-    """One record of a delegated part: a whole match of a sub-pattern, in the place of its last event.
+    """One derivation of a delegated part: a whole match of a sub-pattern, in the place of its last event.
 
     Attributes:
-        record: when it began and ended.
+        derivation: when it began and ended.
     """
 
-    record: Record
+    derivation: Derivation
 
     @property
     def key(self) -> OrderKey:
         """The place of the last event matched, behind which the enclosing pattern goes on; not that of the union."""
-        return self.record.last
+        return self.derivation.last
 
     def follows(self, last: Event | None, *, strong: bool) -> bool:
         """Whether this match began with the first start event after `last` (design, section 2)."""
         if last is None:
             return True
-        first, gap = self.record.first, self.record.gap
+        first, gap = self.derivation.first, self.derivation.gap
         if strong:
             return (gap.greatest_lo is None or gap.greatest_lo <= last.hi) and last.hi < first[1]
         place = last.key
         return (gap.previous is None or gap.previous <= place) and place < first
 
 
-def part_match(composite: CompositeEvent, record: Record, type_name: str, part: Delegated) -> PartMatch:
-    """A record of a delegated part in the form of the automaton that waits for it."""
+def part_match(composite: CompositeEvent, derivation: Derivation, type_name: str, part: Delegated) -> PartMatch:
+    """A derivation of a delegated part in the form of the automaton that waits for it."""
     return PartMatch(
         type_name,
-        record.lo,
-        record.last[0],
+        derivation.lo,
+        derivation.last[0],
         part.source,
         composite.seq,
-        dict(zip(part.key, record.key, strict=True)),
+        dict(zip(part.key, derivation.key, strict=True)),
         constituents=composite.constituents,
         events=composite.events,
-        bound=_renamed(record.bound, part.bound),
-        counted=_renamed(record.counted, part.counted),
-        record=record,
+        bound=_renamed(derivation.bound, part.bound),
+        counted=_renamed(derivation.counted, part.counted),
+        derivation=derivation,
     )
 
 
@@ -81,23 +81,27 @@ def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> l
 
     Of its moments the first counts.
     """
-    moment = composite.records[0].last
-    ways = [_side(composite, record, type_name, part) for record in composite.records if record.last == moment]
+    moment = composite.derivations[0].last
+    ways = [
+        _side(composite, derivation, type_name, part)
+        for derivation in composite.derivations
+        if derivation.last == moment
+    ]
     return list({repr(way.carried()): way for way in ways}.values())
 
 
-def _side(composite: CompositeEvent, record: Record, type_name: str, part: Delegated) -> PartEvent:
+def _side(composite: CompositeEvent, derivation: Derivation, type_name: str, part: Delegated) -> PartEvent:
     return PartEvent(
         type_name,
         composite.lo,
         composite.hi,
         part.source,
         composite.seq,
-        dict(zip(part.key, record.key, strict=True)),
+        dict(zip(part.key, derivation.key, strict=True)),
         constituents=composite.constituents,
         events=composite.events,
-        bound=_renamed(record.bound, part.bound),
-        counted=_renamed(record.counted, part.counted),
+        bound=_renamed(derivation.bound, part.bound),
+        counted=_renamed(derivation.counted, part.counted),
     )
 
 

@@ -40,7 +40,7 @@ class Instance(msgspec.Struct, eq=False, gc=False):
         timers: the due instant of each time event, ns; None for one not started.
         bounds: for each `&` the `hi` its second side must strongly follow, ns; None for none.
         spent: the closed values of inner keys, whose instances have split off.
-        origin: where it began; None where no records are kept.
+        origin: where it began; None where no derivations are kept.
         alive: False once it has moved or failed; its pending time events then have no effect.
     """
 

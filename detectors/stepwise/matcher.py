@@ -50,7 +50,7 @@ class Matcher:
         touched: how many pairs of an instance and an event were looked at so far: an event that a state's plan reads,
             and an instance in it with the event's key; the start counts as one. A matcher that goes on from a snapshot
             counts from 0 again.
-        gaps: the gap before every match that may begin; None without records.
+        gaps: the gap before every match that may begin; None without derivations.
         root: the start, as an instance from which all others come.
         key_of: gives the value of the whole pattern's key; None for a pattern without one.
     """
@@ -61,10 +61,10 @@ class Matcher:
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
         own_type: str | None = None,
-        records: bool = False,
+        derivations: bool = False,
     ) -> None:
         self.automaton = automaton
-        self.gaps = StartGaps() if records else None
+        self.gaps = StartGaps() if derivations else None
         self.latest: Event | None = None
         self.late = 0
         self.touched = 0
@@ -97,7 +97,7 @@ class Matcher:
             (None,) * automaton.joints,
             _NOTHING_SPENT,
         )
-        self.composites = Composites(automaton, planner.scope(), own_type, records=records)
+        self.composites = Composites(automaton, planner.scope(), own_type, derivations=derivations)
         self._emit = self.composites.add
 
     # What is offered.
@@ -205,13 +205,13 @@ class Matcher:
                 follows = instance.alive and match.follows(instance.last, strong=move.strong)
                 if follows and self.labelled(instance, match, move):
                     self.follow(instance, match, move)
-        root, record = self.root, match.record
+        root, derivation = self.root, match.derivation
         self.touched += bool(plan.starts)
         for move, _ in plan.starts:
             root.key = key
             if self.gaps is not None:
                 # A prefix hands its gap upwards.
-                root.origin = (record.first, record.gap.previous, record.gap.greatest_lo)
+                root.origin = (derivation.first, derivation.gap.previous, derivation.gap.greatest_lo)
             self.follow(root, match, move)
         self._settle()
 
@@ -239,12 +239,12 @@ class Matcher:
         self.latest, self.store.numbers = latest, numbers
         self._latest_hi = BEFORE_ALL if latest is None else latest.hi
 
-    def keep_records(self) -> None:
+    def keep_derivations(self) -> None:
         """Record from now on the start of matches and the gap before it."""
         if self.gaps is None:
             latest = self.latest
             self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
-            self.composites.keep_records()
+            self.composites.keep_derivations()
 
     def awaits_matches(self, type_name: str) -> bool:
         """Whether the part with this type is no side of a `&`, so that each of its matches counts."""

@@ -4,9 +4,9 @@ Design, section 2, "Cutting". A reader of a detector's composite events has to k
 start event after some moment. That depends on the events that were in the *domain* of the start alternative before,
 whatever they did there. An alternation at the start has one alternative for each branch, which is a start state each; a
 key has one for each of its values. So a part notes before each match what its start alternatives looked at last
-(`start_recorded` takes the place of the plain way to begin), and announces from time to time how far its records are
-complete (`open_gaps`); its reader gives up what no record can answer any more (`hear_open`). Patterns that are no part
-of another and have none never come here, so this stands apart from the three rules of the matcher.
+(`start_recorded` takes the place of the plain way to begin), and announces from time to time how far its derivations
+are complete (`open_gaps`); its reader gives up what no derivation can answer any more (`hear_open`). Patterns that are
+no part of another and have none never come here, so this stands apart from the three rules of the matcher.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def start_recorded(matcher: Recorded, event: Event, plan: TypePlan, key: object,
 
 
 def open_gaps(matcher: Recorded) -> list[OpenGap]:
-    """The least gap of all records still to come, for each key with a change."""
+    """The least gap of all derivations still to come, for each key with a change."""
     gaps = matcher.gaps
     if gaps is None:
         return []
@@ -149,7 +149,7 @@ def open_gaps(matcher: Recorded) -> list[OpenGap]:
 
 
 def hear_open(matcher: Recorded, type_name: str, part: Delegated, news: OpenGap) -> None:
-    """Drop instances that no later record of a part can advance."""
+    """Drop instances that no later derivation of a part can advance."""
     if set(part.key) != set(matcher.automaton.key):
         return
     key = _key_from(matcher, part.key, news.key)
@@ -199,7 +199,7 @@ def _key_from(matcher: Recorded, names: tuple[str, ...], values: tuple[Attribute
 
 
 def _in_vain(instance: Instance, gap: Gap, strong: bool) -> bool:
-    """Whether every later record begins too late for a waiting instance."""
+    """Whether every later derivation begins too late for a waiting instance."""
     if instance.last is None:
         return False
     if strong:

@@ -28,7 +28,7 @@ from distced.detectors.stepwise.instance import Instance, Origin
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import StartGaps
 from distced.middleware.model.errors import SnapshotError
-from distced.middleware.model.events import CompositeEvent, Event, Gap, Record
+from distced.middleware.model.events import CompositeEvent, Derivation, Event, Gap
 
 FORMAT: Final = "distced engine"
 VERSION: Final = 2
@@ -89,7 +89,7 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
         for throttler, passed in zip(engine.throttlers, state.throttlers, strict=True):
             throttler.passed = {_unpack(key): interval for key, interval in passed}
         if any(each.gaps for each in state.matchers):
-            engine.keep_records()
+            engine.keep_derivations()
         for unit, each in zip(engine.units, state.matchers, strict=True):
             reader.fill(unit.matcher, each)
     except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -183,16 +183,16 @@ class _SnapshotWriter:
         if isinstance(event, PartEvent):
             handed_on = [{name: self.event(each) for name, each in event.bound.items()}, event.counted]
             if isinstance(event, PartMatch):
-                return ["m", *body, *handed_on, pack_key(event.record.last)]
+                return ["m", *body, *handed_on, pack_key(event.derivation.last)]
             return ["p", *body, *handed_on]
-        if event.records:
-            return ["r", *body, [self.record(each) for each in event.records], event.again]
+        if event.derivations:
+            return ["r", *body, [self.derivation(each) for each in event.derivations], event.again]
         return ["c", *body]
 
-    def record(self, record: Record) -> list[Any]:
-        bound = {name: self.event(each) for name, each in record.bound.items()}
-        origin = _pack_origin((record.first, record.gap.previous, record.gap.greatest_lo))
-        return [origin, pack_key(record.last), record.lo, list(record.key), bound, record.counted]
+    def derivation(self, derivation: Derivation) -> list[Any]:
+        bound = {name: self.event(each) for name, each in derivation.bound.items()}
+        origin = _pack_origin((derivation.first, derivation.gap.previous, derivation.gap.greatest_lo))
+        return [origin, pack_key(derivation.last), derivation.lo, list(derivation.key), bound, derivation.counted]
 
 
 class _SnapshotReader:
@@ -214,13 +214,13 @@ class _SnapshotReader:
         for packed in state.instances:
             matcher.store.add(self._instance(packed))
         if state.gaps:
-            matcher.keep_records()
+            matcher.keep_derivations()
             assert matcher.gaps is not None
             _unpack_gaps(matcher.gaps, state.gaps)
         elif matcher.gaps is not None:
             # It kept none so far; from now on it does.
             matcher.gaps = None
-            matcher.keep_records()
+            matcher.keep_derivations()
 
     def _instance(self, packed: list[Any]) -> Instance:
         place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent, origin = packed
@@ -256,21 +256,25 @@ class _SnapshotReader:
         if kind == "c":
             return CompositeEvent(*head, constituents=constituents, events=events)
         if kind == "r":
-            records = tuple(map(self._record, rest[2]))
-            return CompositeEvent(*head, constituents=constituents, events=events, records=records, again=rest[3])
+            derivations = tuple(map(self._derivation, rest[2]))
+            return CompositeEvent(
+                *head, constituents=constituents, events=events, derivations=derivations, again=rest[3]
+            )
         bound = {name: self.events[each] for name, each in rest[2].items()}
         if kind == "p":
             return PartEvent(*head, constituents=constituents, events=events, bound=bound, counted=rest[3])
         last = unpack_key(rest[4])
         # It has been consumed already, so it does not matter any more when it began.
-        record = Record(last, last, lo, Gap(), bound=bound, counted=rest[3])
-        return PartMatch(*head, constituents=constituents, events=events, bound=bound, counted=rest[3], record=record)
+        derivation = Derivation(last, last, lo, Gap(), bound=bound, counted=rest[3])
+        return PartMatch(
+            *head, constituents=constituents, events=events, bound=bound, counted=rest[3], derivation=derivation
+        )
 
-    def _record(self, packed: list[Any]) -> Record:
+    def _derivation(self, packed: list[Any]) -> Derivation:
         origin, last, lo, key, bound, counted = packed
         first, previous, greatest_lo = _unpack_origin(origin)
         bound = {name: self.events[each] for name, each in bound.items()}
-        return Record(first, unpack_key(last), lo, Gap(previous, greatest_lo), tuple(key), bound, counted)
+        return Derivation(first, unpack_key(last), lo, Gap(previous, greatest_lo), tuple(key), bound, counted)
 
 
 def _pack_origin(origin: Origin) -> list[Any]:

@@ -389,7 +389,7 @@ class SubscriptionSession:
     def _places(self, detector: str, entry: DetectorEntry) -> list[Place]:
         """Where a detector and its replicas publish."""
         topic = composite_topic(detector, root=self._root)
-        return [Place(home, topic) for home in sorted({entry.home, *entry.copies.values()})]
+        return [Place(home, topic) for home in sorted({entry.home, *entry.replicas.values()})]
 
     def _events_at(self, home: str, type_name: str) -> Place:
         return Place(home, event_filter(type_name, root=self._root))

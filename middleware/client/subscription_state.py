@@ -41,7 +41,7 @@ class SubscriptionStatistics(msgspec.Struct):
 
     Attributes:
         received: events given to the application or waiting for it.
-        duplicates: events that had come before, those among them that come again with further records.
+        duplicates: events that had come before, those among them that come again with further derivations.
         limited: events left out because of the upper rate.
         dropped: events left out because the application was too slow.
         errors: messages that could not be read, events that are none of the type, and exceptions of the callback.
@@ -163,6 +163,6 @@ class SubscriptionState:
         if not isinstance(event, CompositeEvent):
             return event
         events = event.events if self.quality.constituents else ()
-        if event.records or len(events) < len(event.events):
-            return replace(event, events=events, records=())
+        if event.derivations or len(events) < len(event.events):
+            return replace(event, events=events, derivations=())
         return event

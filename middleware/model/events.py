@@ -87,8 +87,8 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
     greatest_lo: int | None = None
 
 
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """One way a composite event came about, for the detector of a pattern it is part of.
+class Derivation(msgspec.Struct, frozen=True, gc=False):
+    """Derivation of a composite event: one way it came about, for the detectors that read it as a part.
 
     Order keys are of events that were *matched*, hidden ones and time events included; that of a time event is
     `(due, due, TIME, "@", 0)`.
@@ -112,9 +112,9 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class OpenGap(msgspec.Struct, frozen=True, gc=False):
-    """How far a detector's answers are complete: no record it is still to give has a lesser gap, in either part.
+    """How far a detector's answers are complete: no derivation it is still to give has a lesser gap, in either part.
 
-    It says so of one value of its key, along with a watermark. A detector that waits for records may give up where
+    It says so of one value of its key, along with a watermark. A detector that waits for derivations may give up where
     every one to come would begin too late.
 
     Attributes:
@@ -137,13 +137,13 @@ class CompositeEvent(Event, frozen=True, gc=False, kw_only=True):
     Attributes:
         constituents: the ids of the events it is made of, in order of consumption, each once.
         events: these events themselves where the subscription asked for them, else empty.
-        records: the ways it came about, for the detectors that read it as part of a pattern of theirs; else empty.
-        again: whether it was found before and comes again with further records. Subscribers see it once.
+        derivations: the ways it came about, for detectors that read it as a part; else empty.
+        again: whether it was found before and comes again with further derivations. Subscribers see it once.
     """
 
     constituents: tuple[EventId, ...]
     events: tuple[Event, ...] = ()
-    records: tuple[Record, ...] = ()
+    derivations: tuple[Derivation, ...] = ()
     again: bool = False
 
     rank: ClassVar[int] = COMPOSITE

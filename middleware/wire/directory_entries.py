@@ -221,9 +221,9 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         attributes: the kinds of their attributes.
         subscriptions: how many it serves.
         parts: the ids of the detectors it reads as parts of its pattern.
-        exports: the variables and registers that its records hand on.
+        exports: the variables and registers that its derivations hand on.
         home: the home server of its topic; empty for that of the directory. It stays when the detector moves.
-        copies: further nodes that host the same detector in the same state, and the home servers they publish at.
+        replicas: further nodes that host the same detector in the same state, and the home servers they publish at.
         distribution: its distribution policy.
         readers: how many connections listen to its topic, by the home of who listens.
         expected: what it was expected to do when it was placed, until that is measured.
@@ -239,7 +239,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     parts: tuple[str, ...] = ()
     exports: tuple[str, ...] = ()
     home: str = ""
-    copies: dict[str, str] = {}
+    replicas: dict[str, str] = {}
     distribution: str = ""
     readers: dict[str, int] = {}
     expected: Measured | None = None
@@ -278,8 +278,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
         constituents: whether the events a composite event is made of are sent along.
         decomposition: what of it is to become detectors of its own: `none`, `full`, or `for-reuse`; empty for what the
             distribution policy says.
-        records: whether it is read as part of a pattern, and has to say how each composite event came about.
-        exports: variables and registers that the records have to hand on.
+        derivations: whether it is read as part of a pattern, and has to say how each composite event came about.
+        exports: variables and registers that the derivations have to hand on.
         distribution: the distribution policy, as `policies.distribution.policy.parse_policy` reads it; empty for the
             one that is set by the administration.
         hints: what the application knows that the middleware does not.
@@ -292,7 +292,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     policy: str = "guaranteed"
     constituents: bool = False
     decomposition: str = ""
-    records: bool = False
+    derivations: bool = False
     exports: tuple[str, ...] = ()
     distribution: str = ""
     hints: Hints = Hints()

@@ -5,8 +5,8 @@ An event that is sent inside another, a constituent or one bound to a variable, 
     [type, lo, hi, source, seq, attributes]                 a primitive event
     [type, lo, hi, source, digest, attributes, ids, events] a composite one, with its own constituents
 
-The records of such an event stay at home: they are for the detectors that read the event as a part, not for those who
-find it inside another. Sending them was rejected: an event would grow with every pattern it has gone through.
+The derivations of such an event stay at home: they are for the detectors that read the event as a part, not for those
+who find it inside another. Sending them was rejected: an event would grow with every pattern it has gone through.
 """
 
 from __future__ import annotations

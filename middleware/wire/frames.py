@@ -6,15 +6,15 @@ A frame is an array, in two kinds that its first element tells apart:
     ["c", 1, type, source, watermark, [row, ...], open]   composite events
 
     [lo, hi, seq, attributes]                                   a row of primitive events
-    [lo, hi, digest, attributes, ids, events, records, again]   a row of composite events
+    [lo, hi, digest, attributes, ids, events, derivations, again]   a row of composite events
 
 `lo`, `hi` and the watermark are nanoseconds since the Unix epoch in 64 bits, `digest` is the 96-bit sequence number of
 a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, where `seq` is an integer or
-such a digest, and `events` the constituents themselves where they travel along (`wire_events`). `records` are the ways
-the event came about, `again` tells that only these are new, and `open` how far they are complete (`wire_records`): who
-did not ask for them finds rows of six and frames of six, as ever.
-The watermark promises that no further event of this source has `hi <= watermark`; nil promises nothing. A frame without
-rows is a heartbeat.
+such a digest, and `events` the constituents themselves where they travel along (`wire_events`). `derivations` are the
+ways the event came about, `again` tells that only these are new, and `open` how far they are complete
+(`middleware.wire.provenance`): who did not ask for them finds rows of six and frames of six, as ever. The watermark
+promises that no further event of this source has `hi <= watermark`; nil promises nothing. A frame without rows is a
+heartbeat.
 
 *How it grows.* Fields are only ever appended, to the frame or to a row: who reads an older format passes over what it
 does not know, who reads a newer one fills in what is missing. The version is raised only when an old reader would
@@ -57,14 +57,14 @@ from distced.middleware.wire.event_encoding import (
 )
 from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
 from distced.middleware.wire.provenance import (
+    PackedDerivation,
     PackedOpenGap,
-    PackedRecord,
+    check_derivation,
     check_open_gap,
-    check_record,
+    pack_derivation,
     pack_open_gap,
-    pack_record,
+    unpack_derivation,
     unpack_open_gap,
-    unpack_record,
 )
 
 __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
@@ -82,7 +82,7 @@ class _CompositeRow(msgspec.Struct, Generic[V], array_like=True, gc=False):
     attributes: dict[str, V]
     ids: list[Id]
     events: list[PackedConstituent[V]] = []
-    records: tuple[PackedRecord[V], ...] = ()
+    derivations: tuple[PackedDerivation[V], ...] = ()
     again: bool = False
 
 
@@ -142,7 +142,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
         watermark: no further event of this source will have `hi <= watermark`; None promises nothing.
         events: the valid events in the order sent: `Event`, or `CompositeEvent` where the kind is "c".
         rejected: the invalid ones, for a dead letter.
-        open: how far the records of composite events are complete.
+        open: how far the derivations of composite events are complete.
     """
 
     kind: FrameKind
@@ -171,7 +171,7 @@ def encode(
         watermark: nanoseconds since the Unix epoch, or None.
         kind: tells what a heartbeat's source sends; "e" where left out. Events and open gaps tell by themselves.
         check: look at each attribute; False saves half the time, for events that `EventType.create` made.
-        open: how far the records are complete; of composite events only.
+        open: how far the derivations are complete; of composite events only.
 
     Raises:
         FrameError: for an event that is none or does not belong here; it names the row.
@@ -297,8 +297,8 @@ def _sift_row(raw: msgspec.Raw, type_: str, source: str) -> Event:
 
 def _sift_composite(raw: msgspec.Raw, type_: str, source: str) -> Event:
     event = _unpack_composite(_composite_row_decoder.decode(raw), type_, source)
-    for record in event.records:
-        check_record(record)
+    for derivation in event.derivations:
+        check_derivation(derivation)
     return check_all(event)
 
 
@@ -322,8 +322,8 @@ def _pack_composite(event: Event) -> list[Any]:
         [pack_id(one) for one in event.constituents],
         [pack_constituent(one) for one in event.events],
     ]
-    if event.records or event.again:
-        row.append([pack_record(one) for one in event.records])
+    if event.derivations or event.again:
+        row.append([pack_derivation(one) for one in event.derivations])
         if event.again:
             row.append(True)
     return row
@@ -335,11 +335,11 @@ def _unpack_composite(row: _CompositeRow[Attribute], type_: str, source: str) ->
         raise bad_span(lo, hi)
     seq, ids = int.from_bytes(row.seq, "big"), unpack_ids(row.ids)
     events = tuple([unpack_constituent(one) for one in row.events]) if row.events else ()
-    if row.records or row.again:
-        records = tuple([unpack_record(one) for one in row.records])
+    if row.derivations or row.again:
+        derivations = tuple([unpack_derivation(one) for one in row.derivations])
         return CompositeEvent(
             type_, lo, hi, source, seq, row.attributes,
-            constituents=ids, events=events, records=records, again=row.again,
+            constituents=ids, events=events, derivations=derivations, again=row.again,
         )  # fmt: skip
     return CompositeEvent(type_, lo, hi, source, seq, row.attributes, constituents=ids, events=events)
 

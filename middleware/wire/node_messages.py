@@ -10,7 +10,7 @@ Topics are those of the receiving node; its answer goes to the sender's.
     state/<detector>          the detector with its state                DetectorState
     refused/<detector>        the detector is not taken                  Refusal
     called-off/<detector>     the detector does not come after all       (empty)
-    copied/<detector>         a replica is at work here                  (empty)
+    replicated/<detector>         a replica is at work here                  (empty)
     lacking/<detector>        no replica where the directory names one   Lacking
 """
 
@@ -48,7 +48,7 @@ class Arrival(msgspec.Struct, frozen=True):
         cuts: where its pattern was cut.
         parts: what is subscribed to for it, by the id of the part's detector.
         home: the home server of its topic.
-        copy: whether the detector stays at the origin, too, and what comes is a copy, which publishes at its own site.
+        replica: whether a replica arrives, which publishes at its own site, and the detector stays at the origin.
         number: of the motion; tells two of one origin apart.
         reads: by detector that it reads, the homes where the origin listens.
     """
@@ -58,7 +58,7 @@ class Arrival(msgspec.Struct, frozen=True):
     cuts: tuple[Cut, ...] = ()
     parts: dict[str, SubscriptionEntry] = {}
     home: str = ""
-    copy: bool = False
+    replica: bool = False
     number: int = 0
     reads: dict[str, tuple[str, ...]] = {}
 
@@ -99,17 +99,17 @@ class DetectorState(msgspec.Struct, frozen=True):
     Attributes:
         snapshot: of the detector, compressed by zlib.
         subscriptions: the ids of those it serves, and whether their clients listen.
-        copies: the nodes that host copies of it, and where these publish.
-        near: by subscription, the node whose copy it listens to.
-        constituents, records: what is sent along with its composite events.
+        replicas: the nodes that host replicas of it, and where these publish.
+        near: by subscription, the node whose replica it listens to.
+        constituents, derivations: what is sent along with its composite events.
     """
 
     snapshot: bytes
     subscriptions: dict[str, bool]
-    copies: dict[str, str] = {}
+    replicas: dict[str, str] = {}
     near: dict[str, str] = {}
     constituents: bool = False
-    records: bool = False
+    derivations: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):

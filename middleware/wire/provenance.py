@@ -1,15 +1,15 @@
-"""Records and gaps on the wire: what detectors tell the detectors of the patterns they are part of.
+"""Derivations and gaps on the wire: what detectors tell the detectors of the patterns they are part of.
 
 They are appended to composite events, to their frames as to their rows, and left out where nobody asked for them
 (design, section 2, "Cutting"):
 
-    [first, last, lo, [previous, greatest_lo], key, bound, counted]  a record: one way an event came about
+    [first, last, lo, [previous, greatest_lo], key, bound, counted]  a derivation: one way an event came about
     [key, previous, greatest_lo]                                     an open gap: how far answers are complete
 
 `first`, `last` and `previous` are order keys, `[hi, lo, rank, source, seq]`: rank 0 with the sequence number of a
 primitive event, 1 with the digest of a composite one, 2 for a time event, which is `[due, due, 2, "@", 0]` wherever it
 was due. `key` is an array of attributes' values, `counted` a map of them by canonical name, `bound` a map of events as
-they travel inside others. What is nil or empty at the end of a record, of a gap or of an open gap is left out.
+they travel inside others. What is nil or empty at the end of a derivation, of a gap or of an open gap is left out.
 
 An order key with the rank left out, to be told by its sequence number, was rejected: nothing would tell a time event.
 """
@@ -28,10 +28,10 @@ from distced.middleware.model.events import (
     PRIMITIVE,
     TIME,
     Attribute,
+    Derivation,
     Gap,
     OpenGap,
     OrderKey,
-    Record,
     check_attribute,
 )
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
@@ -59,7 +59,7 @@ class PackedGap(msgspec.Struct, array_like=True, gc=False):
     greatest_lo: Instant | None = None
 
 
-class PackedRecord(msgspec.Struct, Generic[V], array_like=True, gc=False):
+class PackedDerivation(msgspec.Struct, Generic[V], array_like=True, gc=False):
     """One way a composite event came about, on the wire."""
 
     first: _Key
@@ -79,28 +79,28 @@ class PackedOpenGap(msgspec.Struct, Generic[V], array_like=True, gc=False):
     greatest_lo: Instant | None = None
 
 
-def pack_record(record: Record) -> list[Any]:
-    """A record, checked. Raises `FrameError` or `EventError` where it is none."""
-    _check_instant("the lo of a record", record.lo)
-    _check_values(record)
+def pack_derivation(derivation: Derivation) -> list[Any]:
+    """A derivation, checked. Raises `FrameError` or `EventError` where it is none."""
+    _check_instant("the lo of a derivation", derivation.lo)
+    _check_values(derivation)
     packed = [
-        _pack_key(record.first),
-        _pack_key(record.last),
-        record.lo,
-        _pack_gap(record.gap),
-        record.key,
-        {name: pack_constituent(event) for name, event in record.bound.items()},
-        record.counted,
+        _pack_key(derivation.first),
+        _pack_key(derivation.last),
+        derivation.lo,
+        _pack_gap(derivation.gap),
+        derivation.key,
+        {name: pack_constituent(event) for name, event in derivation.bound.items()},
+        derivation.counted,
     ]
-    _check_order(record)
+    _check_order(derivation)
     while not packed[-1] and len(packed) > _SHORTEST_RECORD:
         packed.pop()
     return packed
 
 
-def unpack_record(packed: PackedRecord[Attribute]) -> Record:
-    """The record. Raises `FrameError` where its order keys are none, or out of order."""
-    record = Record(
+def unpack_derivation(packed: PackedDerivation[Attribute]) -> Derivation:
+    """The derivation. Raises `FrameError` where its order keys are none, or out of order."""
+    derivation = Derivation(
         _unpack_key(packed.first),
         _unpack_key(packed.last),
         packed.lo,
@@ -109,14 +109,14 @@ def unpack_record(packed: PackedRecord[Attribute]) -> Record:
         {name: unpack_constituent(one) for name, one in packed.bound.items()} if packed.bound else {},
         packed.counted,
     )
-    _check_order(record)
-    return record
+    _check_order(derivation)
+    return derivation
 
 
-def check_record(record: Record) -> None:
+def check_derivation(derivation: Derivation) -> None:
     """Raise `EventError` for values and bound events that were read without bounds, and are none."""
-    _check_values(record)
-    for event in record.bound.values():
+    _check_values(derivation)
+    for event in derivation.bound.values():
         check_all(event)
 
 
@@ -183,13 +183,15 @@ def _no_key(key: tuple[object, ...]) -> FrameError:
     )
 
 
-def _check_order(record: Record) -> None:
-    first, last, lo = record.first, record.last, record.lo
+def _check_order(derivation: Derivation) -> None:
+    first, last, lo = derivation.first, derivation.last, derivation.lo
     if first > last:
-        raise FrameError("a record whose last event is before its first", given=f"{first}, {last}")
+        raise FrameError("a derivation whose last event is before its first", given=f"{first}, {last}")
     if lo > first[1] or lo > last[1]:
         raise FrameError(
-            "a record that begins after its events", given=lo, allowed=f"up to {min(first[1], last[1])}, the least lo"
+            "a derivation that begins after its events",
+            given=lo,
+            allowed=f"up to {min(first[1], last[1])}, the least lo",
         )
 
 
@@ -198,11 +200,11 @@ def _check_instant(what: str, value: object) -> None:
         raise FrameError(f"{what} is no instant", given=value, allowed="integer nanoseconds since the Unix epoch")
 
 
-def _check_values(record: Record) -> None:
-    if not all(record.bound) or not all(record.counted):
-        raise FrameError("a variable or register without a name in a record", given="''", allowed="canonical names")
-    _check_key_values(record.key)
-    for name, value in record.counted.items():
+def _check_values(derivation: Derivation) -> None:
+    if not all(derivation.bound) or not all(derivation.counted):
+        raise FrameError("a variable or register without a name in a derivation", given="''", allowed="canonical names")
+    _check_key_values(derivation.key)
+    for name, value in derivation.counted.items():
         check_attribute(name, value)
 
 

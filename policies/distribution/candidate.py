@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Action: TypeAlias = Literal["create", "reuse", "copy"]
-"""What is to be done: have a new detector made, listen to the one there is, or have it copied to further nodes."""
+Action: TypeAlias = Literal["create", "reuse", "replicate"]
+"""What is to be done: have a new detector made, listen to the one there is, or have it replicated to further nodes."""
 
 Rank: TypeAlias = tuple[float, ...]
 """What candidates are compared by: the less, the better; the first number that differs decides."""
@@ -23,8 +23,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         way: which of the ways to detect the pattern, as a number.
-        node: the node that hosts the detector; of a copy the node that gets it.
-        copies: further nodes that are to host it.
+        node: the node that hosts the detector; of a replica the node that gets it.
+        replicas: further nodes that are to host it.
         delay: ns from the last event of a match until a subscriber hears of it, mean over subscribers.
         farthest: the same for the subscriber it is longest for.
         bytes: bytes a second it adds, summed over links.
@@ -42,7 +42,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     action: Action
     way: int
     node: str
-    copies: tuple[str, ...]
+    replicas: tuple[str, ...]
     delay: float
     farthest: float
     bytes: float
@@ -58,8 +58,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The node, and those of the copies."""
-        return (self.node, *self.copies)
+        """The node, and those of the replicas."""
+        return (self.node, *self.replicas)
 
     @property
     def overloaded(self) -> bool:

@@ -20,7 +20,7 @@ class Request:
         subscribers: where those are who want to hear of it: `Situation.place_of` the client, at least one.
         hints: what the application knows.
         detection: the detection policy.
-        records: whether it is read as part of a pattern.
+        derivations: whether it is read as part of a pattern.
         constituents: whether the events a composite event is made of are sent along.
     """
 
@@ -29,5 +29,5 @@ class Request:
     subscribers: tuple[Place, ...]
     hints: Hints = NO_HINTS
     detection: str = "guaranteed"
-    records: bool = False
+    derivations: bool = False
     constituents: bool = False

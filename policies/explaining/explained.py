@@ -50,7 +50,7 @@ class DetectorRow:
         depth: how far down: 0 for the pattern's own.
         last: whether it is the last one below its reader.
         id, pattern: which, and what it detects.
-        action: `create`, `reuse`, or `copy to` nodes; `as above` for one that stands above with its parts.
+        action: `create`, `reuse`, or `replicate to` nodes; `as above` for one that stands above with its parts.
         hosts: the nodes that host it when all is done, the primary first.
         does: what it is expected to do, on each of them.
     """
@@ -166,7 +166,7 @@ class Explained:
 
     @cached_property
     def touched(self) -> tuple[str, ...]:
-        """The detectors that the patterns have to do with: made, read or copied, by id."""
+        """The detectors that the patterns have to do with: made, read or replicated, by id."""
         return tuple(dict.fromkeys(each.id for placement in self.placements for each in placement.placed))
 
     @property
@@ -268,10 +268,10 @@ def way_of(placed: Placed, candidate: Candidate) -> str:
 def _action(asked: Sequence[Placed]) -> str:
     actions = [each.suggestion for each in asked]
     made = [each for each in actions if each.action == "create"]
-    copied = [node for each in actions if each.action == "copy" for node in (each.node, *each.copies)]
+    replicated = [node for each in actions if each.action == "replicate" for node in (each.node, *each.replicas)]
     if made:
         return "create"
-    return f"copy to {', '.join(copied)}" if copied else "reuse"
+    return f"replicate to {', '.join(replicated)}" if replicated else "reuse"
 
 
 def _link(

@@ -104,11 +104,11 @@ def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlaceme
             if move.kind == "move":
                 # The home of its topic stays.
                 entry = replace_entry(entry, node=move.node)
-            elif move.kind == "copy":
-                entry = replace_entry(entry, copies={**entry.copies, move.node: situation.home_of_node(move.node)})
+            elif move.kind == "replicate":
+                entry = replace_entry(entry, replicas={**entry.replicas, move.node: situation.home_of_node(move.node)})
             else:
-                copies = {node: home for node, home in entry.copies.items() if node != move.node}
-                entry = replace_entry(entry, copies=copies)
+                replicas = {node: home for node, home in entry.replicas.items() if node != move.node}
+                entry = replace_entry(entry, replicas=replicas)
             situation.changed("detector", name, entry)
             for each, heard in instance.heard(situation.detectors).items():
                 if heard.readers != situation.detectors[each].readers:

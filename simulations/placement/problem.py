@@ -84,7 +84,7 @@ class PlacementProblem:
             parts=plan.parts,
             exports=tuple(sorted(plan.exports)),
             home=home(nodes[0]),
-            copies={node: home(node) for node in nodes[1:]},
+            replicas={node: home(node) for node in nodes[1:]},
             distribution=distribution,
         )
 
@@ -108,8 +108,8 @@ class PlacementProblem:
                 if known is None:
                     known = foreseen[name] = _expected(name, self.space, situation, parts)[0]
                 if key not in known.loads:
-                    load = expected(plan, situation, NO_HINTS, records=True, parts=parts).load
-                    whole = expected(self.space.whole(name), situation, NO_HINTS, records=True).load
+                    load = expected(plan, situation, NO_HINTS, derivations=True, parts=parts).load
+                    whole = expected(self.space.whole(name), situation, NO_HINTS, derivations=True).load
                     factor = known.loads[""] / whole if whole else 1.0
                     foreseen[name] = replace_entry(known, loads={**known.loads, key: load * factor})
         return replace(self, foreseen=foreseen)
@@ -193,9 +193,9 @@ def _expected(name: str, space: SearchSpace, situation: Situation, parts: Mappin
     whole = space.whole(name)
     loads = {}
     for key, plan in space.ways[name].items():
-        loads[key] = expected(plan, situation, NO_HINTS, records=True, constituents=True, parts=parts).load
+        loads[key] = expected(plan, situation, NO_HINTS, derivations=True, constituents=True, parts=parts).load
     plain = expected(whole, situation, NO_HINTS)
-    part = expected(whole, situation, NO_HINTS, records=True, constituents=True)
+    part = expected(whole, situation, NO_HINTS, derivations=True, constituents=True)
     rates = Rates(situation, NO_HINTS, {})
     streams = streams_of(whole, situation)
     often = rates.told(streams, read=True)

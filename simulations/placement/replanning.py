@@ -120,4 +120,4 @@ def _moved(instance: PlacementProblem, entry: DetectorEntry, origin: str, target
         return entry
     home = instance.empty.home_of_node
     nodes = [target if node == origin else node for node in hosts]
-    return replace_entry(entry, node=nodes[0], home=home(nodes[0]), copies={node: home(node) for node in nodes[1:]})
+    return replace_entry(entry, node=nodes[0], home=home(nodes[0]), replicas={node: home(node) for node in nodes[1:]})

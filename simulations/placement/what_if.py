@@ -258,7 +258,7 @@ def _bytes(links: Links) -> dict[tuple[str, str], int]:
 
 
 def _places(detectors: Mapping[str, DetectorEntry]) -> dict[str, tuple[object, ...]]:
-    return {name: (each.node, each.home, each.parts, tuple(each.copies.items())) for name, each in detectors.items()}
+    return {name: (each.node, each.home, each.parts, tuple(each.replicas.items())) for name, each in detectors.items()}
 
 
 def _kinds(types: Sequence[EventType]) -> Kinds:

@@ -260,7 +260,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
                     stages[identity],
                     names,
                     plan,
-                    graph.records(identity),
+                    graph.derivations(identity),
                     source,
                     writers,
                     units,

@@ -1,9 +1,9 @@
 """Sub-patterns detected in parallel: the cut graph of a pattern as tasks, one for each detector, its readers after it.
 
-Design, section 2: cut by the rule, a pattern means the same. The tasks are the detectors that broker nodes run, records
-and all, under guaranteed detection; what travels between them is the wire format, in files. They go through the days
-together: what a part has found until the end of a day is complete before its readers consume that day. Records need the
-stepwise engine, so this pays only where the columnar one cannot run the pattern in one piece.
+Design, section 2: cut by the rule, a pattern means the same. The tasks are the detectors that broker nodes run,
+derivations and all, under guaranteed detection; what travels between them is the wire format, in files. They go through
+the days together: what a part has found until the end of a day is complete before its readers consume that day.
+Derivations need the stepwise engine, so this pays only where the columnar one cannot run the pattern in one piece.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class SubPatternTask:
         stage: it is performed when all tasks of earlier stages are done.
         names: those in the patterns of the group, whose columns are read: what one part binds another may look at. None
             for all columns, so that constituents are told whole.
-        records: whether others read it as part of a pattern.
+        derivations: whether others read it as part of a pattern.
         source: under which its composite events are those of a pattern that was asked for; empty if it is none.
         writers: the detectors it reads, with the numbers of their tasks.
         days: the ends of the days that all go through together, ns.
@@ -79,7 +79,7 @@ class SubPatternTask:
     stage: int
     names: frozenset[str] | None
     plan: DetectorPlan
-    records: bool
+    derivations: bool
     source: str
     writers: tuple[tuple[str, int], ...]
     units: tuple[FileRange, ...]
@@ -99,7 +99,7 @@ class SubPatternTask:
     def perform(self, clock: Callable[[], float]) -> TaskResult:
         """Perform the task."""
         started = clock()
-        detector = Detector(self.plan.compiled, Guaranteed(), records=self.records)
+        detector = Detector(self.plan.compiled, Guaranteed(), derivations=self.derivations)
         detector.join(_HISTORY, INSTANT_MIN, 0)
         told: dict[str, tuple[Iterator[Frame], Path]] = {}
         for writer, number in self.writers:
@@ -119,7 +119,7 @@ class SubPatternTask:
                 news = [event for each in detected for event in each.events]
                 for event in news:
                     found.setdefault(event.id, event)
-                self._tell(file, news, end, detector.open_gaps() if self.records else ())
+                self._tell(file, news, end, detector.open_gaps() if self.derivations else ())
         answered = [each for each in found.values() if each.hi <= self.wanted.until] if self.source else []
         with appearing(self.found) as part, part.open("wb") as file:
             write_found(file, sorted(answered, key=_order), whole=self.names is None)

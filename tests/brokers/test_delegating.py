@@ -120,7 +120,7 @@ def test_patterns_that_begin_alike_share_a_detector() -> None:
 
 
 def test_a_detector_that_runs_already_is_read() -> None:
-    """It kept no records so far; from now on it does."""
+    """It kept no derivations so far; from now on it does."""
     scene = Scene()
     other = scene.network.client("other")
     scene.subscribe("q", "[A] ; [B]")

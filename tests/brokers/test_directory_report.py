@@ -46,7 +46,7 @@ def directory(
     for reader, entry in made.detectors.items():
         for part in entry.parts:
             name = f"{reader} {part} {entry.node}"
-            made.subscriptions[name] = SubscriptionEntry(f"node:{entry.node}", "[A]", records=True)
+            made.subscriptions[name] = SubscriptionEntry(f"node:{entry.node}", "[A]", derivations=True)
     made.sources.update({name: SourceEntry(types, 0) for name, types in (sources or {}).items()})
     return made
 
@@ -141,7 +141,7 @@ def test_a_report_on_nodes_holds_everything() -> None:
                 "dead_letters": {"late": 2, "malformed": 0},
                 "counts": counts,
                 "at": {"home": "", "site": None},
-                "copies": [],
+                "replicas": [],
                 "load": None,
                 "capacity": None,
                 "latencies": {},
@@ -156,7 +156,7 @@ def test_a_report_on_nodes_holds_everything() -> None:
             "composite_events": 3,
             "late": 2,
             "dead_letters": 2,
-            "copies": 0,
+            "replicas": 0,
             "load": 0.0,
         },
         "left_over": [],
@@ -208,7 +208,7 @@ PLANNED = Measured(load=50.0, rate=1.0, size=700.0, inputs={"hall": 250.0}, even
 
 
 def several_sites(*, topology: str = TOPOLOGY) -> Directory:
-    """A detector with a copy at the other site, another one that is not measured yet, a node of its own for a third."""
+    """A detector with a replica at another site, one without measurements, an isolated one."""
     known = directory(
         {
             "cellar": NodeEntry(UP, 1, capacity=100.0, isolates=True),
@@ -221,7 +221,7 @@ def several_sites(*, topology: str = TOPOLOGY) -> Directory:
                 "[A] ; [B]",
                 2,
                 distribution="max-reliability",
-                copies={"attic": AWAY, "roof": "mqtt://10.0.9.10:1883"},
+                replicas={"attic": AWAY, "roof": "mqtt://10.0.9.10:1883"},
                 readers={"": 1, AWAY: 2},
                 expected=PLANNED,
             ),
@@ -239,7 +239,7 @@ def several_sites(*, topology: str = TOPOLOGY) -> Directory:
 def test_nodes_say_at_which_site_they_are_and_what_they_have_to_do() -> None:
     lines = drawn(nodes_text(nodes_report(several_sites()), UP), 160)
     assert [re.split(" {2,}", line) for line in lines[:-1]] == [
-        ["node", "site", "up since", "for", "only for", "detectors", "copies", "load", "of its capacity", "events",
+        ["node", "site", "up since", "for", "only for", "detectors", "replicas", "load", "of its capacity", "events",
          "composite events", "late", "dead letters"],
         ["attic", "floor-2", "2026-11-21 08:00:00Z", "0 s", "1", "1", "61.8/s", "6.17 % of 1,000/s",
          "0", "0", "0", "0"],
@@ -258,7 +258,7 @@ def test_without_a_topology_sites_are_told_by_their_servers(topology: str) -> No
 def test_a_report_on_nodes_of_several_sites_holds_everything() -> None:
     attic, cellar, own = as_json(nodes_report(several_sites()))["nodes"]
     assert (attic["at"], cellar["at"]) == ({"home": AWAY, "site": "floor-2"}, {"home": "", "site": "floor-1"})
-    assert (attic["detectors"], attic["copies"]) == (["c2000000"], ["c1000000"])
+    assert (attic["detectors"], attic["replicas"]) == (["c2000000"], ["c1000000"])
     assert (cellar["load"], cellar["capacity"], cellar["isolates"]) == (150.0, 100.0, True)
     assert cellar["latencies"] == {"": 1_000_000, AWAY: 4_000_000}
     assert own["reserved"] == {"id": "c3000000", "short": "c30000", "node": "cellar+c3"}
@@ -271,7 +271,7 @@ def test_a_detector_says_where_it_publishes_who_listens_and_what_it_does() -> No
         "detector      c1000000",
         "pattern       [A] ; [B]",
         "node          cellar",
-        "copies        attic at floor-2, roof at 10.0.9.10:1883, which is gone",
+        "replicas      attic at floor-2, roof at 10.0.9.10:1883, which is gone",
         "home          floor-1",
         "policy        guaranteed",
         "distribution  max-reliability",
@@ -282,13 +282,13 @@ def test_a_detector_says_where_it_publishes_who_listens_and_what_it_does() -> No
         "expected      load 50/s, finds 1/s, sends 700 B/s, reads 5 events/s in 250 B/s",
         "types         A, not published yet",
     ]
-    # The word of its own node counts, and a copy's does not.
+    # The word of its own node counts, and a replica's does not.
     lines = drawn(detectors_text(detectors_report(several_sites(), about="c2000000")), 200)
     assert "home          floor-2" in lines
     assert not any(line.startswith("measured") for line in lines)
 
 
-def test_copies_are_on_their_nodes_too() -> None:
+def test_replicas_are_on_their_nodes_too() -> None:
     known = several_sites()
     report = detectors_report(known, node="attic")
     assert [each.id for each in report.detectors] == ["c1000000", "c2000000"]
@@ -300,7 +300,7 @@ def test_copies_are_on_their_nodes_too() -> None:
 
 def test_a_report_on_detectors_of_several_sites_holds_everything() -> None:
     one, other, _ = as_json(detectors_report(several_sites()))["detectors"]
-    assert one["copies"] == [
+    assert one["replicas"] == [
         {"node": "attic", "there": True, "at": {"home": AWAY, "site": "floor-2"}},
         {"node": "roof", "there": False, "at": {"home": "mqtt://10.0.9.10:1883", "site": None}},
     ]

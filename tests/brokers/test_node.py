@@ -350,7 +350,7 @@ COMPOSITE = CompositeEvent("A", 1, 1, "s", 5, {"k": 1, "v": "x"}, constituents=(
         ("ced/a/node/n1/host/x", b"{", ["malformed"], 0),
         ("ced/a/node/n1/served/x", b"{", ["malformed"], 0),
         ("ced/a/node/n1/serve/x", b"garbage", [], 0),
-        ("ced/a/node/n1/copied/x", b"garbage", [], 0),
+        ("ced/a/node/n1/replicated/x", b"garbage", [], 0),
         ("ced/a/node/n1/called-off/x", b"garbage", [], 0),
         ("ced/a/node/n1/lacking/x", b"garbage", ["malformed"], 0),
         ("ced/a/node/n1/since", b"garbage", ["malformed"], 0),

@@ -48,20 +48,20 @@ def by_name(case: Case) -> str:
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("case", CASES, ids=by_name)
-def test_engine(case: Case, engine: str) -> None:
+def test_engine_detects_the_case(case: Case, engine: str) -> None:
     outcome = run_case(case, engine)
     assert outcome.passed, outcome.report()
 
 
 @pytest.mark.parametrize(("how", "seed"), [("none", 0), ("full", 1), ("random", 2), ("random", 3)])
 @pytest.mark.parametrize("case", [case for case in CASES if not case.error], ids=by_name)
-def test_cut(case: Case, how: HowCut, seed: int) -> None:
+def test_cut_detects_the_case(case: Case, how: HowCut, seed: int) -> None:
     outcome = run_case(case, run=cut_run(how, seed))
     assert outcome.passed, outcome.report()
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.error and not case.derive], ids=by_name)
-def test_oracle(case: Case) -> None:
+def test_oracle_detects_the_case(case: Case) -> None:
     outcome = compare(case, _by_oracle(case))
     assert outcome.passed, outcome.report()
 
@@ -76,13 +76,13 @@ def test_constituents_are_in_the_order_of_consumption(case: Case) -> None:
         assert composite.constituents == tuple(event.id for event in composite.events)
 
 
-def test_there_are_enough_cases_and_each_has_a_name_of_its_own() -> None:
+def test_cases_are_many_and_have_names_of_their_own() -> None:
     names = [case.name for case in CASES]
     assert len(names) >= 150
     assert sorted(set(names)) == sorted(names)
 
 
-def test_every_row_of_the_table_is_covered() -> None:
+def test_cases_cover_every_row_of_the_table() -> None:
     trees = [_tree(case) for case in CASES if not case.error]
     nodes = [node for tree in trees for node in walk(tree.pattern)]
     kinds = {type(node) for node in nodes}

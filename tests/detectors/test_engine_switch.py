@@ -151,12 +151,12 @@ def test_one_that_keeps_records_stays_with_the_stepwise_engine() -> None:
     detector.join("s", 0, 0)
     detector.receive("s", [Event("A", 1, 1, "s", 0, {})], 1, 0)
     assert detector.at_work == "columnar"
-    detector.keep_records()
+    detector.keep_derivations()
     assert detector.at_work == "stepwise"
     (event,) = detector.receive("s", [Event("B", 2, 2, "s", 1, {})], 2, 0).events
     assert event.hi == 2
     assert detector.at_work == "stepwise"
-    assert Detector(compile_pattern("[A]"), Guaranteed(), records=True, engines=COLUMNAR).at_work == "stepwise"
+    assert Detector(compile_pattern("[A]"), Guaranteed(), derivations=True, engines=COLUMNAR).at_work == "stepwise"
 
 
 def test_what_the_loop_does_not_run_stays_with_the_stepwise_engine() -> None:

@@ -63,7 +63,7 @@ def test_a_matcher_that_goes_on_from_a_snapshot_counts_anew() -> None:
 
 def test_records_do_not_change_it() -> None:
     plain = StepwiseEngine([compile_pattern("[A] ; [B]")])
-    recorded = StepwiseEngine([compile_pattern("[A] ; [B]")], records=True)
+    recorded = StepwiseEngine([compile_pattern("[A] ; [B]")], derivations=True)
     for engine in (plain, recorded):
         engine.feed(_events("A1 A2 B3 A4 B5"))
         engine.finish()

@@ -98,7 +98,7 @@ def test_detectors_are_shown_with_their_parts(system: System, printed: Callable[
     whole = reports[system.subscription.detector]
     assert (whole["pattern"], whole["publishes"], whole["policy"]) == (PATTERN, "Out", "guaranteed")
     assert (whole["node"], whole["subscriptions"], whole["readers"]) == (system.subscription.node, 1, 0)
-    assert (whole["at"], whole["copies"], whole["distribution"]) == ({"home": "", "site": None}, [], "min-latency")
+    assert (whole["at"], whole["replicas"], whole["distribution"]) == ({"home": "", "site": None}, [], "min-latency")
     assert whole["listening"] == [{"at": {"home": "", "site": None}, "connections": 1}]
     assert whole["expected"]["load"] >= 0
     assert whole["parts"]
@@ -164,7 +164,7 @@ def test_nodes_at_several_sites(
         client.register(event_type("A", {"k": "number"}))
         client.source("s", ["A"], watermark=0)
         found = client.subscribe("[A] ; [A]", quality=QualityOfService(distribution="max-reliability"))
-        eventually(lambda: len(client.detectors[found.detector].copies) == 1)
+        eventually(lambda: len(client.detectors[found.detector].replicas) == 1)
         with LiveDirectory(here.url) as reading:
             homes, _ = reading.look(lambda directory: {name: each.home for name, each in directory.nodes.items()})
 
@@ -177,16 +177,16 @@ def test_nodes_at_several_sites(
         attic, cellar = json.loads(printed("nodes", "--json"))["nodes"]
         assert (attic["at"]["home"], cellar["at"]["home"]) == (homes["attic"], "")
         assert (attic["capacity"], cellar["capacity"]) == (None, 1000.0)
-        assert sorted([*attic["detectors"], *attic["copies"]]) == [found.detector]
-        assert sorted([*cellar["detectors"], *cellar["copies"]]) == [found.detector]
+        assert sorted([*attic["detectors"], *attic["replicas"]]) == [found.detector]
+        assert sorted([*cellar["detectors"], *cellar["replicas"]]) == [found.detector]
         lines = printed("nodes").splitlines()
         assert lines[0].split()[:2] == ["node", "site"]
         assert [line.split()[1] for line in lines[1:3]] == [f"127.0.0.1:{there.port}", "directory"]
 
         report = json.loads(printed("detectors", found.detector, "--json"))["detectors"][0]
         assert report["distribution"] == "max-reliability"
-        assert {report["at"]["home"], report["copies"][0]["at"]["home"]} == {"", homes["attic"]}
-        assert {report["node"], report["copies"][0]["node"]} == {"attic", "cellar"}
+        assert {report["at"]["home"], report["replicas"][0]["at"]["home"]} == {"", homes["attic"]}
+        assert {report["node"], report["replicas"][0]["node"]} == {"attic", "cellar"}
 
 
 def test_a_server_without_nodes_has_neither(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:

@@ -265,7 +265,7 @@ def move_about(random: Random, url: str, client: Client, publishing: threading.T
     moved = 0
     while publishing.is_alive():
         identity, entry = random.choice(sorted(client.detectors.items()))
-        target = random.choice(sorted({*NODES} - {entry.node, *entry.copies}))
+        target = random.choice(sorted({*NODES} - {entry.node, *entry.replicas}))
         # One that has just gone, or is on its way already, cannot be moved.
         moved += main(["move", identity, target, "--server", url]) == 0
     return moved
@@ -403,7 +403,7 @@ def test_what_is_to_be_reliable_goes_on_when_a_site_is_lost(
     patterns = ("[Up] ; [Down]", "[Down] ; [Up]", "[Up] ; [Up]", "[Down] ; [Down]")
     subscriptions = [subscribe(client, each, "a1", distribution="max-reliability") for each in patterns]
     detectors = {each.detector for each in subscriptions}
-    wait(lambda: all(len(client.detectors[each].copies) == 1 for each in detectors))
+    wait(lambda: all(len(client.detectors[each].replicas) == 1 for each in detectors))
     at = 30_000
     source.publish(source.create("Up", at + 1), source.create("Down", at + 2), watermark=at + 2)
     assert [event.hi for event in iter(lambda: subscriptions[0].get(2.0), None)][-1:] == [at + 2]
@@ -423,4 +423,4 @@ def test_what_is_to_be_reliable_goes_on_when_a_site_is_lost(
 
     sites.bring_back("c")
     wait(lambda: "c1" in client.nodes and client.nodes["c1"].since > since)
-    wait(lambda: all(len(client.detectors[each].copies) == 1 for each in detectors))
+    wait(lambda: all(len(client.detectors[each].replicas) == 1 for each in detectors))

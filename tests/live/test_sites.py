@@ -315,7 +315,7 @@ def test_a_node_elsewhere_takes_over_without_the_applications_doing(
     eventually(lambda: {place.home for place in subscription.places} == {sites.name("south")})
 
 
-def test_a_subscriber_hears_copies_at_their_sites_and_each_event_once(sites: Sites, eventually: Eventually) -> None:
+def test_a_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: Sites, eventually: Eventually) -> None:
     for site in sites.urls:
         sites.node(site)
     client = sites.client()
@@ -331,9 +331,9 @@ def test_a_subscriber_hears_copies_at_their_sites_and_each_event_once(sites: Sit
     def hosts() -> DetectorEntry:
         return client.detectors[subscription.detector]
 
-    # A copy is told of when it is at work.
-    eventually(lambda: len(hosts().copies) == 1)
-    homes = {hosts().home, *hosts().copies.values()}
+    # A replica is told of when it is at work.
+    eventually(lambda: len(hosts().replicas) == 1)
+    homes = {hosts().home, *hosts().replicas.values()}
     assert len(homes) == 2
     eventually(lambda: {place.home for place, there in subscription.places.items() if there} == homes)
     source.publish(source.create("A", 1, k=1), source.create("B", 2, k=1), source.create("A", 3, k=1), watermark=3)

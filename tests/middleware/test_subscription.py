@@ -10,7 +10,7 @@ from distced.middleware.client import subscription_state as module
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.clock import ManualClock
-from distced.middleware.model.events import CompositeEvent, Event, Gap, Record
+from distced.middleware.model.events import CompositeEvent, Derivation, Event, Gap
 from distced.middleware.wire.frames import encode
 
 FIRST, OTHER = (5, 4, 0, "s", 3), (5, 3, 0, "s", 2)
@@ -18,8 +18,10 @@ A = Event("A", 4, 5, "s", 3, {})
 
 
 def detected(*firsts: tuple[int, int, int, str, int], seq: int = 1, again: bool = False) -> CompositeEvent:
-    records = tuple(Record(first, FIRST, first[1], Gap()) for first in firsts)
-    return CompositeEvent("C", 4, 5, "c0ffee", seq, {}, constituents=(A.id,), events=(A,), records=records, again=again)
+    derivations = tuple(Derivation(first, FIRST, first[1], Gap()) for first in firsts)
+    return CompositeEvent(
+        "C", 4, 5, "c0ffee", seq, {}, constituents=(A.id,), events=(A,), derivations=derivations, again=again
+    )
 
 
 def subscribed(**quality: Any) -> Subscription:
@@ -66,7 +68,7 @@ def test_what_comes_again_counts_for_no_rate_and_is_no_first_match() -> None:
 def test_records_are_for_detectors_not_for_applications(constituents: bool) -> None:
     (heard,) = receive(subscribed(constituents=constituents), detected(FIRST, OTHER))
     assert isinstance(heard, CompositeEvent)
-    assert heard.records == ()
+    assert heard.derivations == ()
     assert heard.events == ((A,) if constituents else ())
 
 

@@ -206,7 +206,7 @@ def only_frame_errors(payload: bytes) -> None:
         except FrameError:
             continue
         if isinstance(made, Frame):
-            # Whatever is read can be sent, so nothing was let through that is no event, record or gap.
+            # Whatever is read can be sent, so nothing was let through that is no event, derivation or gap.
             sent = encode(made.events, type=made.type, source=made.source, kind=made.kind, open=made.open)
             assert decode(sent) == Frame(made.kind, made.type, made.source, None, made.events, (), made.open)
         for event in made.events if isinstance(made, Frame) else [made]:

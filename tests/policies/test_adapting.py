@@ -136,24 +136,24 @@ def test_what_is_not_there_is_left_alone() -> None:
     assert asked(situation) is None
 
 
-# Copies.
+# Replicas.
 
 
 def test_missing_replicas_are_made_at_once() -> None:
     found = asked(on("w"), NAMED["max-reliability"], after=1)
     assert found is not None
-    assert found.kind == "copy"
+    assert found.kind == "replicate"
     assert found.node in ("m", "e")
     assert "wants 2 replicas, and there is 1" in found.reason
-    lost = on("w", copies={"gone": "east"}, distribution="max-reliability")
+    lost = on("w", replicas={"gone": "east"}, distribution="max-reliability")
     again = asked(lost, NAMED["max-reliability"], after=1)
     assert again is not None
-    assert again.kind == "copy"
+    assert again.kind == "replicate"
     # With one node there is nobody to have it.
     assert asked(on("w"), NAMED["max-reliability"], after=1, nodes=("w",)) is None
 
 
-def test_a_copy_hears_the_sources_and_is_heard() -> None:
+def test_a_replica_hears_the_sources_and_is_heard() -> None:
     """A node that nothing comes to adds no bytes, and is no replica."""
     text = """
         allow_partitions = true
@@ -177,22 +177,22 @@ def test_a_copy_hears_the_sources_and_is_heard() -> None:
 
 
 def test_replicas_beyond_their_number_go() -> None:
-    situation = on("w", copies={"m": "", "e": "east"}, distribution="max-reliability")
+    situation = on("w", replicas={"m": "", "e": "east"}, distribution="max-reliability")
     found = asked(situation, NAMED["max-reliability"], after=1)
     assert found is not None
     assert found.kind == "drop"
     assert found.node in ("m", "e")
-    assert asked(on("w", copies={"e": "east"}, distribution="max-reliability"), NAMED["max-reliability"]) is None
+    assert asked(on("w", replicas={"e": "east"}, distribution="max-reliability"), NAMED["max-reliability"]) is None
 
 
-def test_a_copy_without_anybody_near_goes() -> None:
-    situation = on("w", copies={"e": "east", "m": ""})
+def test_a_replica_without_anybody_near_goes() -> None:
+    situation = on("w", replicas={"e": "east", "m": ""})
     policy = NAMED["min-latency"]
     both = (*EAST, *WEST)
     found = reconsider(policy, situation, "d", both, Hints(), 0, 1)
     assert found is not None
     assert (found.kind, found.node) == ("drop", "m")
-    kept = on("w", copies={"e": "east"})
+    kept = on("w", replicas={"e": "east"})
     assert reconsider(policy, kept, "d", both, Hints(), 0, 1) is None
     alone = reconsider(policy, kept, "d", WEST, Hints(), 0, 1)
     assert alone is not None
@@ -200,7 +200,7 @@ def test_a_copy_without_anybody_near_goes() -> None:
 
 
 def test_of_two_at_one_server_one_goes() -> None:
-    situation = on("w", copies={"e": "west"})
+    situation = on("w", replicas={"e": "west"})
     found = reconsider(NAMED["min-latency"], situation, "d", WEST, Hints(), 0, 1)
     assert found is not None
     assert (found.kind, found.node) == ("drop", "e")
@@ -216,11 +216,11 @@ def applied(situation: Situation, detector: str, found: HostChange) -> None:
     match found.kind:
         case "move":
             changed = replace_entry(entry, node=found.node)
-        case "copy":
-            changed = replace_entry(entry, copies={**entry.copies, found.node: situation.home_of_node(found.node)})
+        case "replicate":
+            changed = replace_entry(entry, replicas={**entry.replicas, found.node: situation.home_of_node(found.node)})
         case _:
-            left = {node: home for node, home in entry.copies.items() if node != found.node}
-            changed = replace_entry(entry, copies=left)
+            left = {node: home for node, home in entry.replicas.items() if node != found.node}
+            changed = replace_entry(entry, replicas=left)
     situation.changed("detector", detector, changed)
 
 

@@ -91,8 +91,8 @@ def test_an_iteration_without_end_has_an_estimate() -> None:
 
 def test_hints_and_what_is_read_along() -> None:
     assert estimated("[A] ; [B]", Hints(rates=RATES, selectivity=0.5)).rate == 3
-    plain, part = estimated("[A] ; [B]"), estimated("[A] ; [B]", records=True, constituents=True)
-    more = message_sizes.RECORD + 2 * message_sizes.INSIDE
+    plain, part = estimated("[A] ; [B]"), estimated("[A] ; [B]", derivations=True, constituents=True)
+    more = message_sizes.DERIVATION + 2 * message_sizes.INSIDE
     # Two sources, the slower of them heard six times a second; whoever reads it hears of each step.
     quiet = (2 * (2 + message_sizes.HEARTBEATS) - message_sizes.QUIET) * message_sizes.FRAME
     assert part.size - plain.size == pytest.approx(4 * more + quiet)

@@ -35,7 +35,7 @@ def part_and_whole(pattern: str, part: str) -> tuple[Detector, Detector]:
     graph = cut_out(compile_pattern(pattern), part)
     inner, outer = graph.plans.values()
     return (
-        Detector(inner.compiled, Guaranteed(), records=True),
+        Detector(inner.compiled, Guaranteed(), derivations=True),
         Detector(outer.compiled, Guaranteed()),
     )
 
@@ -49,12 +49,12 @@ def test_a_record_says_where_a_match_began_and_ended_and_what_went_before() -> N
     found = consume(
         inner, [event("B", 2, 0, lo=1), event("B", 3, 1, lo=0), event("A", 5, 2), event("C", 9, 3, lo=7)], 20
     )
-    (record,) = found[0].records
-    assert record.first == (5, 5, 0, "s", 2)
-    assert record.last == (9, 7, 0, "s", 3)
-    assert record.lo == 5
-    assert record.gap.previous == (3, 0, 0, "s", 1)
-    assert record.gap.greatest_lo == 1
+    (derivation,) = found[0].derivations
+    assert derivation.first == (5, 5, 0, "s", 2)
+    assert derivation.last == (9, 7, 0, "s", 3)
+    assert derivation.lo == 5
+    assert derivation.gap.previous == (3, 0, 0, "s", 1)
+    assert derivation.gap.greatest_lo == 1
 
 
 def test_each_branch_has_a_gap_of_its_own() -> None:
@@ -62,16 +62,16 @@ def test_each_branch_has_a_gap_of_its_own() -> None:
     found = consume(inner, [event("B", 2, 0), event("A", 5, 1)], 20)
     by_a = [each for each in found if each.constituents == (("s", 1),)]
     (one,) = by_a
-    assert {record.gap.previous for record in one.records} == {None, (2, 2, 0, "s", 0)}
+    assert {derivation.gap.previous for derivation in one.derivations} == {None, (2, 2, 0, "s", 0)}
 
 
 def test_each_value_of_a_key_has_a_gap_of_its_own() -> None:
     inner, _ = part_and_whole("[X] ; [A] ; [B] by k", "[A] ; [B]")
     events = [event("A", 1, 0, k=1), event("A", 2, 1, k=2), event("A", 3, 2, k=1), event("B", 4, 3, k=1)]
     gaps = {
-        record.first[0]: (record.key, record.gap.previous)
+        derivation.first[0]: (derivation.key, derivation.gap.previous)
         for each in consume(inner, events, 9)
-        for record in each.records
+        for derivation in each.derivations
     }
     assert gaps == {1: ((1,), None), 3: ((1,), (1, 1, 0, "s", 0))}
 
@@ -82,10 +82,10 @@ def test_found_again_it_says_so() -> None:
     assert [(each.constituents, each.again) for each in found] == [((("s", 0),), False)]
 
 
-def test_a_later_way_comes_again_with_its_record() -> None:
+def test_a_later_way_comes_again_with_its_derivation() -> None:
     inner, _ = part_and_whole("[X] ; ([A] ; ~[B] | [A] ; ~[C])", "[A] ; ~[B] | [A] ; ~[C]")
     found = consume(inner, [event("A", 1, 0), event("B", 2, 1)], 5) + consume(inner, [event("C", 6, 2)], 9)
-    assert [(each.again, each.hi, len(each.records)) for each in found] == [(False, 2, 1), (True, 6, 1)]
+    assert [(each.again, each.hi, len(each.derivations)) for each in found] == [(False, 2, 1), (True, 6, 1)]
 
 
 @pytest.mark.parametrize("sign", [" ; ", " "])
@@ -178,37 +178,38 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 def test_records_from_now_on() -> None:
-    """A detector that runs may be asked for records: of what has begun nobody knows where, nor what went before it."""
+    """A detector that runs may be asked for derivations: of what has begun nobody knows where, nor what went before
+    it."""
     (plan,) = cut([compile_pattern("~[A] ; [B]")], none).plans.values()
     detector = Detector(plan.compiled, Guaranteed())
     consume(detector, [event("A", 1, 0)], 2)
-    detector.keep_records()
+    detector.keep_derivations()
     (found,) = consume(detector, [event("A", 4, 1), event("B", 6, 2)], 9)
-    assert (found.lo, [record.first[0] for record in found.records]) == (1, [4])
-    assert found.records[0].gap.previous == (1, 1, 0, "s", 0)
+    assert (found.lo, [derivation.first[0] for derivation in found.derivations]) == (1, [4])
+    assert found.derivations[0].gap.previous == (1, 1, 0, "s", 0)
 
 
 def test_whether_records_are_kept_is_part_of_the_state() -> None:
-    """A detector that moves may keep records where it comes from, or be asked for them where it goes."""
+    """A detector that moves may keep derivations where it comes from, or be asked for them where it goes."""
     (plan,) = cut([compile_pattern("[A] ; [B]")], none).plans.values()
     for before, after in ((True, False), (False, True)):
-        first = Detector(plan.compiled, Guaranteed(), records=before)
+        first = Detector(plan.compiled, Guaranteed(), derivations=before)
         consume(first, [event("A", 1, 0)], 2)
-        second = Detector(plan.compiled, Guaranteed(), records=after)
+        second = Detector(plan.compiled, Guaranteed(), derivations=after)
         second.resume(first.snapshot())
         third = Detector(plan.compiled, Guaranteed())
         third.resume(second.snapshot())
         (old, new) = consume(third, [event("A", 4, 1), event("B", 6, 2)], 9)
-        assert [record.gap.previous for record in new.records] == [(1, 1, 0, "s", 0)]
-        assert len(old.records) == before
+        assert [derivation.gap.previous for derivation in new.derivations] == [(1, 1, 0, "s", 0)]
+        assert len(old.derivations) == before
 
 
 def test_what_nobody_has_seen_is_not_taken_for_nothing() -> None:
-    """The part has consumed an A before it kept records: what waits since before then is not answered wrongly."""
+    """The part has consumed an A before it kept derivations: what waits since before then is not answered wrongly."""
     inner, outer = part_and_whole("[X] ; ([A] ; [B] within 1h)", "[A] ; [B] within 1h")
     fresh = Detector(inner.compiled, Guaranteed())
     consume(fresh, [event("A", 70, 1)], 100)
-    fresh.keep_records()
+    fresh.keep_derivations()
     outer.join(fresh.id, -1, 0)
     consume(outer, [event("X", 60, 0)], 200)
     found = consume(fresh, [event("A", 110, 2), event("B", 120, 3)], 200)

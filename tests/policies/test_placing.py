@@ -24,8 +24,8 @@ def test_what_a_detector_adds_is_what_there_is_more_afterwards(seed: int, patter
         policy = replace(NAMED[name], decomposition="none")
         placement = place(pattern, policy, situation, subscriber_of(situation.topology))
         found = placement.root.suggestion
-        if found.action == "copy" or len(situation.hosts(placement.root.id)) > 1:
-            # Where there are copies, who listens to which is not in the directory, and is taken as usual.
+        if found.action == "replicate" or len(situation.hosts(placement.root.id)) > 1:
+            # Where there are replicas, who listens to which is not in the directory, and is taken as usual.
             continue
         after = placement.situation
         assert after.bytes_over_links - situation.bytes_over_links == pytest.approx(found.chosen.bytes, abs=1e-6)
@@ -55,7 +55,7 @@ def test_parts_are_placed_for_whoever_reads_them(seed: int, pattern: str) -> Non
                 assert each.id in there[each.reader].parts
         for entry in there.values():
             assert set(entry.parts) <= there.keys()
-            assert {entry.node, *entry.copies} <= situation.nodes.keys()
+            assert {entry.node, *entry.replicas} <= situation.nodes.keys()
         assert set(situation.detectors) <= set(there)
 
 
@@ -114,8 +114,8 @@ def test_each_named_policy_is_best_at_its_own(seed: int, pattern: str) -> None:
     situation = random_situation(seed)
     subscribers = subscriber_of(situation.topology)
     placed = {name: place(pattern, policy, situation, subscribers) for name, policy in NAMED.items()}
-    if any(each.suggestion.action == "copy" for placement in placed.values() for each in placement.placed):
-        # Copies change what others hear.
+    if any(each.suggestion.action == "replicate" for placement in placed.values() for each in placement.placed):
+        # Replicas change what others hear.
         return
     chosen = {name: each.root.suggestion.chosen for name, each in placed.items()}
     assert chosen["min-latency"].delay <= min(each.delay for each in chosen.values()) * (1 + 1e-9)

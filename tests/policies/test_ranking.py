@@ -101,7 +101,7 @@ def is_read(situation: Situation, stream: Stream, node: str) -> bool:
     return any(
         stream in situation.reading.streams(entry.reads, entry.parts, but=name)
         for name, entry in situation.detectors.items()
-        if node in (entry.node, *entry.copies)
+        if node in (entry.node, *entry.replicas)
     )
 
 
@@ -132,12 +132,12 @@ def load(situation: Situation, node: str) -> float:
     beside = 0.0
     if entry is not None:
         beside = max(entry.load - sum(each.load for each in entry.detectors.values()), 0.0)
-    hosted = [name for name, each in situation.detectors.items() if node in (each.node, *each.copies)]
+    hosted = [name for name, each in situation.detectors.items() if node in (each.node, *each.replicas)]
     return beside + sum(situation.measures.at(name, node).load for name in hosted)
 
 
 def stirred(situation: Situation, random: Random) -> Situation:
-    """With copies, reports and listeners, which come one after the other while somebody looks on."""
+    """With replicas, reports and listeners, which come one after the other while somebody looks on."""
     names, nodes = sorted(situation.detectors), sorted(situation.nodes)
     homes = sorted({each.home for each in situation.sources.values()})
     for step in random.sample(range(3 * len(nodes)), 2 * len(nodes)):
@@ -145,9 +145,9 @@ def stirred(situation: Situation, random: Random) -> Situation:
         if names and step < len(nodes):
             name = random.choice(names)
             entry = situation.detectors[name]
-            copies = {} if node == entry.node else {node: situation.home_of_node(node)}
+            replicas = {} if node == entry.node else {node: situation.home_of_node(node)}
             readers = {random.choice(homes): random.randint(1, 4)}
-            situation.changed("detector", name, replace(entry, copies=copies, readers=readers))
+            situation.changed("detector", name, replace(entry, replicas=replicas, readers=readers))
         elif step < 2 * len(nodes):
             does = {name: reported(situation, name, random) for name in names if random.random() < 0.4}
             latencies = {home: random.randint(1, 40) * 1_000_000 for home in homes if random.random() < 0.7}
@@ -295,7 +295,7 @@ def test_what_a_reserved_node_hosts_is_listened_to() -> None:
     assert (found.action, found.node, found.homes) == ("reuse", "w", ("west",))
     assert len(request_for("[A] ; [B] ; [C]", policy, situation, EAST).graphs) == 2
     avoided = request_for("[A] ; [B]", policy, situation, EAST, Hints(avoid=("w",)))
-    assert suggest(policy, situation, avoided).action == "copy"
+    assert suggest(policy, situation, avoided).action == "replicate"
 
 
 def test_only_reserved_nodes_are_as_good_as_none() -> None:

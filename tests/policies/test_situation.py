@@ -143,12 +143,12 @@ def test_nodes_that_read_a_part_are_not_counted_twice() -> None:
     assert situation.bytes_by_link["b", "a"] == pytest.approx(output)
 
 
-def test_copies_are_heard_where_they_are_near_or_all_for_reliability() -> None:
-    copies: dict[str, object] = {"home": "", "copies": {"one": "mqtt://a.example"}}
-    near = three(detectors={"d": detector("two", "A", **copies)})
+def test_replicas_are_heard_where_they_are_near_or_all_for_reliability() -> None:
+    replicas: dict[str, object] = {"home": "", "replicas": {"one": "mqtt://a.example"}}
+    near = three(detectors={"d": detector("two", "A", **replicas)})
     assert near.homes_heard("d", "a") == ("mqtt://a.example",)
     assert near.homes_heard("d", "c") == ("",)
-    both = three(detectors={"d": detector("two", "A", distribution="max-reliability", **copies)})
+    both = three(detectors={"d": detector("two", "A", distribution="max-reliability", **replicas)})
     assert both.homes_heard("d", "a") == ("", "mqtt://a.example")
     both.changed("node", "two", None)
     assert both.hosts("d") == {"one": "mqtt://a.example"}
@@ -234,9 +234,9 @@ def _change(situation: Situation, kind: int, random: Random) -> None:
             reads = tuple(random.sample(["A", "B", "C", "Made"], 2))
             publishes = random.choice(["", "Made"])
             parts = (random.choice(detectors),) if detectors else ()
-            copies = {each: "" for each in nodes[:1] if each != node}
+            replicas = {each: "" for each in nodes[:1] if each != node}
             entry = DetectorEntry(
-                node, "x", "guaranteed", reads, publishes, parts=parts, copies=copies, readers={"": 2}
+                node, "x", "guaranteed", reads, publishes, parts=parts, replicas=replicas, readers={"": 2}
             )
             situation.changed("detector", name, entry)
         case 2 if nodes:

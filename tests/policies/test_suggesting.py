@@ -100,8 +100,8 @@ def test_where_the_named_policies_put_a_detector() -> None:
     assert asked("[A] ; [B]", "min-impact", situation, WEST).node == "w"
     both = asked("[A] ; [B]", "max-reliability", situation, EAST)
     assert both.action == "create"
-    assert len({both.node, *both.copies}) == 2
-    assert set(both.homes) == {situation.home_of_node(each) for each in (both.node, *both.copies)}
+    assert len({both.node, *both.replicas}) == 2
+    assert set(both.homes) == {situation.home_of_node(each) for each in (both.node, *both.replicas)}
 
 
 def test_the_figures_by_hand() -> None:
@@ -153,23 +153,23 @@ def test_a_node_is_not_given_more_than_it_can_do() -> None:
 # Reuse, by its dimension.
 
 
-def test_reuse_none_makes_copies_while_there_are_nodes() -> None:
+def test_reuse_none_makes_replicas_while_there_are_nodes() -> None:
     situation = situation_of(LINE)
     identity = identity_of("[A] ; [B]", situation)
     found = asked("[A] ; [B]", "none none subscribers", running(situation, identity, "e"), EAST)
-    assert (found.action, found.node) == ("copy", "w")
-    everywhere = running(situation, identity, "e", copies={"m": "", "w": "west"})
+    assert (found.action, found.node) == ("replicate", "w")
+    everywhere = running(situation, identity, "e", replicas={"m": "", "w": "west"})
     found = asked("[A] ; [B]", "none none subscribers", everywhere, EAST)
     assert (found.action, found.node, found.homes) == ("reuse", "e", ("east",))
 
 
-def test_local_only_serves_those_nearby_and_copies_for_the_others() -> None:
+def test_local_only_serves_those_nearby_and_replicas_for_the_others() -> None:
     situation = situation_of(LINE)
     there = running(situation, identity_of("[A] ; [B]", situation), "e")
     near = asked("[A] ; [B]", "min-latency", there, EAST)
     assert (near.action, near.node, near.homes) == ("reuse", "e", ("east",))
     far = asked("[A] ; [B]", "min-latency", there, WEST)
-    assert (far.action, far.node, far.homes) == ("copy", "w", ("west",))
+    assert (far.action, far.node, far.homes) == ("replicate", "w", ("west",))
 
 
 def test_maximum_serves_everybody_where_that_costs_less() -> None:
@@ -186,10 +186,10 @@ def test_at_least_two_has_the_second_one_made() -> None:
     situation = situation_of(LINE)
     identity = identity_of("[A] ; [B]", situation)
     one = asked("[A] ; [B]", "max-reliability", running(situation, identity, "w"), EAST)
-    assert one.action == "copy"
+    assert one.action == "replicate"
     assert one.node in ("m", "e")
     assert set(one.homes) == {"west", situation.home_of_node(one.node)}
-    two = running(situation, identity, "w", copies={"e": "east"}, distribution="max-reliability")
+    two = running(situation, identity, "w", replicas={"e": "east"}, distribution="max-reliability")
     both = asked("[A] ; [B]", "max-reliability", two, EAST)
     assert (both.action, both.homes) == ("reuse", ("west", "east"))
 
@@ -197,7 +197,7 @@ def test_at_least_two_has_the_second_one_made() -> None:
 def test_parts_are_read_by_the_same_rules() -> None:
     situation = situation_of(LINE)
     identity = identity_of("[A] ; [B]", situation)
-    one, two = running(situation, identity, "w"), running(situation, identity, "w", copies={"e": "east"})
+    one, two = running(situation, identity, "w"), running(situation, identity, "w", replicas={"e": "east"})
     pattern = "[A] ; [B] ; [C]"
 
     def parts(name: str, there: Situation) -> set[tuple[str, ...]]:
@@ -240,7 +240,7 @@ def test_a_running_detector_on_a_node_that_is_ruled_out_is_not_read() -> None:
     situation = situation_of(LINE)
     there = running(situation, identity_of("[A] ; [B]", situation), "w")
     found = asked("[A] ; [B]", "min-bandwidth", there, EAST, avoid=("w",))
-    assert found.action == "copy"
+    assert found.action == "replicate"
     assert found.node != "w"
     request = request_for("[A] ; [B] ; [C]", NAMED["min-bandwidth"], there, EAST, Hints(avoid=("w",)))
     assert len(request.graphs) == 1
@@ -269,7 +269,7 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
         return len(topology.path(Place("site", origin), Place("site", target)).hops)
 
     read_everywhere = {
-        node: {each for name, entry in situation.detectors.items() if node in (entry.node, *entry.copies)
+        node: {each for name, entry in situation.detectors.items() if node in (entry.node, *entry.replicas)
                for each in situation.reading.streams_of(name)}
         for node in situation.nodes
     }  # fmt: skip
@@ -341,7 +341,7 @@ def test_replicas_are_on_different_nodes_and_sites(seed: int, pattern: str) -> N
     request = request_for(pattern, policy, situation, subscriber_of(situation.topology))
     found = suggest(policy, situation, request)
     there = situation.hosts(request.id)
-    hosts = {*there, found.node, *found.copies}
+    hosts = {*there, found.node, *found.replicas}
     assert len(hosts) >= 2
     if found.action == "create":
         sites = {situation.site_of_node(each) for each in hosts}
@@ -378,7 +378,7 @@ def test_sets_among_many_nodes() -> None:
     policy = parse_policy("none at-least-2 none 3")
     request = request_for("[A] ; [B]", policy, situation, subscriber_of(situation.topology))
     found = suggest(policy, situation, request)
-    assert len({found.node, *found.copies}) == 3
+    assert len({found.node, *found.replicas}) == 3
     assert found.chosen.sites == 3
     single = [each for each in found.alternatives if each.node == found.node]
     assert single

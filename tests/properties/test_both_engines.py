@@ -14,6 +14,6 @@ from tests.support.columnar_engine import differences
 @pytest.mark.slow
 @given(st.integers(min_value=0, max_value=2**32))
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
-def test_both_engines_find_the_same(seed: int) -> None:
+def test_engines_detect_the_same(seed: int) -> None:
     for number in range(20):
         differences(seed * 20 + number)

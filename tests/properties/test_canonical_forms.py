@@ -75,7 +75,7 @@ def _compiled(publication: Publication, *, epochs: bool = False) -> Compiled | N
 
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_it_is_its_own_canonical_form_and_reads_back(seed: int) -> None:
+def test_canonical_form_is_a_fixed_point_and_reads_back(seed: int) -> None:
     random = Random(seed)
     for _ in range(SHARE):
         publication = _made(random)
@@ -90,7 +90,7 @@ def test_it_is_its_own_canonical_form_and_reads_back(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_any_stands_for_the_same(seed: int) -> None:
+def test_any_has_the_canonical_form_of_its_types(seed: int) -> None:
     """What a pattern with `any` names is named in its form, too: composite events of other types are not in it."""
     random = Random(seed)
     for _ in range(SHARE):
@@ -104,7 +104,7 @@ def test_any_stands_for_the_same(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_it_detects_the_same(seed: int) -> None:
+def test_canonical_form_detects_the_same(seed: int) -> None:
     random = Random(seed)
     for _ in range(SHARE):
         publication = _made(random, 6)
@@ -120,7 +120,7 @@ def test_it_detects_the_same(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_other_ways_to_write_it_have_the_same_form(seed: int) -> None:
+def test_equivalent_patterns_have_one_canonical_form(seed: int) -> None:
     random = Random(seed)
     for _ in range(SHARE):
         publication = _made(random, 6)
@@ -138,7 +138,7 @@ def test_other_ways_to_write_it_have_the_same_form(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_a_part_has_the_form_it_has_in_its_place(seed: int) -> None:
+def test_part_has_the_canonical_form_of_its_place(seed: int) -> None:
     """What is closed and cut out is equal to itself where it was, but for the numbers of names, and is found again."""
     random = Random(seed)
     for _ in range(SHARE):

@@ -60,27 +60,27 @@ def _try(seed: int, features: frozenset[str], *, most: int, span: int = 10, shar
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_everything(seed: int) -> None:
+def test_cuts_detect_the_same(seed: int) -> None:
     _try(seed, FEATURES, most=7)
 
 
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
-def test_everything_where_much_ties(seed: int) -> None:
+def test_cuts_detect_the_same_on_ties(seed: int) -> None:
     _try(seed, FEATURES, most=6, span=3)
 
 
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 4)
-def test_larger_patterns(seed: int) -> None:
+def test_cuts_of_larger_patterns_detect_the_same(seed: int) -> None:
     _try(seed, FEATURES, most=14, share=2)
 
 
 @pytest.mark.parametrize("feature", sorted(FEATURES - {"output"}))
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 10)
-def test_one_feature_by_itself(feature: str, seed: int) -> None:
+def test_cuts_detect_the_same_on_one_feature(feature: str, seed: int) -> None:
     _try(seed, frozenset({feature, "output"}), most=8)
 
 
@@ -128,7 +128,7 @@ def _is_pattern(publication: Publication) -> bool:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
-def test_several_patterns_share_their_detectors(seed: int) -> None:
+def test_patterns_share_their_detectors(seed: int) -> None:
     random = Random(seed)
     every = _related(random, 3)
     graph = cut(every, chosen(random.randrange(2**32)))
@@ -140,7 +140,7 @@ def test_several_patterns_share_their_detectors(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
-def test_what_is_there_is_reused(seed: int) -> None:
+def test_running_detectors_are_reused(seed: int) -> None:
     random = Random(seed)
     *before, last = _related(random, 4)
     catalogue = Catalogue()
@@ -174,7 +174,7 @@ def _every_cut(size: int) -> Iterator[tuple[Compiled, Candidate]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 4])
-def test_every_cut_of_every_small_pattern(size: int, at_length: bool) -> None:
+def test_every_cut_of_every_small_pattern_detects_the_same(size: int, at_length: bool) -> None:
     """In a long run all cuts of all patterns of three nodes on all inputs of up to three events, and many of four."""
     if size > 3 and not at_length:
         pytest.skip("patterns of four nodes are tried in long runs")
@@ -210,12 +210,12 @@ MUTATIONS = [
 ]
 
 
-def test_the_mutations_are_of_every_condition() -> None:
+def test_mutations_cover_every_condition() -> None:
     assert {condition for condition, _, _ in MUTATIONS} == set(CONDITIONS)
 
 
 @pytest.mark.parametrize(("condition", "text", "why"), MUTATIONS, ids=[f"{c}: {t}" for c, t, _ in MUTATIONS])
-def test_each_condition_is_needed(condition: str, text: str, why: str) -> None:
+def test_each_condition_of_the_cutting_rule_is_needed(condition: str, text: str, why: str) -> None:
     """With the rule every cut of these patterns is transparent; with one condition left out some cut is not."""
     publication = parse_publication(text)
     broken = 0

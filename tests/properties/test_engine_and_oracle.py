@@ -29,26 +29,26 @@ def _try(seed: int, features: frozenset[str], *, epochs: bool, most: int, span: 
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_everything_in_order(seed: int) -> None:
+def test_engine_agrees_with_oracle_in_order(seed: int) -> None:
     _try(seed, FEATURES, epochs=False, most=6)
 
 
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_everything_by_epochs(seed: int) -> None:
+def test_engine_agrees_with_oracle_by_epochs(seed: int) -> None:
     _try(seed, FEATURES, epochs=True, most=6, span=5)
 
 
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_everything_where_much_ties(seed: int) -> None:
+def test_engine_agrees_with_oracle_on_ties(seed: int) -> None:
     _try(seed, FEATURES, epochs=False, most=5, span=3)
 
 
 @pytest.mark.parametrize("feature", sorted(FEATURES - {"output"}))
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 8)
-def test_one_feature_by_itself(feature: str, seed: int) -> None:
+def test_engine_agrees_with_oracle_on_one_feature(feature: str, seed: int) -> None:
     _try(seed, frozenset({feature, "output"}), epochs=False, most=8)

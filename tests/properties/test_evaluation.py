@@ -120,7 +120,7 @@ COUNTED = st.tuples(VALUES, VALUES)
 @pytest.mark.slow
 @given(EXPRESSIONS, ANY_EVENTS, st.tuples(st.one_of(st.none(), ANY_EVENTS), st.one_of(st.none(), ANY_EVENTS)), COUNTED)
 @settings(max_examples=settings().max_examples * 5)
-def test_expressions_where_no_kinds_are_known(expression: Any, event: Event, bindings: Any, registers: Any) -> None:
+def test_expressions_evaluate_without_known_kinds(expression: Any, event: Event, bindings: Any, registers: Any) -> None:
     _check(expression, Scope(VARIABLES, REGISTERS), event, bindings, registers)
 
 
@@ -129,7 +129,7 @@ def test_expressions_where_no_kinds_are_known(expression: Any, event: Event, bin
     EXPRESSIONS, KIND_EVENTS, st.tuples(st.one_of(st.none(), KIND_EVENTS), st.one_of(st.none(), KIND_EVENTS)), COUNTED
 )
 @settings(max_examples=settings().max_examples * 5)
-def test_expressions_where_kinds_are_known(expression: Any, event: Event, bindings: Any, registers: Any) -> None:
+def test_expressions_evaluate_with_known_kinds(expression: Any, event: Event, bindings: Any, registers: Any) -> None:
     scope = Scope(VARIABLES, REGISTERS, KINDS, {"x": KINDS, "y": None})
     _check(expression, scope, event, bindings, registers)
 
@@ -175,7 +175,7 @@ def _holds(described: DescribableSet, event: Event) -> bool:
 @pytest.mark.slow
 @given(SETS)
 @settings(max_examples=settings().max_examples * 5)
-def test_an_event_is_in_a_set_if_the_condition_of_its_type_holds(described: Any) -> None:
+def test_set_holds_an_event_if_the_condition_of_its_type_does(described: Any) -> None:
     form = normal_form(described, ["T"])
     for type_name in ("A", "B", "C", "Other", "T"):
         for value in (None, 0, 1, 2):
@@ -188,7 +188,7 @@ def test_an_event_is_in_a_set_if_the_condition_of_its_type_holds(described: Any)
 
 
 @given(SETS)
-def test_types_are_all_there_can_be(described: Any) -> None:
+def test_inferred_types_cover_all_values(described: Any) -> None:
     form = normal_form(described, ["T"])
     types = form.types()
     for type_name in ("A", "B", "C", "Other"):

@@ -107,19 +107,19 @@ def _hold(size: int, tried: list[list[Event]]) -> int:
     return accepted
 
 
-def test_the_input_is_all_there_is() -> None:
+def test_enumeration_is_complete() -> None:
     assert len(INTERVALS) == 6
     assert [len(inputs(length)) for length in range(4)] == [1, 12, 84, 448]
 
 
-def test_patterns_of_one_and_two_nodes() -> None:
+def test_engine_agrees_on_patterns_of_one_and_two_nodes() -> None:
     tried = [events for length in range(4) for events in inputs(length)]
     assert _hold(1, tried) == 2
     assert _hold(2, tried) > 10
 
 
 @pytest.mark.slow
-def test_patterns_of_three_nodes(at_length: bool) -> None:
+def test_engine_agrees_on_patterns_of_three_nodes(at_length: bool) -> None:
     tried = [events for length in range(5 if at_length else 3) for events in inputs(length)]
     if not at_length:
         tried += inputs(3)[::2]
@@ -127,13 +127,13 @@ def test_patterns_of_three_nodes(at_length: bool) -> None:
 
 
 @pytest.mark.slow
-def test_patterns_of_four_nodes(at_length: bool) -> None:
+def test_engine_agrees_on_patterns_of_four_nodes(at_length: bool) -> None:
     tried = [*inputs(2), *inputs(3)] if at_length else inputs(2)[::9]
     assert _hold(4, tried) > 1000
 
 
 @pytest.mark.slow
-def test_patterns_of_five_nodes(at_length: bool) -> None:
+def test_engine_agrees_on_patterns_of_five_nodes(at_length: bool) -> None:
     """A sample: all inputs of three events for some patterns in the long run, a few for fewer in the short one."""
     random = Random(5)
     chosen = random.sample([each for each in patterns(5) if _begins_with_a(each)], 20_000 if at_length else 500)

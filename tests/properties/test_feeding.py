@@ -37,7 +37,7 @@ def _made(seed: int) -> list[tuple[Compiled, list[Event], Random]]:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_one_by_one_with_time_passing(seed: int) -> None:
+def test_engine_detects_the_same_one_by_one(seed: int) -> None:
     for pattern, events, random in _made(seed):
         assert _one_by_one(pattern, events, random) == by_engine(pattern, events), (pattern.text, events)
 
@@ -58,7 +58,7 @@ def _one_by_one(pattern: Compiled, events: Sequence[Event], random: Random) -> l
 
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_what_is_found_is_found_in_time(seed: int) -> None:
+def test_composite_events_are_detected_in_time(seed: int) -> None:
     """When time has passed to an instant, all that was detected until then has been handed out, and nothing else."""
     for pattern, events, _ in _made(seed):
         whole = by_engine(pattern, events)
@@ -73,7 +73,7 @@ def test_what_is_found_is_found_in_time(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_events_that_come_twice_count_once(seed: int) -> None:
+def test_duplicate_events_count_once(seed: int) -> None:
     for pattern, events, random in _made(seed):
         twice = [each for event in events for each in [event] * random.choice((1, 2, 3))]
         assert by_engine(pattern, twice) == by_engine(pattern, events), (pattern.text, events)
@@ -81,7 +81,7 @@ def test_events_that_come_twice_count_once(seed: int) -> None:
 
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_of_ids_only_the_order_counts(seed: int) -> None:
+def test_ids_matter_by_their_order_alone(seed: int) -> None:
     for pattern, events, _ in _made(seed):
         if pattern.automaton.parts:
             # Composite events of its sides that tie are ordered by their ids, which are digests.
@@ -96,7 +96,7 @@ def test_of_ids_only_the_order_counts(seed: int) -> None:
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_patterns_beside_one_another_find_what_each_finds_alone(seed: int) -> None:
+def test_patterns_in_one_engine_detect_as_alone(seed: int) -> None:
     made = _made(seed)
     # Patterns of one canonical id find the same composite events; here each is told by its own.
     by_id = {pattern.automaton.canonical_id: pattern for pattern, _, _ in made}
@@ -121,7 +121,7 @@ def test_composite_events_have_one_id_each(seed: int) -> None:
 
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_a_pattern_over_what_is_published_reads_it_as_events(seed: int) -> None:
+def test_pattern_reads_published_composite_events(seed: int) -> None:
     """A composite event that is read is an event like any other: the same as if it had been published from outside."""
     random = Random(seed)
     publisher, reader = compile_file(

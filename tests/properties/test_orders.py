@@ -25,7 +25,7 @@ INSTANTS = st.integers(INSTANT_MIN, INSTANT_MAX)
 TIMESTAMPS = st.tuples(INSTANTS, INSTANTS).map(lambda ends: Timestamp(min(ends), max(ends)))
 
 
-def test_every_small_pair_and_triple() -> None:
+def test_relations_hold_for_every_small_pair_and_triple() -> None:
     for one, other in product(SMALL, repeat=2):
         # Irreflexive and asymmetric, the weak one total up to equality, the strong one stronger.
         assert not (one.before(other) and other.before(one))
@@ -50,14 +50,14 @@ def test_every_small_pair_and_triple() -> None:
 
 
 @given(TIMESTAMPS, TIMESTAMPS)
-def test_large_timestamps(one: Timestamp, other: Timestamp) -> None:
+def test_relations_hold_for_large_timestamps(one: Timestamp, other: Timestamp) -> None:
     assert one.weakly_before(other) + other.weakly_before(one) + (one == other) == 1
     assert one.before(other) == (one.hi < other.lo)
     assert one.union(other) == Timestamp(min(one.lo, other.lo), max(one.hi, other.hi))
 
 
 @given(st.lists(st.tuples(st.sampled_from(SMALL), st.sampled_from(["e", "f"]), st.integers(0, 3)), max_size=12))
-def test_the_order_of_consumption(drawn: list[tuple[Timestamp, str, int]]) -> None:
+def test_order_of_consumption_is_total(drawn: list[tuple[Timestamp, str, int]]) -> None:
     events = [Event("A", at.lo, at.hi, source, seq, {}) for at, source, seq in drawn]
     ordered = sorted(events, key=lambda event: event.key)
     for before, after in pairwise(ordered):

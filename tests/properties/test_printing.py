@@ -198,7 +198,7 @@ ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
 @pytest.mark.slow
 @given(SEEDS)
 @settings(phases=ONE_AFTER_THE_OTHER)
-def test_made_patterns_read_back_and_keep_their_id(seed: int) -> None:
+def test_random_patterns_read_back_and_keep_their_id(seed: int) -> None:
     random = Random(seed)
     for _ in range(10):
         publication = PatternMaker(random).publication(random.randrange(1, 9))
@@ -231,12 +231,12 @@ def _read(text: str) -> None:
 
 @given(st.one_of(st.text(max_size=30), SCRAPS))
 @settings(max_examples=settings().max_examples * 5)
-def test_any_text_is_read_or_refused(text: str) -> None:
+def test_random_text_is_read_or_refused(text: str) -> None:
     _read(text)
 
 
 @given(st.one_of(st.text(max_size=30), SCRAPS))
-def test_any_text_is_a_file_or_refused(text: str) -> None:
+def test_random_text_is_a_file_or_refused(text: str) -> None:
     try:
         file = parse_file(text)
     except PatternError:
@@ -277,7 +277,7 @@ def _damaged(random: Random, text: str) -> str:
 
 @pytest.mark.slow
 @given(PATTERNS)
-def test_what_is_not_too_deep_reads_back(pattern: Any) -> None:
+def test_patterns_of_allowed_depth_read_back(pattern: Any) -> None:
     """Whatever the limits let through can be printed and read again, also deep inside others."""
     for _ in range(60):
         wrapped = Hidden(Scope(Iteration(Concatenation((pattern, pattern)), 1, None), TypeSet("A")))

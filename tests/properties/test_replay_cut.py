@@ -16,7 +16,7 @@ from tests.conftest import runs_long
 from tests.support.replay_runs import disk_differs, replay_differs
 
 
-def test_replay_is_a_run(request: pytest.FixtureRequest) -> None:
+def test_replay_detects_as_a_run(request: pytest.FixtureRequest) -> None:
     long = runs_long(request.config)
     found, ways = 0, Counter[str]()
     for seed in range(20_000 if long else 120):
@@ -28,7 +28,7 @@ def test_replay_is_a_run(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.slow
-def test_replay_through_files_is_a_run(
+def test_replay_through_files_detects_as_a_run(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (layout, sub_patterns):

@@ -109,16 +109,16 @@ def pairs(constituents: tuple[tuple[str, int], ...]) -> str:
 @pytest.mark.slow
 @given(st.integers(min_value=0, max_value=2**32))
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
-def test_a_stream_finds_what_a_run_finds(seed: int) -> None:
+def test_stream_detects_as_a_run(seed: int) -> None:
     for number in range(5):
         differs(seed * 5 + number)
 
 
-def test_most_of_it_finds_something() -> None:
+def test_most_streams_detect_something() -> None:
     assert sum(differs(seed) > 0 for seed in range(100)) > 20
 
 
-def test_watermarks_and_instants() -> None:
+def test_watermarks_and_instants_agree() -> None:
     for watermark in (0, 1, 7):
         last = passed(watermark)
         assert due_at(last) == watermark
@@ -127,7 +127,7 @@ def test_watermarks_and_instants() -> None:
         assert last // 1000 <= watermark * 1000 < (last + 1) // 1000
 
 
-def test_keys_are_forgotten() -> None:
+def test_stream_releases_idle_keys() -> None:
     (pattern,) = compiled_patterns("[A as x] ; [B] by k within 5ms", None)
     query = Simulated(Detection([pattern], COLUMNS))
     events = [Event("A", at(number), at(number), "s", number, {"k": number}) for number in range(50)]

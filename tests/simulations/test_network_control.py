@@ -104,13 +104,13 @@ def test_a_policy_of_its_own_counts_before_that_of_everybody() -> None:
     assert outcome.moved == ()
 
 
-def test_copies_come_and_go_with_the_policy() -> None:
+def test_replicas_come_and_go_with_the_policy() -> None:
     policies = (ScheduledPolicy(5 * SECOND, "max-reliability", "q"), ScheduledPolicy(25 * SECOND, "", "q"))
     outcome = simulate(scenario(40, policies=policies))
     assert right(outcome)
     events = [each.note.event for each in outcome.notes if "replica" in each.note.event]
     assert "replica added" in events and "replicas removed" in events
-    assert outcome.detectors[outcome.subscriptions["q"].detector].copies == {}
+    assert outcome.detectors[outcome.subscriptions["q"].detector].replicas == {}
 
 
 def test_what_is_no_policy() -> None:

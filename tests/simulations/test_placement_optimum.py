@@ -48,7 +48,7 @@ def test_no_placement_is_better(seed: int) -> None:
         best = optimum(instance, metric)
         least = min(cost.by(metric) for cost in costs)
         # A pattern may have several hosts, each of which serves who is near: that is none of these placements.
-        several = any(entry.copies for entry in best.detectors.values())
+        several = any(entry.replicas for entry in best.detectors.values())
         assert best.proven
         assert best.cost.by(metric) <= least * (1 + 1e-3)
         if not several:
@@ -90,7 +90,7 @@ def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
     best = optimum(limited, "bandwidth")
     assert not best.cost.overloaded
     assert best.cost.bytes <= min(possible) * (1 + 1e-3)
-    if not any(entry.copies for entry in best.detectors.values()):
+    if not any(entry.replicas for entry in best.detectors.values()):
         assert best.cost.bytes == pytest.approx(min(possible), rel=1e-3)
 
 
@@ -359,7 +359,7 @@ def _whole(instance: PlacementProblem) -> PlacementProblem:
 def _apart(instance: PlacementProblem, detectors: object) -> bool:
     assert isinstance(detectors, dict)
     site = {node.name: node.site for node in instance.topology.nodes.values()}
-    return all(len({site[node] for node in (each.node, *each.copies)}) == 2 for each in detectors.values())
+    return all(len({site[node] for node in (each.node, *each.replicas)}) == 2 for each in detectors.values())
 
 
 def _limited(instance: PlacementProblem, capacity: float) -> PlacementProblem:

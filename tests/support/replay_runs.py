@@ -160,7 +160,7 @@ def _recorded(random: Random, patterns: Sequence[Compiled], events: Sequence[Eve
     if random.random() < 0.5:
         return []
     found = whole(patterns, events, max(each.hi for each in events))
-    return [replace(each, events=(), records=()) for each in found if each.type in TYPES and random.random() < 0.5]
+    return [replace(each, events=(), derivations=()) for each in found if each.type in TYPES and random.random() < 0.5]
 
 
 def disk_differs(seed: int, folder: Path) -> tuple[int, str]:

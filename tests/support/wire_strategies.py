@@ -1,4 +1,4 @@
-"""Events, records and gaps as the wire may carry them, for the properties of the wire format."""
+"""Events, derivations and gaps as the wire may carry them, for the properties of the wire format."""
 
 from hypothesis import strategies as st
 
@@ -7,11 +7,11 @@ from distced.middleware.model.events import (
     PRIMITIVE,
     TIME,
     CompositeEvent,
+    Derivation,
     Event,
     Gap,
     OpenGap,
     OrderKey,
-    Record,
 )
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.middleware.wire.frames import SEQUENCE_MAX
@@ -44,7 +44,7 @@ def primitive_events(draw: st.DrawFn, type_: str | None = None, source: str | No
 def composite_events(
     draw: st.DrawFn, type_: str | None = None, source: str | None = None, depth: int = 2, recorded: bool = False
 ) -> CompositeEvent:
-    """Composite events of composite ones; where `recorded`, with records, and perhaps come again."""
+    """Composite events of composite ones; where `recorded`, with derivations, and perhaps come again."""
     lo, hi = draw(SPAN)
     return CompositeEvent(
         type_ or draw(NAME),
@@ -55,7 +55,7 @@ def composite_events(
         draw(ATTRIBUTES),
         constituents=draw(IDS),
         events=tuple(draw(st.lists(inner_events(depth), max_size=2))),
-        records=tuple(draw(st.lists(records(), max_size=2))) if recorded else (),
+        derivations=tuple(draw(st.lists(derivations(), max_size=2))) if recorded else (),
         again=recorded and draw(st.booleans()),
     )
 
@@ -79,9 +79,9 @@ def gaps() -> st.SearchStrategy[Gap]:
 
 
 @st.composite
-def records(draw: st.DrawFn) -> Record:
+def derivations(draw: st.DrawFn) -> Derivation:
     first, last = sorted([draw(order_keys()), draw(order_keys())])
-    return Record(
+    return Derivation(
         first,
         last,
         draw(st.integers(INSTANT_MIN, min(first[1], last[1]))),

@@ -142,20 +142,22 @@ class _Placing:
             hints=hints,
         )
         identity = graphs[0].roots[0]
-        request = Request(identity, tuple(graphs), subscribers, hints, records=bool(reader), constituents=constituents)
+        request = Request(
+            identity, tuple(graphs), subscribers, hints, derivations=bool(reader), constituents=constituents
+        )
         suggestion = suggest(self.policy, self.situation, request)
         plan = suggestion.graph.plans[suggestion.graph.roots[0]]
         self.placed.append(Placed(identity, format_publication(compiled.publication), reader, suggestion))
         if suggestion.action == "create":
             self._created(plan, suggestion)
             for part in plan.parts:
-                for node in (suggestion.node, *suggestion.copies):
+                for node in (suggestion.node, *suggestion.replicas):
                     self.waiting.append((suggestion.graph.plans[part], identity, node))
-        elif suggestion.action == "copy":
-            self._copied(identity, suggestion)
+        elif suggestion.action == "replicate":
+            self._replicated(identity, suggestion)
             for part in self.situation.detectors[identity].parts:
                 if part in self.catalogue.plans:
-                    for node in (suggestion.node, *suggestion.copies):
+                    for node in (suggestion.node, *suggestion.replicas):
                         self.waiting.append((self.catalogue.plans[part], identity, node))
         self._heard(identity, subscribers)
 
@@ -171,17 +173,17 @@ class _Placing:
             parts=plan.parts,
             exports=tuple(sorted(plan.exports)),
             home=suggestion.home,
-            copies={node: home(node) for node in suggestion.copies},
+            replicas={node: home(node) for node in suggestion.replicas},
             distribution=self.policy.text,
         )
         self.situation.changed("detector", plan.id, entry)
         self.situation.expect(plan.id, suggestion.expected)
         self.catalogue.add(plan)
 
-    def _copied(self, identity: str, suggestion: Suggestion) -> None:
+    def _replicated(self, identity: str, suggestion: Suggestion) -> None:
         entry = self.situation.detectors[identity]
-        copies = {node: self.situation.home_of_node(node) for node in (suggestion.node, *suggestion.copies)}
-        changed = replace_entry(entry, copies={**entry.copies, **copies})
+        replicas = {node: self.situation.home_of_node(node) for node in (suggestion.node, *suggestion.replicas)}
+        changed = replace_entry(entry, replicas={**entry.replicas, **replicas})
         self.situation.changed("detector", identity, changed)
 
     def _heard(self, identity: str, subscribers: Sequence[Place]) -> None:

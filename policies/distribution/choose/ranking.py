@@ -1,7 +1,7 @@
 """The candidates for one request, with their costs, and how they compare.
 
 All that may be done is laid out: each way to detect the pattern on each node, listening to the detector there is,
-copies of it. Nothing is tried out: a hundred nodes with two ways are two hundred candidates. Sets of nodes, for
+replicas of it. Nothing is tried out: a hundred nodes with two ways are two hundred candidates. Sets of nodes, for
 replicas, are all looked at while they are few (`MOST_SETS`); else, of the nodes that are good by themselves, the best
 comes first, further ones are added one by one, and then each is exchanged as long as that helps.
 """
@@ -40,7 +40,7 @@ Key: TypeAlias = tuple[bool, Rank, int, int, tuple[int, ...]]
 """What candidates are sorted by: whether a node has too much to do, what the policy says, what is to be done, which way
 it is not, and the lots of its nodes."""
 
-_ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "copy": 3}
+_ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "replicate": 3}
 """What is there already is best left alone."""
 
 
@@ -106,7 +106,7 @@ class Ranking:
             yield from self._sets(way, "create", self.nodes, self.policy.replicas, {})
 
     def of_running(self) -> Iterable[Candidate]:
-        """It is there: listen to it as it is, where the policy allows that, or have it copied."""
+        """It is there: listen to it as it is, where the policy allows that, or have it replicated."""
         free = tuple(node for node in self.nodes if node not in self.running)
         short = max(self.policy.replicas - len(self.running), 0)
         where = allowed_nodes(self.request.hints, self.situation, reserved=True)
@@ -116,7 +116,7 @@ class Ranking:
         if not short and (allowed or not free):
             yield self.candidate("reuse", 0, (), self.running)
         if short or not allowed or self.policy.replicas == 1:
-            yield from self._sets(0, "copy", free, max(short, 1), self.running)
+            yield from self._sets(0, "replicate", free, max(short, 1), self.running)
 
     def _sets(
         self, way: int, action: Action, nodes: Sequence[str], count: int, there: Mapping[str, str]
@@ -240,7 +240,7 @@ class Ranking:
             graph,
             root,
             request.hints,
-            records=request.records,
+            derivations=request.derivations,
             constituents=request.constituents,
             guaranteed=request.detection == "guaranteed",
             assumed=assumed,
@@ -253,7 +253,7 @@ class Ranking:
             if self.situation.hosts(part):
                 continue
             costs = CostEstimate.of_new(
-                self.situation, graph, part, self.request.hints, records=True, constituents=True, guaranteed=True
+                self.situation, graph, part, self.request.hints, derivations=True, constituents=True, guaranteed=True
             )
             # Beside those that were put somewhere before.
             costs.assumed = Assumed(loads=assumed.loads, reads=assumed.reads)

@@ -35,11 +35,11 @@ def what(candidate: Candidate) -> str:
     nodes = ", ".join(candidate.nodes)
     match candidate.action:
         case "create":
-            return f"a new detector on {nodes}" if not candidate.copies else f"new detectors on {nodes}"
+            return f"a new detector on {nodes}" if not candidate.replicas else f"new detectors on {nodes}"
         case "reuse":
             return f"the detector on {nodes} serves"
         case _:
-            return f"a copy on {nodes}" if not candidate.copies else f"copies on {nodes}"
+            return f"a replica on {nodes}" if not candidate.replicas else f"replicas on {nodes}"
 
 
 def costs_in_words(candidate: Candidate) -> str:

@@ -12,8 +12,8 @@ figure that differs. So policies need not know what moves are, and each pays in 
 keep two detectors from making way for one another for ever. A figure that counts less may only decide where those
 before it do not get worse.
 
-Copies are looked after by the primary: that replicas are missing, or that a copy has nobody left to serve, comes before
-any move, and nothing is gained by waiting, so neither dwells.
+The primary keeps the number of replicas: a missing replica, or one without a subscription left to serve, comes before
+any move and without dwell time, for waiting gains nothing.
 """
 
 from __future__ import annotations
@@ -50,18 +50,18 @@ DWELL: Final = 30 * SECOND
 HANDOVER: Final = 500 * MILLISECOND
 """How long a move takes beside the transfer of the state, ns: both nodes read what the detector reads."""
 
-HostChangeKind: TypeAlias = Literal["move", "copy", "drop"]
-"""Have the detector moved, have it copied to a further node, or have a copy given up."""
+HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
+"""A detector moves, is replicated to a further node, or gives a replica up."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """Something that should change about a running detector.
+    """Change proposed for the hosts of a running detector.
 
     Attributes:
-        node: where it is to be, or the copy is to be, or the copy is that is to be given up.
-        reason: why, in a sentence with the costs.
-        before, after: the costs of both; the same where a copy has nobody to serve.
+        node: the new node of the detector or of a replica; with `drop` the node that gives its replica up.
+        reason: a sentence with the costs.
+        before, after: costs of both; equal where a replica serves no subscription.
     """
 
     kind: HostChangeKind
@@ -96,9 +96,9 @@ def reconsider(
         return None
     standing = _Standing(policy, situation, detector, subscribers, hosts, primary)
     free = [node for node in allowed_nodes(hints, situation) if node not in hosts]
-    copies = standing.copy_missing(free) or standing.copy_too_many()
-    if copies is not None or now - since < DWELL:
-        return copies
+    replicas = standing.replica_missing(free) or standing.surplus_replica()
+    if replicas is not None or now - since < DWELL:
+        return replicas
     return standing.better_place(free, forced=_is_ruled_out(primary, hints))
 
 
@@ -133,7 +133,7 @@ class _Standing:
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
         self._before = situation.bytes_over_links - self._bytes(primary)[0]
 
-    def copy_missing(self, free: Sequence[str]) -> HostChange | None:
+    def replica_missing(self, free: Sequence[str]) -> HostChange | None:
         """A further node, where there are fewer than wanted and some are free."""
         if len(self.hosts) >= self.policy.replicas or not free:
             return None
@@ -148,29 +148,31 @@ class _Standing:
         node, after = best
         reason = (
             f"{self.policy.name} wants {self.policy.replicas} replicas, and there "
-            f"{'is' if len(self.hosts) == 1 else 'are'} {len(self.hosts)}: a copy on {node}: {costs_in_words(after)}"
+            f"{'is' if len(self.hosts) == 1 else 'are'} {len(self.hosts)}: a replica on {node}: {costs_in_words(after)}"
         )
-        return HostChange("copy", node, reason, now, after)
+        return HostChange("replicate", node, reason, now, after)
 
-    def copy_too_many(self) -> HostChange | None:
-        """A copy that nobody needs: replicas beyond their number, else one that is nearest to no subscriber."""
-        copies = [node for node in self.hosts if node != self.primary]
-        if not copies:
+    def surplus_replica(self) -> HostChange | None:
+        """A replica that nobody needs: replicas beyond their number, else one that is nearest to no subscriber."""
+        replicas = [node for node in self.hosts if node != self.primary]
+        if not replicas:
             return None
         now = self._candidate(self.hosts)
         if self.policy.replicas > 1:
             if len(self.hosts) <= self.policy.replicas:
                 return None
-            left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in copies}
+            left = {node: {each: home for each, home in self.hosts.items() if each != node} for node in replicas}
             best = self._best({node: self._candidate(hosts) for node, hosts in left.items()})
             if best is None:
                 return None
             node, after = best
             reason = f"{self.policy.name} wants {self.policy.replicas} replicas, and there are {len(self.hosts)}"
-            return HostChange("drop", node, f"{reason}: the copy on {node} goes: {costs_in_words(after)}", now, after)
+            return HostChange(
+                "drop", node, f"{reason}: the replica on {node} goes: {costs_in_words(after)}", now, after
+            )
         heard = {self._nearest(self.hosts, place) for place in self.subscribers}
         homes = list(self.hosts.values())
-        for node in sorted(copies):
+        for node in sorted(replicas):
             rest = {each: home for each, home in self.hosts.items() if each != node}
             idle = self.hosts[node] not in heard
             # Who listens at a server hears everybody who publishes there.
@@ -179,7 +181,7 @@ class _Standing:
                 continue
             after = self._candidate(rest)
             if after.delay <= now.delay:
-                reason = f"the copy on {node} has no subscriber that others are not as near to"
+                reason = f"the replica on {node} has no subscriber that others are not as near to"
                 return HostChange("drop", node, reason, now, after)
         return None
 
@@ -220,7 +222,7 @@ class _Standing:
             uses[each] += costs.does.load / situation.capacity(each)
         delays = [self._delay(hosts, place) for place in self.subscribers]
         return Candidate(
-            "copy" if added else "create",
+            "replicate" if added else "create",
             0,
             node,
             (),

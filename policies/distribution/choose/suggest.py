@@ -34,10 +34,10 @@ class Suggestion:
     """Where a detector should be, and why.
 
     Attributes:
-        action: have it made (`create`), listen to the one there is (`reuse`), or have it copied (`copy`).
+        action: have it made (`create`), listen to the one there is (`reuse`), or have it replicated (`replicate`).
         graph: the way to detect the pattern; where the detector is there already, the first that was asked for.
-        node: which node is to host it: a new one; the one that is listened to; the one that gets the copy.
-        copies: further nodes that are to get it in the same state.
+        node: which node is to host it: a new one; the one that is listened to; the one that gets the replica.
+        replicas: further nodes that are to get it in the same state.
         home: the home server of its topic at `node`.
         homes: the servers that the subscribers should listen to.
         links: bytes a second it adds to each link, by (from site, to site).
@@ -51,7 +51,7 @@ class Suggestion:
     action: Action
     graph: DetectorGraph
     node: str
-    copies: tuple[str, ...]
+    replicas: tuple[str, ...]
     home: str
     homes: tuple[str, ...]
     links: Mapping[tuple[str, str], float]
@@ -118,7 +118,7 @@ def _suggestion(choice: Ranking, best: Candidate, others: tuple[Candidate, ...])
         best.action,
         choice.request.graphs[best.way],
         best.node,
-        best.copies,
+        best.replicas,
         hosts[best.node],
         tuple(homes),
         links,

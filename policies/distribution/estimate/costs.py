@@ -103,10 +103,10 @@ class CostEstimate:
         self.assumed = assumed or Assumed()
         self.gone = gone or {}
         self._rates = rates
-        # The streams by the site where they are at home; by themselves those of detectors with copies, where that
+        # The streams by the site where they are at home; by themselves those of detectors with replicas, where that
         # differs from reader to reader. None until somebody asks.
         self._origins: dict[str, list[_Read]] | None = None
-        self._copied: list[_Read] = []
+        self._replicated: list[_Read] = []
         # By site where a detector might be, how many links there are from streams to it, and what a byte costs.
         self._at_site: dict[str, list[tuple[int, float, Sequence[_Read]]]] = {}
         self.told = rates.told(streams, read=read) if told is None else told
@@ -139,7 +139,7 @@ class CostEstimate:
         detector: str,
         hints: Hints,
         *,
-        records: bool,
+        derivations: bool,
         constituents: bool,
         guaranteed: bool,
         assumed: Assumed | None = None,
@@ -147,13 +147,13 @@ class CostEstimate:
         """Of a detector that is yet to be made: a plan of a graph."""
         plan = graph.plans[detector]
         parts = assumed.parts if assumed is not None else {}
-        does = expected(plan, situation, hints, records=records, constituents=constituents, parts=parts)
+        does = expected(plan, situation, hints, derivations=derivations, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
         # What it publishes under a name anybody may read.
-        read = records or plan.compiled.automaton.output is not None
+        read = derivations or plan.compiled.automaton.output is not None
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
-        known = None if foreseen is None else foreseen.told(part=records, read=is_read_by_type(plan, situation))
+        known = None if foreseen is None else foreseen.told(part=derivations, read=is_read_by_type(plan, situation))
         told = None if known is None else known.often
         made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed, told=told)
         if foreseen is None:
@@ -272,7 +272,7 @@ class CostEstimate:
                 way = situation.network.way(origin, site)
                 if way is not None and way.links:
                     known.append((way.hops, way.cost, streams))
-            for each in self._copied:
+            for each in self._replicated:
                 homes = map(situation.site_of_home, self._homes_of(each.stream, site))
                 ways = [way for way in (situation.network.way(home, site) for home in homes) if way is not None]
                 known.append((sum(way.hops for way in ways), sum(way.cost for way in ways), [each]))
@@ -285,8 +285,8 @@ class CostEstimate:
             for stream in self.streams:
                 read = _Read(stream, readers.get(stream, ()), self._rates.bytes_of(stream))
                 entry = detectors.get(stream.name) if stream.kind == "composite" else None
-                if entry is not None and entry.copies and stream.name not in self.assumed.homes:
-                    self._copied.append(read)
+                if entry is not None and entry.replicas and stream.name not in self.assumed.homes:
+                    self._replicated.append(read)
                     continue
                 # The same for all sites.
                 for home in self._homes_of(stream, ""):

@@ -22,7 +22,7 @@ A sum over the tree of the pattern was rejected: "about the lesser of both" for 
 merged states have no place in a tree.
 
 *Bytes* go by what is on the wire: a composite event, the ids of its constituents, and where it is read as a part, its
-record and the constituents themselves. A detector says how far it is whenever it has got further, that is about as
+derivation and the constituents themselves. A detector says how far it is whenever it has got further, that is about as
 often as the source that is heard the least often, once for each source.
 """
 
@@ -86,14 +86,14 @@ def expected(
     situation: Situation,
     hints: Hints,
     *,
-    records: bool = False,
+    derivations: bool = False,
     constituents: bool = False,
     parts: Mapping[str, Part] | None = None,
 ) -> Measured:
     """What a detector may be expected to do.
 
     Args:
-        records: whether it is read as part of a pattern.
+        derivations: whether it is read as part of a pattern.
         constituents: whether the constituents are sent along.
         parts: detectors that are not in the situation, by id.
     """
@@ -107,8 +107,8 @@ def expected(
             heard[stream.name] = heard.get(stream.name, 0.0) + rates.payload_of(stream)
     foreseen = situation.measures.unmeasured(plan.id)
     if foreseen is not None:
-        told = foreseen.told(part=records, read=is_read_by_type(plan, situation))
-        inside = foreseen.rate * message_sizes.INSIDE * plan_length(plan) if constituents and not records else 0.0
+        told = foreseen.told(part=derivations, read=is_read_by_type(plan, situation))
+        inside = foreseen.rate * message_sizes.INSIDE * plan_length(plan) if constituents and not derivations else 0.0
         load = foreseen.load(plan.parts)
         load = flow_of(automaton, rates).touched if load is None else load
         return Measured(load=load, rate=foreseen.rate, size=told.size + inside, inputs=heard, events=events)
@@ -116,12 +116,12 @@ def expected(
     rate = flow.found
     if automaton.output is not None and automaton.output.condition is not None:
         rate *= share_of(automaton.output.condition)
-    if hints.selectivity is not None and not records:
+    if hints.selectivity is not None and not derivations:
         rate = events * hints.selectivity
     each = message_sizes.COMPOSITE + message_sizes.ID * flow.length
-    each += message_sizes.RECORD if records else 0.0
+    each += message_sizes.DERIVATION if derivations else 0.0
     each += message_sizes.INSIDE * flow.length if constituents else 0.0
-    read = records or automaton.output is not None
+    read = derivations or automaton.output is not None
     size = rate * each + rates.told(streams, read=read) * message_sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 

@@ -120,7 +120,7 @@ class Reports:
             table.pop(name, None)
         if not tellers:
             return
-        # The primary's word counts before that of copies, and of where it was before.
+        # The primary's word counts before that of replicas, and of where it was before.
         node = entry.node if entry is not None and entry.node in tellers else min(tellers)
         measured = self._measured[name] = self.loads[node].detectors[name]
         if entry is not None and not entry.parts:

@@ -115,7 +115,7 @@ class Locations:
         entry = self.detectors.get(detector)
         if entry is None:
             return {}
-        if not entry.copies:
+        if not entry.replicas:
             return {entry.node: entry.home} if entry.node in self.nodes else {}
         return {node: home for node, home in hosting(entry).items() if node in self.nodes}
 
@@ -128,8 +128,8 @@ class Locations:
         return self.homes_heard(stream.name, site)
 
     def homes_heard(self, detector: str, site: str) -> tuple[str, ...]:
-        """The servers where somebody at a site listens to a detector, each as often as there are nodes that publish
-        there: of a detector with copies the nearest, or all where the copies are there for the sake of reliability."""
+        """Servers where a site listens to a detector, each once for every node that publishes there: the nearest
+        replica, or all of them under a policy with replicas for reliability."""
         homes = tuple(self.hosts(detector).values())
         if len(homes) < 2 or replicas_of(self.detectors[detector].distribution) > 1:
             return homes

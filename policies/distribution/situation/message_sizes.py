@@ -28,8 +28,8 @@ COMPOSITE: Final = 30.0
 ID: Final = 15.0
 """Bytes of the id of a constituent."""
 
-RECORD: Final = 125.0
-"""Bytes of the record that says how a part came about."""
+DERIVATION: Final = 125.0
+"""Bytes of the derivation that says how a part came about."""
 
 INSIDE: Final = 62.0
 """Bytes of a constituent that is sent along."""

@@ -222,7 +222,7 @@ class StreamRates:
             return 0.0
         more = max(self.told(detector, read=True) - self.told(detector), 0.0)
         return more * (message_sizes.FRAME + message_sizes.MESSAGE) + self.of(detector).rate * (
-            message_sizes.RECORD + 2 * message_sizes.INSIDE
+            message_sizes.DERIVATION + 2 * message_sizes.INSIDE
         )
 
     def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
@@ -317,4 +317,4 @@ def load_of_entry(entry: LoadEntry | None) -> float:
 
 def hosting(entry: DetectorEntry) -> dict[str, str]:
     """The nodes that host a detector, the primary first, and the home servers they publish at."""
-    return {entry.node: entry.home, **entry.copies}
+    return {entry.node: entry.home, **entry.replicas}

@@ -206,7 +206,7 @@ class StreamReaders:
         return self._index()[1].get(type_name, [])
 
     def _count(self, name: str, entry: DetectorEntry, by: int, counts: dict[str, Counter[Stream]]) -> None:
-        for node in (entry.node, *entry.copies):
+        for node in (entry.node, *entry.replicas):
             counter = counts.setdefault(node, Counter())
             for stream in self.streams_of(name):
                 number = counter.get(stream, 0) + by
@@ -249,7 +249,7 @@ def inputs(streams: Iterable[Stream]) -> Inputs:
 def _count_parts(entry: DetectorEntry, by: int, parts: dict[str, Counter[str]]) -> None:
     for part in entry.parts:
         counter = parts.setdefault(part, Counter())
-        for node in (entry.node, *entry.copies):
+        for node in (entry.node, *entry.replicas):
             counter[node] += by
             if not counter[node]:
                 del counter[node]

@@ -52,7 +52,7 @@ def as_dict(outcome: ScenarioOutcome, compared: Mapping[str, Comparison], second
             for name, each in outcome.subscriptions.items()
         },
         "detectors": {
-            name: {"node": each.node, "home": each.home, "copies": list(each.copies), "pattern": each.pattern,
+            name: {"node": each.node, "home": each.home, "replicas": list(each.replicas), "pattern": each.pattern,
                    "parts": list(each.parts)}
             for name, each in outcome.detectors.items()
         },
@@ -211,7 +211,7 @@ def _host(outcome: ScenarioOutcome, each: SimulatedSubscription) -> str:
     entry = outcome.detectors.get(each.detector)
     if entry is None:
         return each.node
-    return " + ".join((entry.node, *entry.copies))
+    return " + ".join((entry.node, *entry.replicas))
 
 
 def _named(counted: Mapping[str, int]) -> dict[str, int]:

@@ -83,7 +83,8 @@ class Counting:
         self.found: dict[str, list[int]] = {}
         self._parts = space.parts
         self._runs = [
-            _Run(key, plan, make_engine([plan.compiled], kinds, engine=engine, records=not key and name in self._parts),
+            _Run(key, plan, make_engine([plan.compiled], kinds, engine=engine, derivations=not key and name in
+            self._parts),
                  plan.compiled.automaton.type_names())
             for name in space.ordered()
             for key, plan in sorted(space.ways[name].items())
@@ -147,7 +148,7 @@ class Counting:
             run.seen.add(event.id)
             if counted:
                 count.found += 1
-                count.plain += _size(run.plan.id, [replace(event, events=(), records=())]) - empty
+                count.plain += _size(run.plan.id, [replace(event, events=(), derivations=())]) - empty
                 run.found.append(event.hi)
 
     def _count_streams(self, events: Iterable[Event]) -> None:

@@ -30,8 +30,8 @@ class DetectorCount(msgspec.Struct):
     Attributes:
         found: composite events.
         plain: bytes of these in frames, without what comes once for each frame.
-        part: the same as others read them that it is part of: with records and constituents, again where there were
-            further records.
+        part: the same as others read them that it is part of: with derivations and constituents, again where there were
+            further derivations.
         touched: pairs of an instance and an event that were looked at, by the parts that it reads (`parts_key`).
         listened: ns for which its messages were counted.
         loud, quiet: numbers of its messages meanwhile, to detectors and to applications.

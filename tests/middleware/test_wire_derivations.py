@@ -1,4 +1,5 @@
-"""Records and gaps on the wire: round trips, their layout, what older and later formats make of them, and bad ones."""
+"""Derivations and gaps on the wire: round trips, their layout, what older and later formats make of them, and bad
+ones."""
 
 import math
 from typing import Any
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from distced.middleware.model.errors import FrameError
-from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, CompositeEvent, Event, Gap, OpenGap, Record
+from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, CompositeEvent, Derivation, Event, Gap, OpenGap
 from distced.middleware.wire.frames import Frame, decode, encode
 from tests.support.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, order_keys
 
@@ -20,8 +21,8 @@ FIRST = (5, 4, PRIMITIVE, "s", 3)
 PART = (7, 1, COMPOSITE, "d00d", 2**80)
 FIRED = (9, 9, TIME, "@", 0)
 TEMP = Event("Temp", 4, 5, "s", 3, {"room": "FE02"})
-PLAIN = Record(FIRST, FIRST, 4, Gap())
-WHOLE = Record(FIRST, FIRED, 1, Gap(PART, 4), ("FE02", None), {"x": TEMP}, {"n": 2})
+PLAIN = Derivation(FIRST, FIRST, 4, Gap())
+WHOLE = Derivation(FIRST, FIRED, 1, Gap(PART, 4), ("FE02", None), {"x": TEMP}, {"n": 2})
 
 
 class Fired(Event, frozen=True, gc=False):
@@ -30,8 +31,8 @@ class Fired(Event, frozen=True, gc=False):
     rank = TIME
 
 
-def detected(*records: Record, **changed: Any) -> CompositeEvent:
-    made = CompositeEvent("C", 1, 9, "c0ffee", 5, {}, constituents=(("s", 3),), records=records)
+def detected(*derivations: Derivation, **changed: Any) -> CompositeEvent:
+    made = CompositeEvent("C", 1, 9, "c0ffee", 5, {}, constituents=(("s", 3),), derivations=derivations)
     return replace(made, **changed)
 
 
@@ -61,8 +62,8 @@ def test_records_and_open_gaps_come_back_as_they_went(
 
 @given(order_keys())
 def test_order_keys_come_back_as_they_went(key: tuple[int, int, int, str, int]) -> None:
-    record = Record(key, key, key[1], Gap(key, key[1]))
-    assert decode(sent(detected(record))).events == [detected(record)]
+    derivation = Derivation(key, key, key[1], Gap(key, key[1]))
+    assert decode(sent(detected(derivation))).events == [detected(derivation)]
 
 
 def test_who_has_no_records_pays_nothing() -> None:
@@ -73,7 +74,7 @@ def test_who_has_no_records_pays_nothing() -> None:
     assert sent(watermark=6) == rows()
 
 
-def test_any_msgpack_library_reads_records() -> None:
+def test_any_msgpack_library_reads_derivations() -> None:
     first, part, fired = [5, 4, 0, "s", 3], [7, 1, 1, "d00d", (2**80).to_bytes(12, "big")], [9, 9, 2, "@", 0]
     temp = ["Temp", 4, 5, "s", 3, {"room": "FE02"}, None, []]
     cases = [
@@ -81,10 +82,10 @@ def test_any_msgpack_library_reads_records() -> None:
         (detected(WHOLE, PLAIN, again=True), [
             [[first, fired, 1, [part, 4], ["FE02", None], {"x": temp}, {"n": 2}], [first, first, 4, []]], True,
         ]),
-        (detected(Record(FIRST, FIRST, 4, Gap(FIRST), counted={"n": None})), [
+        (detected(Derivation(FIRST, FIRST, 4, Gap(FIRST), counted={"n": None})), [
             [[first, first, 4, [first], [], {}, {"n": None}]],
         ]),
-        (detected(Record(FIRST, FIRST, 4, Gap(None, 4), (None,))), [[[first, first, 4, [None, 4], [None]]]]),
+        (detected(Derivation(FIRST, FIRST, 4, Gap(None, 4), (None,))), [[[first, first, 4, [None, 4], [None]]]]),
         (detected(again=True), [[], True]),
     ]  # fmt: skip
     for event, appended in cases:
@@ -102,13 +103,15 @@ def test_any_msgpack_library_reads_open_gaps() -> None:
 
 def test_events_inside_others_leave_their_records_at_home() -> None:
     inner = detected(PLAIN, again=True)
-    bare = replace(inner, records=(), again=False)
-    outer = detected(Record(FIRST, FIRST, 4, Gap(), bound={"x": inner}), events=(inner,))
-    assert decode(sent(outer)).events == [detected(Record(FIRST, FIRST, 4, Gap(), bound={"x": bare}), events=(bare,))]
+    bare = replace(inner, derivations=(), again=False)
+    outer = detected(Derivation(FIRST, FIRST, 4, Gap(), bound={"x": inner}), events=(inner,))
+    assert decode(sent(outer)).events == [
+        detected(Derivation(FIRST, FIRST, 4, Gap(), bound={"x": bare}), events=(bare,))
+    ]
 
 
 class OldRow(msgspec.Struct, array_like=True):
-    """A row as it was read before there were records."""
+    """A row as it was read before there were derivations."""
 
     lo: int
     hi: int
@@ -136,8 +139,8 @@ def test_an_old_reader_passes_over_records_and_open_gaps() -> None:
 
 
 def test_fields_of_later_formats_are_passed_over() -> None:
-    record = [FIRST, FIRST, 4, [None, None, "later"], [], {}, {}, "later"]
-    payload = rows(row([record], False, "later"), more=([[[], None, None, "later"]], "later"))
+    derivation = [FIRST, FIRST, 4, [None, None, "later"], [], {}, {}, "later"]
+    payload = rows(row([derivation], False, "later"), more=([[[], None, None, "later"]], "later"))
     assert decode(payload) == Frame("c", "C", "c0ffee", 6, [detected(PLAIN)], (), (OpenGap((), Gap()),))
     # In a frame of primitive events the seventh field is a later format's, whatever it is.
     good, bad = [1, 2, 3, {}], [2, 1, 3, {}]
@@ -151,7 +154,7 @@ def test_fields_of_later_formats_are_passed_over() -> None:
 @pytest.mark.parametrize("value", [math.inf, -math.inf])
 def test_infinities_are_numbers(value: float) -> None:
     warm = Event("Temp", 4, 5, "s", 3, {"x": value})
-    event = detected(Record(FIRST, FIRST, 4, Gap(), (value,), {"x": warm}, {"n": value}))
+    event = detected(Derivation(FIRST, FIRST, 4, Gap(), (value,), {"x": warm}, {"n": value}))
     open_ = (OpenGap((value,), Gap()),)
     assert decode(sent(event, watermark=6, open=open_)) == Frame("c", "C", "c0ffee", 6, [event], (), open_)
 
@@ -177,7 +180,7 @@ BAD_KEYS: list[tuple[str, Any, str]] = [
     ("six parts", [5, 4, 0, "s", 3, 1], "length 5"),
     ("none", None, "Expected `array`"),
 ]
-BAD_RECORDS: list[tuple[str, Any, str]] = [
+BAD_DERIVATIONS: list[tuple[str, Any, str]] = [
     *[(f"first: {what}", [key, FIRED, 1, []], said) for what, key, said in BAD_KEYS],
     *[(f"last: {what}", [[-9, -9, 0, "s", 1], key, -9, []], said) for what, key, said in BAD_KEYS],
     *[(f"previous: {what}", [FIRST, FIRED, 1, [key]], said) for what, key, said in BAD_KEYS if key is not None],
@@ -208,12 +211,12 @@ BAD_RECORDS: list[tuple[str, Any, str]] = [
     ("a register without a name", [FIRST, FIRST, 4, [], [], {}, {"": 1}], "length >= 1"),
     ("NaN in a register", [FIRST, FIRST, 4, [], [], {}, {"n": math.nan}], "'n'"),
     ("an event in a register", [FIRST, FIRST, 4, [], [], {}, {"n": ["A", 1, 1, "s", 1, {}]}], "got `array`"),
-    ("no record at all", None, "Expected `array`"),
+    ("no derivation at all", None, "Expected `array`"),
 ]
 BAD_ROWS: list[tuple[str, Any, str]] = [
-    *[(what, row([record]), said) for what, record, said in BAD_RECORDS],
-    ("one bad record of two", row([[FIRST, FIRST, 4, []], [FIRST, FIRST, 5, []]]), "begins after"),
-    ("nil for records", row(None), "Expected `array`"),
+    *[(what, row([derivation]), said) for what, derivation, said in BAD_DERIVATIONS],
+    ("one bad derivation of two", row([[FIRST, FIRST, 4, []], [FIRST, FIRST, 5, []]]), "begins after"),
+    ("nil for derivations", row(None), "Expected `array`"),
     ("a number for again", row([], 1), "Expected `bool`"),
     ("nil for again", row([], None), "Expected `bool`"),
 ]
@@ -255,33 +258,33 @@ def test_bad_open_gaps_lose_no_event_and_promise_nothing(bad: Any, said: str) ->
     assert rejected.raw == msgpack.packb(bad)
 
 
-def with_record(**changed: Any) -> dict[str, Any]:
+def with_derivation(**changed: Any) -> dict[str, Any]:
     return {"events": [detected(), detected(replace(WHOLE, **changed))]}
 
 
 NOT_SENT: list[tuple[str, dict[str, Any], str]] = [
-    ("last before first", with_record(first=FIRED, last=FIRST), "before its first"),
-    ("lo after the first's", with_record(lo=5), "begins after"),
-    ("lo beyond 64 bits", with_record(lo=-(2**63) - 1), "no instant"),
-    ("lo with a fraction", with_record(lo=1.0), "no instant"),
-    ("the greatest lo beyond 64 bits", with_record(gap=Gap(None, 2**63)), "no instant"),
-    ("a previous one of 97 bits", with_record(gap=Gap((7, 1, COMPOSITE, "d00d", 2**96))), "not to be put"),
-    ("hi beyond 64 bits", with_record(last=(2**63, 9, PRIMITIVE, "s", 1)), NO_KEY),
-    ("lo of a key beyond 64 bits", with_record(gap=Gap((1, -(2**63) - 1, PRIMITIVE, "s", 1))), NO_KEY),
-    ("hi with a fraction", with_record(last=(9.0, 9, PRIMITIVE, "s", 1)), NO_KEY),
-    ("64 bits of seq", with_record(last=(9, 9, PRIMITIVE, "s", 2**63)), NO_KEY),
-    ("a negative digest", with_record(last=(9, 9, COMPOSITE, "s", -1)), NO_KEY),
-    ("a key without source", with_record(last=(9, 9, PRIMITIVE, "", 1)), NO_KEY),
-    ("a key of four", with_record(last=(9, 9, PRIMITIVE, "s")), "not to be put"),
-    ("a fourth rank", with_record(last=(9, 9, 3, "s", 1)), NO_KEY),
-    ("a time event with a number", with_record(last=(9, 9, TIME, "@", 1)), NO_KEY),
-    ("NaN in the key", with_record(key=(math.nan,)), "'key 0'"),
-    ("a variable without a name", with_record(bound={"": TEMP}), "without a name"),
-    ("a bound event with NaN", with_record(bound={"x": replace(TEMP, attributes={"y": math.nan})}), "'y'"),
-    ("a bound event without type", with_record(bound={"x": replace(TEMP, type="")}), "without a type"),
-    ("a bound time event", with_record(bound={"x": Fired("@0", 9, 9, "@", 0, {})}), "another kind"),
-    ("a register without a name", with_record(counted={"": 1}), "without a name"),
-    ("a list in a register", with_record(counted={"n": [1]}), "'n'"),
+    ("last before first", with_derivation(first=FIRED, last=FIRST), "before its first"),
+    ("lo after the first's", with_derivation(lo=5), "begins after"),
+    ("lo beyond 64 bits", with_derivation(lo=-(2**63) - 1), "no instant"),
+    ("lo with a fraction", with_derivation(lo=1.0), "no instant"),
+    ("the greatest lo beyond 64 bits", with_derivation(gap=Gap(None, 2**63)), "no instant"),
+    ("a previous one of 97 bits", with_derivation(gap=Gap((7, 1, COMPOSITE, "d00d", 2**96))), "not to be put"),
+    ("hi beyond 64 bits", with_derivation(last=(2**63, 9, PRIMITIVE, "s", 1)), NO_KEY),
+    ("lo of a key beyond 64 bits", with_derivation(gap=Gap((1, -(2**63) - 1, PRIMITIVE, "s", 1))), NO_KEY),
+    ("hi with a fraction", with_derivation(last=(9.0, 9, PRIMITIVE, "s", 1)), NO_KEY),
+    ("64 bits of seq", with_derivation(last=(9, 9, PRIMITIVE, "s", 2**63)), NO_KEY),
+    ("a negative digest", with_derivation(last=(9, 9, COMPOSITE, "s", -1)), NO_KEY),
+    ("a key without source", with_derivation(last=(9, 9, PRIMITIVE, "", 1)), NO_KEY),
+    ("a key of four", with_derivation(last=(9, 9, PRIMITIVE, "s")), "not to be put"),
+    ("a fourth rank", with_derivation(last=(9, 9, 3, "s", 1)), NO_KEY),
+    ("a time event with a number", with_derivation(last=(9, 9, TIME, "@", 1)), NO_KEY),
+    ("NaN in the key", with_derivation(key=(math.nan,)), "'key 0'"),
+    ("a variable without a name", with_derivation(bound={"": TEMP}), "without a name"),
+    ("a bound event with NaN", with_derivation(bound={"x": replace(TEMP, attributes={"y": math.nan})}), "'y'"),
+    ("a bound event without type", with_derivation(bound={"x": replace(TEMP, type="")}), "without a type"),
+    ("a bound time event", with_derivation(bound={"x": Fired("@0", 9, 9, "@", 0, {})}), "another kind"),
+    ("a register without a name", with_derivation(counted={"": 1}), "without a name"),
+    ("a list in a register", with_derivation(counted={"n": [1]}), "'n'"),
 ]  # fmt: skip
 
 
@@ -307,8 +310,8 @@ def test_what_is_no_open_gap_is_not_sent() -> None:
 def test_bound_events_nested_however_deeply_are_read_or_refused(depth: int) -> None:
     leaf: bytes = msgpack.packb(["A", 1, 1, "s", 1, {}])
     around = b"\x98" + msgpack.packb(["A", 1, 1, "s", DIGEST, {}, []])[1:] + b"\x91"
-    record = b"\x96" + msgpack.packb([FIRST, FIRST, 4, [], []])[1:] + b"\x81\xa1x" + around * depth + leaf
-    payload = rows()[:-1] + b"\x91\x97" + msgpack.packb(row())[1:] + b"\x91" + record
+    derivation = b"\x96" + msgpack.packb([FIRST, FIRST, 4, [], []])[1:] + b"\x81\xa1x" + around * depth + leaf
+    payload = rows()[:-1] + b"\x91\x97" + msgpack.packb(row())[1:] + b"\x91" + derivation
     try:
         made = decode(payload)
     except FrameError as error:
@@ -325,14 +328,17 @@ def test_bound_events_nested_however_deeply_are_read_or_refused(depth: int) -> N
 @settings(deadline=None)
 @given(ANYTHING, ANYTHING)
 def test_any_msgpack_for_records_and_open_gaps_raises_nothing_but_frame_errors(anything: Any, other: Any) -> None:
-    record = [FIRST, FIRST, 4, [], [], {}, {}]
+    derivation = [FIRST, FIRST, 4, [], [], {}, {}]
     try:
         payloads = [
             rows(row(anything, other)),
             rows(row([anything])),
             rows(row(), more=(anything,)),
             rows(more=([anything, [other, other, other]],)),
-            *[rows(row([[*record[:place], anything, *record[place + 1 :]]])) for place in range(len(record))],
+            *[
+                rows(row([[*derivation[:place], anything, *derivation[place + 1 :]]]))
+                for place in range(len(derivation))
+            ],
         ]
     except (OverflowError, ValueError):
         return

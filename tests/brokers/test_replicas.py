@@ -1,4 +1,4 @@
-"""Detectors with copies: they find the same, and go on when a node is lost."""
+"""Detectors with replicas: they find the same, and go on when a node is lost."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def entry_of(network: Network, detector: str) -> DetectorEntry:
 
 
 def reliable(seed: int = 0, nodes: int = 3, pattern: str = AB, **quality: object) -> tuple[Scene, str]:
-    """A detector with a copy, and its id."""
+    """A detector with a replica, and its id."""
     scene = Scene(nodes, seed)
     scene.subscribe("q", pattern, distribution=RELIABLE, **quality)
     scene.network.pass_time(3 * SECOND)
@@ -34,9 +34,9 @@ def reliable(seed: int = 0, nodes: int = 3, pattern: str = AB, **quality: object
 def test_who_wants_reliability_has_two_detectors_that_say_the_same() -> None:
     scene, identity = reliable()
     entry = entry_of(scene.network, identity)
-    assert len(entry.copies) == 1
+    assert len(entry.replicas) == 1
     assert entry.distribution == RELIABLE
-    assert set(scene.network.hosts(identity)) == {entry.node, *entry.copies}
+    assert set(scene.network.hosts(identity)) == {entry.node, *entry.replicas}
     scene.happen("ABAB")
     assert scene.found("q") == 2
     scene.app.clear("subscription", "q")
@@ -45,7 +45,7 @@ def test_who_wants_reliability_has_two_detectors_that_say_the_same() -> None:
     assert scene.network.hosts(identity) == []
 
 
-def test_a_copy_of_a_detector_that_has_begun_knows_what_has_begun() -> None:
+def test_a_replica_of_a_detector_that_has_begun_knows_what_has_begun() -> None:
     scene = Scene(3)
     scene.subscribe("q", AB)
     scene.happen("A")
@@ -61,7 +61,7 @@ def test_a_copy_of_a_detector_that_has_begun_knows_what_has_begun() -> None:
     assert scene.found("q") == scene.found("r", second) == 1
 
 
-@pytest.mark.parametrize("which", ["primary", "copy"])
+@pytest.mark.parametrize("which", ["primary", "replica"])
 @pytest.mark.parametrize("how", ["lost", "stopped"])
 @pytest.mark.parametrize("pattern", [AB, CHAIN])
 def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None:
@@ -69,7 +69,7 @@ def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None
     for seed in range(25):
         scene, identity = reliable(seed, 4, pattern)
         entry = entry_of(scene.network, identity)
-        name = entry.node if which == "primary" else next(iter(entry.copies))
+        name = entry.node if which == "primary" else next(iter(entry.replicas))
         gone = next(each for each in scene.nodes if each.name == name)
         scene.happen("ABC", run=False)
         scene.network.some(scene.network.random.randrange(40))
@@ -83,8 +83,8 @@ def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None
         assert scene.found("q") == 2, seed
         scene.network.pass_time(5 * SECOND)
         again = entry_of(scene.network, identity)
-        assert len(again.copies) == 1 and name not in {again.node, *again.copies}, seed
-        assert set(scene.network.hosts(identity)) == {again.node, *again.copies}
+        assert len(again.replicas) == 1 and name not in {again.node, *again.replicas}, seed
+        assert set(scene.network.hosts(identity)) == {again.node, *again.replicas}
         scene.happen("ABCD")
         assert scene.found("q") == 3, seed
 
@@ -92,31 +92,31 @@ def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None
 def test_a_detector_is_moved_to_the_node_of_its_copy() -> None:
     scene, identity = reliable()
     entry = entry_of(scene.network, identity)
-    (copy,) = entry.copies
+    (host,) = entry.replicas
     scene.happen("A")
-    scene.network.publish(administration_topic("move", identity), encode(MoveRequest(copy)))
+    scene.network.publish(administration_topic("move", identity), encode(MoveRequest(host)))
     scene.network.run()
     again = entry_of(scene.network, identity)
-    assert again.node == copy and set(again.copies) == {entry.node}
+    assert again.node == host and set(again.replicas) == {entry.node}
     scene.happen("BAB")
     assert scene.found("q") == 2
     assert scene.network.letters == []
 
 
-def test_a_detector_with_a_copy_moves_elsewhere() -> None:
+def test_a_detector_with_a_replica_moves_elsewhere() -> None:
     scene, identity = reliable()
     entry = entry_of(scene.network, identity)
-    free = next(each.name for each in scene.nodes if each.name not in {entry.node, *entry.copies})
+    free = next(each.name for each in scene.nodes if each.name not in {entry.node, *entry.replicas})
     scene.happen("A")
     scene.network.publish(administration_topic("move", identity), encode(MoveRequest(free)))
     scene.network.run()
     again = entry_of(scene.network, identity)
-    assert again.node == free and again.copies == entry.copies
+    assert again.node == free and again.replicas == entry.replicas
     scene.happen("BAB")
     assert scene.found("q") == 2
 
 
-def test_copies_follow_the_policy() -> None:
+def test_replicas_follow_the_policy() -> None:
     scene = Scene(3)
     scene.subscribe("q", AB)
     identity = scene.app.detector("q")
@@ -124,11 +124,11 @@ def test_copies_follow_the_policy() -> None:
         topic = administration_topic("policy", key)
         scene.network.publish(topic, encode(SetPolicy(RELIABLE)), retain=True)
         scene.network.pass_time(3 * SECOND)
-        assert len(entry_of(scene.network, identity).copies) == 1
+        assert len(entry_of(scene.network, identity).replicas) == 1
         assert entry_of(scene.network, identity).distribution == RELIABLE
         scene.network.publish(topic, b"", retain=True)
         scene.network.pass_time(3 * SECOND)
-        assert entry_of(scene.network, identity).copies == {}
+        assert entry_of(scene.network, identity).replicas == {}
         assert len(scene.network.hosts(identity)) == 1
     scene.happen("AB")
     assert scene.found("q") == 1
@@ -147,7 +147,7 @@ def test_what_is_no_policy_is_reported_and_changes_nothing() -> None:
     assert "min-latency" in scene.app.answers["r"][0].message
 
 
-def test_one_that_was_thought_lost_comes_back_to_a_copy_that_serves() -> None:
+def test_one_that_was_thought_lost_comes_back_to_a_replica_that_serves() -> None:
     for seed in range(20):
         scene, identity = reliable(seed)
         entry = entry_of(scene.network, identity)
@@ -158,8 +158,8 @@ def test_one_that_was_thought_lost_comes_back_to_a_copy_that_serves() -> None:
         away.connect()
         scene.network.pass_time(5 * SECOND)
         again = entry_of(scene.network, identity)
-        assert set(scene.network.hosts(identity)) == {again.node, *again.copies}, seed
-        assert len(again.copies) == 1
+        assert set(scene.network.hosts(identity)) == {again.node, *again.replicas}, seed
+        assert len(again.replicas) == 1
         scene.happen("BAB")
         assert scene.found("q") == 2, seed
 
@@ -175,19 +175,19 @@ def test_replica_stays_while_its_primary_has_not_published_the_entry_again() -> 
     for seed in range(20):
         scene, identity = reliable(seed)
         entry = entry_of(scene.network, identity)
-        (copy,) = entry.copies
+        (host,) = entry.replicas
         scene.happen("A")
-        replica = next(each for each in scene.nodes if each.name == copy)
+        replica = next(each for each in scene.nodes if each.name == host)
         without_memory(scene, replica)
         assert identity in replica.node.hosted, seed
         for each in scene.network.participants:
             if not each.connected:
                 each.connect()
         scene.network.pass_time(5 * SECOND)
-        assert set(entry_of(scene.network, identity).copies) == {copy}, seed
-        scene.network.publish(administration_topic("move", identity), encode(MoveRequest(copy)))
+        assert set(entry_of(scene.network, identity).replicas) == {host}, seed
+        scene.network.publish(administration_topic("move", identity), encode(MoveRequest(host)))
         scene.network.run()
-        assert entry_of(scene.network, identity).node == copy, seed
+        assert entry_of(scene.network, identity).node == host, seed
         scene.happen("BAB")
         assert scene.found("q") == 2, seed
 
@@ -195,8 +195,8 @@ def test_replica_stays_while_its_primary_has_not_published_the_entry_again() -> 
 def left_behind(seed: int) -> tuple[Scene, str, VirtualNode]:
     """A replica whose detector was destroyed while it was away, and is back: the detector's id, the replica's node."""
     scene, identity = reliable(seed, nodes=2)
-    (copy,) = entry_of(scene.network, identity).copies
-    replica = next(each for each in scene.nodes if each.name == copy)
+    (host,) = entry_of(scene.network, identity).replicas
+    replica = next(each for each in scene.nodes if each.name == host)
     scene.network.lose(replica)
     scene.app.clear("subscription", "q")
     scene.network.run()
@@ -232,15 +232,15 @@ def test_detector_begins_where_a_replica_of_a_destroyed_one_was_left_behind() ->
 def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
     for seed in range(20):
         scene, identity = reliable(seed)
-        (copy,) = entry_of(scene.network, identity).copies
-        replica = next(each for each in scene.nodes if each.name == copy)
+        (host,) = entry_of(scene.network, identity).replicas
+        replica = next(each for each in scene.nodes if each.name == host)
         without_memory(scene, replica)
         scene.network.pass_time(CONFIRM_WITHIN)
-        assert scene.network.hosts(identity).count(copy) == 0, seed
+        assert scene.network.hosts(identity).count(host) == 0, seed
         for each in scene.network.participants:
             if not each.connected:
                 each.connect()
         scene.network.pass_time(20 * SECOND)
         entry = entry_of(scene.network, identity)
-        assert len(entry.copies) == 1
-        assert set(scene.network.hosts(identity)) == {entry.node, *entry.copies}, seed
+        assert len(entry.replicas) == 1
+        assert set(scene.network.hosts(identity)) == {entry.node, *entry.replicas}, seed
