@@ -110,13 +110,13 @@ def is_running(process: int) -> bool:
 
 
 @pytest.mark.slow
-def test_all_of_it_is_to_be_reached_from_this_machine_only(sites: LocalSites) -> None:
+def test_sites_are_reachable_from_this_machine_only(sites: LocalSites) -> None:
     addresses = listening(descendants(os.getpid()))
     assert addresses
     assert all(map(is_loopback, addresses)), addresses
 
 
-def test_a_site_that_nobody_offers_is_an_error_and_not_a_wait(sites: LocalSites) -> None:
+def test_site_without_a_ray_node_is_an_error(sites: LocalSites) -> None:
     nodes = RayNodes(sites.url, {"x": NodeLocation(site="a"), "y": NodeLocation(site="attic")}, address=sites.address)
     with pytest.raises(DistcedError, match=r"no Ray node offers the site: attic .*a, b, c.*--resources") as raised:
         nodes.start()
@@ -127,7 +127,7 @@ def test_a_site_that_nobody_offers_is_an_error_and_not_a_wait(sites: LocalSites)
 
 
 @pytest.mark.slow
-def test_a_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_path: Path) -> None:
+def test_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_path: Path) -> None:
     topology = tmp_path / "three.toml"
     topology.write_text(described(sites, "1ms"))
     code = "import sys; from distced.middleware.cli.command import main; sys.exit(main(sys.argv[1:]))"
@@ -152,7 +152,7 @@ def test_a_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_pa
     publish_entries(sites.url, {directory_topic("topology", "overlay"): b""})
 
 
-def test_a_cluster_that_is_not_there_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_absent_cluster_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     for address in ("127.0.0.1:9", "nowhere"):
         with pytest.raises(DistcedError, match=rf"no Ray cluster can be joined: {address} .*ray start"):
             RayNodes("mqtt://127.0.0.1:9", ["x"], address=address).start()
@@ -178,7 +178,7 @@ def test_each_node_is_at_its_site(sites: LocalSites, nodes: RayNodes, client: Cl
 
 
 @pytest.mark.slow
-def test_what_is_found_does_not_depend_on_where_it_is_detected(
+def test_composite_events_do_not_depend_on_sites(
     sites: LocalSites, nodes: RayNodes, client: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = Random(SEED)
@@ -319,7 +319,7 @@ def detects(subscription: Subscription, source: Source, at: int) -> bool:
     return any(event.lo >= at for event in iter(lambda: subscription.get(0.5), None))
 
 
-def test_a_node_whose_process_is_killed_comes_back_under_its_name_at_its_site(
+def test_node_whose_process_is_killed_comes_back_at_its_site(
     sites: LocalSites, nodes: RayNodes, client: Client, neighbour: Client, source: Source
 ) -> None:
     processes, since = nodes.processes(), client.nodes["b1"].since
@@ -339,7 +339,7 @@ def test_a_node_whose_process_is_killed_comes_back_under_its_name_at_its_site(
 
 
 @pytest.mark.slow
-def test_an_isolated_detector_has_a_process_of_its_own_as_long_as_it_is_needed(
+def test_isolated_detector_has_a_process_while_it_is_needed(
     sites: LocalSites, nodes: RayNodes, client: Client, source: Source
 ) -> None:
     assert nodes.isolated_processes() == {}
@@ -376,7 +376,7 @@ def test_an_isolated_detector_has_a_process_of_its_own_as_long_as_it_is_needed(
 
 
 @pytest.mark.slow
-def test_an_isolated_detector_ends_with_the_node_that_has_started_it(
+def test_isolated_detector_ends_with_the_node_that_has_started_it(
     nodes: RayNodes, client: Client, neighbour: Client, source: Source
 ) -> None:
     subscription = subscribe(neighbour, "[Down] ; [Down]", isolated=True)
@@ -397,7 +397,7 @@ def test_an_isolated_detector_ends_with_the_node_that_has_started_it(
 
 
 @pytest.mark.slow
-def test_what_is_to_be_reliable_goes_on_when_a_site_is_lost(
+def test_reliable_detector_continues_when_a_site_is_lost(
     sites: LocalSites, nodes: RayNodes, client: Client, source: Source
 ) -> None:
     patterns = ("[Up] ; [Down]", "[Down] ; [Up]", "[Up] ; [Up]", "[Down] ; [Down]")
