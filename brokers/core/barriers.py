@@ -1,4 +1,4 @@
-"""Barriers at the servers of a node, which order actions on two servers.
+"""Barriers at the servers of a node, which order actions on two servers; MQTT filters held at servers.
 
 Topics have home servers, and a node has a connection to each (design, section 4). Messages keep their order within a
 connection only. Where one action must follow another on two servers, the node *flushes*: it publishes a barrier to
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from distced.brokers.core.effects import Effect, Publish, warning
+from distced.brokers.core.effects import Effect, Publish, Subscribe, Unsubscribe, warning
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import administration_topic
@@ -158,3 +158,36 @@ class Homes:
         before = self.latencies.get(home)
         measured = both_ways // 2
         self.latencies[home] = measured if before is None else round(before + SMOOTHING * (measured - before))
+
+
+class HeldFilters:
+    """Filters subscribed to, by home server."""
+
+    def __init__(self, homes: Homes) -> None:
+        self._homes = homes
+        self._held: set[tuple[str, str]] = set()
+
+    @property
+    def homes(self) -> set[str]:
+        """Servers with a filter."""
+        return {home for home, _ in self._held}
+
+    def at(self, home: str) -> list[str]:
+        """Filters at a server, that of barriers last."""
+        return [topic for each, topic in self._in_order(self._held) if each == home]
+
+    def hold(self, needed: Iterable[tuple[str, str]]) -> list[Effect]:
+        """Subscribe to these filters (home, filter), and to no others."""
+        # Where a barrier is under way, messages sent before it are still to be delivered.
+        awaited = self._homes.awaited
+        filters = {*needed, *(each for each in self._held if each[0] in awaited)}
+        added, dropped = self._in_order(filters - self._held), sorted(self._held - filters)
+        self._held = filters
+        return [
+            *(Subscribe(topic, home=home) for home, topic in added),
+            *(Unsubscribe(topic, home=home) for home, topic in dropped),
+        ]
+
+    def _in_order(self, filters: set[tuple[str, str]]) -> list[tuple[str, str]]:
+        # Barriers last: when one comes back, all filters before it were taken.
+        return sorted(filters, key=lambda each: (each[1] == self._homes.topic, each))

@@ -23,8 +23,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.lookup import short_ids
-from distced.brokers.inspect.sites import At, Sites
+from distced.brokers.inspect.lookup import At, Sites, short_ids
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Measured
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 

@@ -13,8 +13,7 @@ from rich.text import Text
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.detectors import Related
-from distced.brokers.inspect.lookup import short_ids
-from distced.brokers.inspect.sites import At, Sites
+from distced.brokers.inspect.lookup import At, Sites, short_ids
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
 from distced.policies.distribution.choose.reasons import show_figure
 

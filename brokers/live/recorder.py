@@ -23,9 +23,8 @@ import structlog
 from distced.brokers.core.effects import Subscribe
 from distced.brokers.live.participant import Participant
 from distced.brokers.live.recorder_journal import Journal, sync_path
-from distced.brokers.recorder.effects import Append, RecorderEffect, Write
 from distced.brokers.recorder.recorder import Recorder
-from distced.brokers.recorder.state import Batch, RecorderState, decode_operation
+from distced.brokers.recorder.state import Append, Batch, RecorderEffect, RecorderState, Write, decode_operation
 from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import home_name
 from distced.middleware.history import History, HistoryWriter

@@ -141,6 +141,10 @@ class Admission(NodePart):
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._notified.pop(name, None)
             return []
+        if ("subscription", name) in self.directory.unconfirmed:
+            # Perhaps cleared while this node was away: tried again once it is confirmed.
+            self._notified[name] = (now, "", how)
+            return []
         try:
             found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
@@ -188,7 +192,10 @@ class Admission(NodePart):
                     found = self.planner.identify(entry, self.directory.registry())
                 except DistcedError as error:
                     return self._refuse(name, entry, error, now)
-                return self._pass_on(name, entry, found, payload, now) if self._concerns(found.id) else []
+                if self._concerns(found.id):
+                    return self._pass_on(name, entry, found, payload, now)
+                # The sender may have been away when the detector was destroyed.
+                return [] if found.id in self.directory.detectors else [self.clear("detector", found.id)]
         return []
 
     def settled(self, identity: str, now: int) -> list[Effect]:

@@ -57,7 +57,7 @@ class Phase(Enum):
     """Destroyed, given up, or moved away."""
 
 
-# What is looked up for every frame.
+# Looked up for every frame.
 _RUNNING: Final = Phase.RUNNING
 
 _NEXT: Final[dict[Phase, frozenset[Phase]]] = {
@@ -75,9 +75,9 @@ class ServedSubscription:
     """Subscription that a detector serves.
 
     Attributes:
-        ready: whether its client listens to the detector's topic.
-        near: the one node whose replica it listens to; empty for the primary, or all, as its policy has it.
-        awaits: the node that is to have a replica before the topic is offered; empty for none. Never beside `near`.
+        ready: whether its client is subscribed to the topic.
+        near: node of the replica it reads; empty for the primary, or all, by its policy.
+        awaits: node that needs a replica before the topic is offered; empty for none. Never beside `near`.
     """
 
     ready: bool = False
@@ -172,11 +172,7 @@ class HostedDetector:
     # Subscriptions.
 
     def serve(self, name: str, near: str = "") -> None:
-        """Serve a subscription, from the start where it is served already.
-
-        Args:
-            near: the node whose replica it is to listen to, or that is to have one; empty for none.
-        """
+        """Serve a subscription, again from the start, at the replica on a node where one is named."""
         served = self.subscriptions.setdefault(name, ServedSubscription())
         served.ready = False
         if near:
@@ -277,11 +273,11 @@ class HostedDetector:
         return kept
 
     def arrive(self, upstream: set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
-        """Begin its arrival: its state is on the way here.
+        """Begin its arrival.
 
         Args:
             upstream: the detectors it reads by their types.
-            trusted: by detector that it reads, the homes where the origin listens: there nothing is missed.
+            trusted: homes where the origin is subscribed and nothing is missed, by detector.
         """
         self._become(Phase.ARRIVING)
         self.upstream = upstream
@@ -318,16 +314,12 @@ class HostedDetector:
     # Output.
 
     def news(self, found: bool, watermark: int | None, now: int) -> bool:
-        """Whether a frame is to be published; it then counts as published.
-
-        Args:
-            found: whether there are composite events.
-        """
+        """Whether to publish a frame, with composite events where `found`; it then counts as published."""
         if not found:
             if watermark is None or watermark == self.published:
                 return False
             at = self.published_at
-            # Detectors wait for a watermark; to people it only says that all is well.
+            # Only detectors wait for a watermark.
             if not (self.derivations or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
                 return False
         self.published, self.published_at = watermark, now

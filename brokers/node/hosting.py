@@ -13,7 +13,7 @@ serves it, when its client has been away for too long.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from distced.brokers.core.directory import Change
@@ -23,10 +23,9 @@ from distced.brokers.node.announcements import Announcements
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.planning import Planned, Planner, is_there
 from distced.brokers.node.shared import NodePart, Shared
-from distced.brokers.node.topic_filters import TopicFilters
-from distced.brokers.node.upstream import Upstream
+from distced.brokers.node.upstream import TopicFilters, Upstream
 from distced.detectors.runtime.detector import Detector
-from distced.middleware.model.event_types import Kind, TypeRegistry
+from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import encode
@@ -35,7 +34,7 @@ from distced.middleware.wire.node_messages import DetectorState, Lacking
 from distced.middleware.wire.topics import administration_topic
 
 GRACE: Final = 15 * SECOND
-"""How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""
+"""Time for which the subscriptions of an absent client are kept, ns: longer than a client waits to reconnect."""
 
 
 class DetectorHosting(NodePart):
@@ -64,11 +63,7 @@ class DetectorHosting(NodePart):
     # Subscriptions.
 
     def serve(self, name: str, entry: SubscriptionEntry, near: str = "") -> list[Effect]:
-        """Serve a subscription to a detector that is here; its client is offered the detector's topic.
-
-        Args:
-            near: the node whose replica it is to listen to, or that is to have one; empty for none.
-        """
+        """Serve a subscription to a detector here, and offer its topic, at the replica on a node where one is named."""
         hosted = self.event_path.hosted[self.by_subscription[name]]
         hosted.serve(name, near)
         effects = [*self._update_output(hosted), self.announcements.publish(hosted)]
@@ -83,7 +78,7 @@ class DetectorHosting(NodePart):
         if there is not None:
             if there.primary:
                 return []
-            # No other node knows of its primary any more; its state is the best there is.
+            # Its primary is lost; its state is the best there is.
             there.become_primary({})
             return [info("replica promoted", detector=planned.id)]
         hosted = self._created(planned, home, expected)
@@ -94,7 +89,12 @@ class DetectorHosting(NodePart):
 
     def _created(self, planned: Planned, home: str, expected: Measured | None = None) -> HostedDetector:
         compiled, registry = planned.compiled, self.directory.registry()
-        detector = Detector(compiled, planned.policy, _kinds(registry), engines=self.shared.engines)
+
+        def kinds(name: str) -> Mapping[str, Kind] | None:
+            found = registry.find(name)
+            return None if found is None else found.attributes
+
+        detector = Detector(compiled, planned.policy, kinds, engines=self.shared.engines)
         for part in planned.parts:
             self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
         return HostedDetector(
@@ -106,11 +106,7 @@ class DetectorHosting(NodePart):
     def arriving(
         self, planned: Planned, home: str, reads: Mapping[str, tuple[str, ...]]
     ) -> tuple[HostedDetector, list[Effect]]:
-        """A detector is on its way here: listen to all it reads, and keep that.
-
-        Args:
-            reads: by detector that it reads, the homes where the origin listens.
-        """
+        """Subscribe to the inputs of an arriving detector; `reads` are homes of the origin, by upstream detector."""
         hosted = self._created(planned, home)
         hosted.arrive(self.upstream.detectors(hosted), reads)
         for each, streams in hosted.streams.items():
@@ -119,7 +115,7 @@ class DetectorHosting(NodePart):
         return hosted, [*self.subscribe_to_parts(hosted), *self.topic_filters.refilter()]
 
     def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, replica: bool) -> list[Effect]:
-        """It is here, with its state: go on, with its subscriptions; a replica serves none."""
+        """Continue a detector here, with its state and its subscriptions; a replica serves none."""
         identity = hosted.id
         del self.event_path.moving[identity]
         self.event_path.hosted[identity] = hosted
@@ -132,7 +128,7 @@ class DetectorHosting(NodePart):
         return [*effects, *self._destroyed(identity)]
 
     def _catch_up(self, hosted: HostedDetector, now: int) -> list[Effect]:
-        """Sources have come and gone while it was on its way."""
+        """Join and leave sources that have changed during a move."""
         self.upstream.join_sources(hosted, now)
         effects = self.upstream.connect(hosted, now)
         waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
@@ -141,7 +137,7 @@ class DetectorHosting(NodePart):
         return effects
 
     def leaving(self, identity: str) -> None:
-        """A detector is on its way from here, and keeps its inputs until it is there."""
+        """Buffer the inputs of a detector on its way from here."""
         hosted = self.event_path.moving[identity] = self.event_path.hosted.pop(identity)
         self.event_path.rest(hosted)
         hosted.leave()
@@ -149,13 +145,13 @@ class DetectorHosting(NodePart):
             self.by_subscription.pop(name, None)
 
     def gone(self, identity: str) -> list[Effect]:
-        """It is elsewhere, or has not come."""
+        """Remove a detector that has moved away, or has not arrived."""
         hosted = self.event_path.moving.pop(identity)
         hosted.end()
         return [*self._leave_parts(hosted), *self.topic_filters.refilter()]
 
     def stays(self, identity: str, now: int) -> list[Effect]:
-        """It does not leave after all, and goes on as if nothing had happened."""
+        """Continue a detector whose move has failed."""
         hosted = self.event_path.moving.pop(identity)
         self.event_path.hosted[identity] = hosted
         hosted.run()
@@ -169,11 +165,11 @@ class DetectorHosting(NodePart):
         return effects
 
     def subscribe_to_parts(self, hosted: HostedDetector) -> list[Effect]:
-        """Subscribe to the parts of its pattern, again where the directory has forgotten that."""
+        """Subscribe to the parts of its pattern, again where the directory lacks the entry."""
         effects: list[Effect] = []
         for part, wanted in hosted.planned.parts.items():
             name = _part_subscription(hosted.detector.id, part, self.name)
-            # What this node has taken back a moment ago the directory may still have.
+            # The directory may still have an entry cleared a moment ago.
             if name not in self._asked_for or self.directory.subscriptions.get(name) != wanted:
                 self._asked_for.add(name)
                 effects.append(self.put("subscription", name, wanted))
@@ -184,7 +180,7 @@ class DetectorHosting(NodePart):
         reader, part = self._for_parts.get(answer.subscription, ("", ""))
         hosted = self.event_path.hosted.get(reader) or self.event_path.moving.get(reader)
         if hosted is None:
-            # Of a detector that is not here any more; or of somebody else, whose it stays.
+            # Of a detector that is gone; entries of other clients stay.
             entry = self.directory.subscriptions.get(answer.subscription)
             own = entry is not None and entry.client == self.planner.client
             return [self.clear("subscription", answer.subscription)] if own else []
@@ -201,9 +197,9 @@ class DetectorHosting(NodePart):
         return []
 
     def _detect_whole(self, hosted: HostedDetector, part: str, answer: Answer, now: int) -> list[Effect]:
-        """No node detects a part: the whole pattern is detected here."""
+        """Detect the whole pattern here, as no node detects a part."""
         if hosted.moving:
-            # Its pattern is cut as at the other end until it is at rest; then the part is asked for again.
+            # Its pattern stays cut as at the other end during the move; then the part is requested again.
             return [self.clear("subscription", answer.subscription)]
         identity = hosted.detector.id
         effects: list[Effect] = [warning("part refused", detector=identity, part=part, reason=answer.message)]
@@ -241,13 +237,12 @@ class DetectorHosting(NodePart):
                 if name in hosted.subscriptions and name in known
             ]
 
-        # What is found by best effort may lack the first events anyway.
+        # Best effort may lack the first events anyway.
         homes = self.topic_filters.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else set()
         return self.homes.flush(homes, tell, now)
 
     def _begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Run a detector if a client listens and every part runs, and answer its subscriptions."""
-        # One that is on its way here or elsewhere begins when it has come, or stays.
         if hosted.phase is not Phase.WAITING or not all(hosted.parts.values()):
             return []
         ready = hosted.ready_subscriptions()
@@ -280,7 +275,7 @@ class DetectorHosting(NodePart):
         )
 
     def drop(self, hosted: HostedDetector, reason: str) -> list[Effect]:
-        """Give up a detector that is hosted elsewhere, or gone; the directory says so."""
+        """Give up a detector that the directory has elsewhere, or not at all."""
         self.serve_none(hosted)
         self.event_path.rest(self.event_path.hosted.pop(hosted.id))
         hosted.end()
@@ -288,7 +283,7 @@ class DetectorHosting(NodePart):
         return [note, *self._leave_parts(hosted), *self.topic_filters.refilter()]
 
     def publish_entries(self) -> list[Effect]:
-        """Say of every detector here how it is."""
+        """Publish the entries of the detectors here."""
         return [self.announcements.publish(each) for each in self.event_path.hosted.values() if each.primary]
 
     def serve_none(self, hosted: HostedDetector) -> None:
@@ -308,7 +303,7 @@ class DetectorHosting(NodePart):
         return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
     def tick(self, now: int) -> list[Effect]:
-        """Time has passed; call it every few seconds: offers that were not taken, clients that do not come back."""
+        """Effects of the time, every few seconds: repeated offers, absent clients."""
         effects: list[Effect] = []
         subscriptions = self.directory.subscriptions
         for hosted in list(self.event_path.hosted.values()):
@@ -336,7 +331,7 @@ class DetectorHosting(NodePart):
     # Detectors, here and elsewhere.
 
     def detector_changed(self, change: Change, now: int) -> list[Effect]:
-        """A detector has come, gone or moved, here or elsewhere."""
+        """Effects of a changed entry of a detector."""
         effects: list[Effect] = []
         identity, entry, before = change.name, change.entry, change.before
         mine = self.event_path.hosted.get(identity)
@@ -353,22 +348,13 @@ class DetectorHosting(NodePart):
                 if hosted.running and not published.isdisjoint(hosted.names):
                     effects += self.upstream.connect(hosted, now)
             effects += self.topic_filters.refilter()
-        if (
-            before is None
-            or entry is None
-            or (entry.node, entry.home, entry.replicas) != (before.node, before.home, before.replicas)
-        ):
-            effects += self.upstream.listen_elsewhere(now)
-        return effects
+        hosts = [each and (each.node, each.home, each.replicas) for each in (entry, before)]
+        return effects if hosts[0] == hosts[1] else [*effects, *self.upstream.listen_elsewhere(now)]
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
-        """Compare the detectors here with a directory that was read again, and publish missing entries of primaries.
+        """Compare the detectors here with those `shown` in a directory read again; publish entries of primaries.
 
-        A replica whose entry is missing stays: its primary may be about to publish the entry again. When that does not
-        happen the entry counts as cleared after a while (`brokers.node.node`), and the replica is given up.
-
-        Args:
-            shown: the detectors with an entry.
+        A replica without an entry stays until the entry counts as cleared: its primary may publish it again.
         """
         effects: list[Effect] = []
         for identity, hosted in list(self.event_path.hosted.items()):
@@ -384,16 +370,16 @@ class DetectorHosting(NodePart):
         if news is not None:
             return news
         if entry is None or entry.node not in self.directory.nodes:
-            # Cleared by a node that did not know yet that it is here, or left over from one that is lost.
+            # Cleared by a node that did not know it, or left over from a lost one.
             return [self.announcements.publish(mine)]
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
-            # Who has accepted the other one's offer comes back.
+            # Clients that accepted the offer of the other node come back.
             return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
         return self.drop(mine, f"{entry.node} has it")
 
     def _role(self, hosted: HostedDetector, entry: DetectorEntry | None) -> list[Effect] | None:
-        """The role of a detector here that has replicas, as the directory has it; None where that is no news."""
+        """Effects of the role of a detector by its entry; None where the entry contests it."""
         if entry is None:
             return None if hosted.primary else self.drop(hosted, "the detector is destroyed")
         if entry.node == self.name:
@@ -407,14 +393,13 @@ class DetectorHosting(NodePart):
             hosted.become_replica()
             return []
         if not hosted.primary and not hosted.listed:
-            # Said before the primary knew of this replica.
-            return []
+            return []  # Published before the primary knew of this replica.
         if not hosted.primary or entry.node in hosted.replicas:
             return self.drop(hosted, f"{entry.node} has it")
         return None
 
     def without_replicas(self, hosted: HostedDetector, nodes: Iterable[str]) -> list[Effect]:
-        """Replicas are lost, or given up: their subscriptions are offered the homes that are left."""
+        """Remove replicas, and offer their subscriptions the remaining homes."""
         gone = [node for node in nodes if node in hosted.replicas]
         if not gone:
             return []
@@ -425,7 +410,7 @@ class DetectorHosting(NodePart):
     # Messages.
 
     def _update_output(self, hosted: HostedDetector) -> list[Effect]:
-        """Compute the extras of composite events; replicas without them are given up, and made again where needed."""
+        """Compute the extras of composite events; replicas without them are given up."""
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
         news = hosted.send_along(
@@ -443,18 +428,9 @@ class DetectorHosting(NodePart):
 
 
 def _part_subscription(reader: str, part: str, node: str) -> str:
-    """The name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
+    """Name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
     return f"{reader} {part} {node}"
 
 
 def _part_of(subscription: str) -> str:
-    """The part that a node subscribes to under this name."""
     return subscription.split(" ")[1] if subscription.count(" ") == 2 else ""
-
-
-def _kinds(registry: TypeRegistry) -> Callable[[str], Mapping[str, Kind] | None]:
-    def kinds(name: str) -> Mapping[str, Kind] | None:
-        found = registry.find(name)
-        return None if found is None else found.attributes
-
-    return kinds

@@ -26,17 +26,13 @@ class Isolation(NodePart):
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)
         self.started: dict[str, str] = {}
-        # By detector, what its node is told: by subscription, the message.
+        # Messages to the nodes, by detector and subscription.
         self._asked: dict[str, dict[str, bytes]] = {}
-        # The detectors that have been seen on their nodes.
+        # Detectors that were seen on their nodes.
         self._arrived: set[str] = set()
 
     def hand_on(self, detector: str, subscription: str, hosting: bytes) -> list[Effect]:
-        """Have a detector that was placed here hosted by a node of its own.
-
-        Args:
-            hosting: what that node is told, a `Hosting`.
-        """
+        """Have a detector that was placed here hosted by a node of its own, by a `Hosting` message."""
         self._asked.setdefault(detector, {})[subscription] = hosting
         node = self.started.get(detector)
         if node is None:

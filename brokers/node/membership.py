@@ -34,11 +34,7 @@ COMING_BACK: Final = 10 * SECOND
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """Claim of a node to a name.
-
-    Attributes:
-        since: when, ns.
-    """
+    """Claim of a node to a name since a time, ns."""
 
     since: int
 
@@ -47,9 +43,9 @@ class NameClaim:
     """Claim of this node to its name.
 
     Attributes:
-        since: when it came up, ns; may be put off until it is made.
+        since: start of the node, ns; postponed behind earlier claims until it is made.
         made: whether it was made.
-        lost: whether a later node has made one; then the node is to do nothing any more.
+        lost: whether a later node has made one; the node then does nothing any more.
     """
 
     def __init__(self, name: str, root: str, since: int) -> None:
@@ -100,11 +96,11 @@ class Membership(NodePart):
         self.migration = migration
         self.admission = migration.admission
         self.replication = migration.replication
-        # When each came up, as of its last entry, ns.
+        # Start of each node, as of its last entry, ns.
         self._lives: dict[str, int] = {}
 
     def connected(self, now: int) -> None:
-        """This node has lost its connection, and is connected again."""
+        """Extend the time for missing nodes after a lost connection of this one."""
         self.directory.missing = dict.fromkeys(self.directory.missing, now + COMING_BACK)
 
     def changed(self, change: Change, now: int) -> list[Effect]:
@@ -117,12 +113,12 @@ class Membership(NodePart):
         self.directory.missing.pop(change.name, None)
         effects: list[Effect] = []
         if life != entry.since:
-            # It does not know what it has hosted.
+            # It has lost its memory.
             effects += [*self.replication.lost(change.name), *self.migration.node_lost(change.name, now)]
             effects += self.admission.node_lost(change.name, now)
         elif before is not None:
             return []
-        # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
+        # Coordinators change with the nodes.
         return [*effects, *self.admission.take_up(now)]
 
     def tick(self, now: int) -> list[Effect]:
@@ -141,7 +137,6 @@ class Membership(NodePart):
         if any(each.node == node for each in self.directory.detectors.values()):
             self.directory.missing[node] = now
             return effects
-        # It has given up what it hosted, or hosted nothing.
         return [*effects, *self.admission.node_lost(node, now), *self.admission.take_up(now)]
 
     def _clear_load(self, node: str) -> list[Effect]:

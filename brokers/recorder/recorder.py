@@ -21,21 +21,22 @@ from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
-from distced.brokers.recorder.effects import Append, RecorderEffect, Write
-from distced.brokers.recorder.inputs import Inputs
+from distced.brokers.recorder.inputs import KEPT, Inputs, Interest, RecorderFilters
 from distced.brokers.recorder.state import (
+    Append,
     Beat,
     Begun,
     Entered,
     Fenced,
     JournaledState,
     Met,
+    RecorderEffect,
     RecorderState,
     Resubscribed,
     StableCut,
     TypesChosen,
+    Write,
 )
-from distced.brokers.recorder.topic_filters import KEPT, Interest, RecorderFilters
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event

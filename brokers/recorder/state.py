@@ -11,23 +11,82 @@ available again after a restart.
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from distced.brokers.recorder.sequence_runs import Runs
+from distced.brokers.core.effects import Effect
 from distced.detectors.runtime.detection_policy import Released
-from distced.detectors.snapshot_format import pack_event, unpack_event
+from distced.detectors.snapshot_format import WIDE, pack_event, unpack_event
 from distced.middleware.history.late_events import LateEvent
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import Event, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.detection.guaranteed import Guaranteed
 from distced.policies.detection.recent_ids import RecentIds
+
+RUNS: Final = 16
+"""Runs remembered of a source: those of the greatest numbers."""
+
+SOURCES: Final = 50_000
+"""Sources remembered: those received from last."""
+
+
+class Runs:
+    """Runs without gaps of the sequence numbers received, by source; numbers that are digests form none.
+
+    By its number an event delivered again long after, by a source that was away and repeats unacknowledged events for
+    example, is told from a late one.
+    """
+
+    def __init__(self, state: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
+        """From the result of `state`."""
+        self._runs = {source: [list(run) for run in runs] for source, runs in (state or {}).items()}
+
+    def __contains__(self, identity: EventId) -> bool:
+        source, number = identity
+        return any(first <= number <= last for first, last in self._runs.get(source, ()))
+
+    def add(self, identity: EventId) -> None:
+        """Add the id of an event received."""
+        source, number = identity
+        if number >= WIDE:
+            return
+        # Ordered by last reception.
+        runs = self._runs[source] = self._runs.pop(source, [])
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+            return
+        if len(self._runs) > SOURCES:
+            del self._runs[next(iter(self._runs))]
+        _insert(runs, number)
+        if len(runs) > RUNS:
+            del runs[0]
+
+    def state(self) -> dict[str, list[list[int]]]:
+        """Runs as plain values, to be remembered."""
+        return self._runs
+
+
+def _insert(runs: list[list[int]], number: int) -> None:
+    """Insert a number into ordered, disjoint runs."""
+    place = bisect(runs, number, key=lambda run: run[0])
+    if place and number <= runs[place - 1][1]:
+        return
+    begins = place < len(runs) and runs[place][0] == number + 1
+    if place and runs[place - 1][1] + 1 == number:
+        runs[place - 1][1] = runs.pop(place)[1] if begins else number
+    elif begins:
+        runs[place][0] = number
+    else:
+        runs.insert(place, [number, number])
+
 
 REMEMBERED: Final = 50_000
 """Ids remembered to tell events delivered again from late ones; those of detectors are in no order (`Runs`)."""
@@ -394,3 +453,18 @@ class JournaledState:
         """Operations since the last call, packed."""
         operations, self._operations = self._operations, []
         return operations
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Journal an operation, packed, before anything received until now is acknowledged."""
+
+    operation: bytes
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Write a batch; operations journaled before it are not needed then."""
+
+    batch: Batch
+
+
+RecorderEffect: TypeAlias = Effect | Append | Write

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.node.pattern_cache import SIZE, PatternCache
-from distced.brokers.node.planning import Planner
+from distced.brokers.node.planning import CACHED, PatternCache, Planner
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive, event_type
@@ -56,12 +55,12 @@ def test_pattern_whose_timer_becomes_a_type_is_refused() -> None:
 
 def test_cache_is_bounded() -> None:
     cache = PatternCache()
-    for number in range(SIZE + 1):
+    for number in range(CACHED + 1):
         cache.check(f"[A where v > {number}]", {}, "ordered", registry(A))
     cache.check("[A where v > 1]", {}, "ordered", registry(A))
-    assert cache.checked == SIZE + 1
+    assert cache.checked == CACHED + 1
     cache.check("[A where v > 0]", {}, "ordered", registry(A))
-    assert cache.checked == SIZE + 2
+    assert cache.checked == CACHED + 2
 
 
 def test_node_checks_a_pattern_once_between_a_subscription_and_its_detector() -> None:

@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from distced.brokers.recorder.effects import Append, Write
 from distced.brokers.recorder.recorder import Recorder
-from distced.brokers.recorder.sequence_runs import Runs
-from distced.brokers.recorder.state import Batch, RecorderState, decode_operation
+from distced.brokers.recorder.state import Append, Batch, RecorderState, Runs, Write, decode_operation
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.event_types import derive, event_type
@@ -615,7 +613,7 @@ def test_runs_hold_added_numbers(given: list[tuple[str, int]]) -> None:
 
 
 def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distced.brokers.recorder.sequence_runs.SOURCES", 2)
+    monkeypatch.setattr("distced.brokers.recorder.state.SOURCES", 2)
     runs = Runs()
     for n in range(0, 100, 2):
         runs.add(("s", n))

@@ -229,6 +229,16 @@ def test_detector_begins_where_a_replica_of_a_destroyed_one_was_left_behind() ->
         assert scene.network.hosts(identity) == [replica.name], seed
 
 
+def test_new_subscription_is_served_soon_where_a_replica_of_a_destroyed_one_was_left_behind() -> None:
+    for seed in range(20):
+        scene, _, _ = left_behind(seed)
+        scene.app.subscribe("r", AB)
+        scene.network.pass_time(5 * SECOND)
+        assert scene.app.states("r")[-1] == "active", seed
+        scene.happen("AB")
+        assert scene.found("r") == 1, seed
+
+
 def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
     for seed in range(20):
         scene, identity = reliable(seed)
@@ -237,9 +247,11 @@ def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
         without_memory(scene, replica)
         scene.network.pass_time(CONFIRM_WITHIN)
         assert scene.network.hosts(identity).count(host) == 0, seed
-        for each in scene.network.participants:
+        # With fewer nodes than replicas the subscription, new to the server, would be refused.
+        for each in (*scene.nodes, *scene.network.participants):
             if not each.connected:
                 each.connect()
+                scene.network.run()
         scene.network.pass_time(20 * SECOND)
         entry = entry_of(scene.network, identity)
         assert len(entry.replicas) == 1

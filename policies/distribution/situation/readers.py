@@ -5,7 +5,7 @@ publisher. A node reads it once, however many detectors there do, because it has
 by node, so that a detector more or less changes what its own nodes read and nothing else.
 
 At the server of the directory a node with detectors hears the heartbeats of everybody, for there may be sources that
-were not announced (`brokers.node.topic_filters`); elsewhere those of the publishers whose events it reads.
+were not announced (`brokers.node.upstream`); elsewhere those of the publishers whose events it reads.
 """
 
 from __future__ import annotations
