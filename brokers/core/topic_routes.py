@@ -26,10 +26,6 @@ _CLASSES = {"number": _NUMBER, "string": _STRING, "boolean": _BOOLEAN}
 Fits = Callable[[dict[str, Attribute]], bool]
 
 
-def _anything(attributes: dict[str, Attribute]) -> bool:
-    return True
-
-
 @dataclass(slots=True)
 class TopicRoute:
     """Route of a topic of events.
@@ -47,7 +43,7 @@ class TopicRoute:
     kind: str
     type: EventType | None
     problem: str = ""
-    fits: Fits = _anything
+    fits: Fits = lambda attributes: True
     readers: list[Any] = field(default_factory=list)
 
     def usable(
@@ -65,11 +61,9 @@ class TopicRoute:
             return None, effects
         fits = self.fits
         usable = [event for event in events if fits(event.attributes)]
-        if len(usable) < len(events):
-            for event in events:
-                if not fits(event.attributes):
-                    problem = mismatch(event, self.type, topic)
-                    effects.append(dead_letters.event("mistyped", problem, event, topic))
+        for event in events if len(usable) < len(events) else ():
+            if not fits(event.attributes):
+                effects.append(dead_letters.event("mistyped", mismatch(event, self.type, topic), event, topic))
         return usable, effects
 
 
@@ -88,10 +82,7 @@ class TopicRoutes:
         readers_of_type: Callable[[str], list[Any]] = lambda name: [],
         readers_of_detector: Callable[[str], list[Any]] = lambda detector: [],
     ) -> None:
-        """
-        Args:
-            published: the type under which a detector publishes; empty for an unknown detector.
-        """
+        """Routes, given the type that a detector publishes (empty for an unknown one), and the readers."""
         self.known: dict[str, TopicRoute] = {}
         self._directory = directory
         self._published = published

@@ -31,17 +31,12 @@ class Outlet:
     """Effects at one server, in order.
 
     Attributes:
-        bus: the connection to it.
         waiting: effects to be carried out; appended to under the participant's lock.
         unsent: number of messages dropped because the queue of the bus was full.
     """
 
     def __init__(self, home: str, bus: Bus, handler_of: Callable[[str], Handler], warn: Callable[..., None]) -> None:
-        """
-        Args:
-            handler_of: the handler of messages that arrive through a filter.
-            warn: logs an event with fields.
-        """
+        """Effects at a home, given the handlers of messages by filter, and a logger of warnings."""
         self.bus = bus
         self.waiting: deque[MqttEffect] = deque()
         self.unsent = 0
@@ -69,7 +64,7 @@ class Outlet:
 
     def _drop(self, error: BusError) -> None:
         self.unsent += 1
-        # One of a flood is enough to be read; all are counted.
+        # Logged at each power of two.
         if self.unsent.bit_count() == 1:
             self._warn("message dropped", home=self._home, reason=str(error), so_far=self.unsent)
 
@@ -271,7 +266,7 @@ class Participant:
     # Hooks.
 
     def _handlers(self, home: str) -> Callable[[str], Handler]:
-        """Handlers of messages from a home, by filter: the same for all filters."""
+        """Handlers of messages from a home, by filter; the same for all."""
         handler = partial(self._receive, home)
         return lambda topic_filter: handler
 
@@ -287,11 +282,7 @@ class Participant:
         """Wait until `start` may return; raise an error after `timeout` seconds."""
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Any]:
-        """Effects of a connection, perhaps a repeated one.
-
-        Args:
-            resumed: whether the server has kept the session.
-        """
+        """Effects of a connection, perhaps a repeated one, where the server may have `resumed` the session."""
         return ()
 
     def _disconnected(self, home: str, now: int, error: BusError | None) -> None:

@@ -104,21 +104,17 @@ class Stories:
         return {f"{kind} {name}": tuple(self._rings[kind, name]) for kind, name in keys[:MATCHES]}
 
     def _write(self, effects: list[Effect]) -> None:
-        happened: dict[tuple[str, str], list[str]] = {}
-        done: dict[tuple[str, str], list[str]] = {}
-        for kind, subject, what in self._happened:
-            happened.setdefault((kind, subject), []).append(what)
+        # By subject: its changes, and the messages about it.
+        texts: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+        for kind, name, what in self._happened:
+            texts.setdefault((kind, name), ([], []))[0].append(what)
         self._happened.clear()
         for effect in effects:
-            lines = happened if isinstance(effect, Note) else done
             for subject, text in self._lines(effect):
-                lines.setdefault(subject, []).append(text)
-        if not happened and not done:
-            return
-        stimulus = self._text()
-        for subject in {**happened, **done}:
-            what, effect_text = ("; ".join(dict.fromkeys(each.get(subject, ()))) for each in (happened, done))
-            self._add(subject, StoryLine(self._now, self._name, self.number, stimulus, what, effect_text))
+                texts.setdefault(subject, ([], []))[not isinstance(effect, Note)].append(text)
+        for subject, both in texts.items():
+            happened, done = ("; ".join(dict.fromkeys(each)) for each in both)
+            self._add(subject, StoryLine(self._now, self._name, self.number, self._text(), happened, done))
 
     def _add(self, subject: tuple[str, str], line: StoryLine) -> None:
         # Subjects are ordered by their last line.

@@ -19,7 +19,7 @@ from distced.middleware.wire.directory_entries import (
 
 ENTRIES = [
     ("type/Temp", event_type("Temp", {"c": "number"}), "type registered", "type forgotten", {"has": "c: number"}),
-    ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joins", "source leaves", {"types": "A, B"}),
+    ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joined", "source left", {"types": "A, B"}),
     ("node/n1", NodeEntry(1), "node up", "node gone", {"node": "n1"}),
     ("detector/c1", DetectorEntry("n1", "[A]", "guaranteed", ("A",)), "detector created", "detector destroyed", {}),
     ("subscription/s.1", SubscriptionEntry("s", "[A]"), "subscribed", "unsubscribed", {"client": "s"}),
