@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from distced.brokers.inspect.nodes import nodes_report, nodes_text
 from distced.brokers.live.observers import LiveDirectory
 from distced.middleware.cli.options import DEFAULT, ServerOption, verb
 from distced.middleware.cli.output import AsJson, output, print_json
-from distced.middleware.cli.signals import ending
+from distced.middleware.cli.signals import ending, until_interrupted
 from distced.middleware.model.clock import Clock, SystemClock
 
 AT_LEAST: Final = 0.2
@@ -142,7 +141,7 @@ def _asked_for(directory: Directory, prefix: str | None, node: str | None) -> st
 def _show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> int:
     """Print once, or until interrupted."""
     clock, console = SystemClock(), output()
-    try:
+    with until_interrupted():
         if not watch:
             seen, state = reading.look(see)
             _print(seen, state, clock.now(), console, as_json, indent=2)
@@ -151,11 +150,6 @@ def _show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> in
             _print_changes(reading, see, clock, console, as_json)
         else:
             _redraw(reading, see, clock, console)
-    except KeyboardInterrupt:
-        pass
-    except (BrokenPipeError, SystemExit):
-        # The reader of the pipe has ended, for which rich exits; the rest of the buffer must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

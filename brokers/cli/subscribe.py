@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -26,7 +25,7 @@ from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, PATIENCE, HomeOption, ServerOption, connected, duration_option, verb
 from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
-from distced.middleware.cli.signals import ending
+from distced.middleware.cli.signals import ending, until_interrupted
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
@@ -108,11 +107,13 @@ class SubscribeOptions:
 
 @dataclass(slots=True)
 class Printed:
-    """Counters of the events printed so far: number, sum of delays and longest delay, ns."""
+    """Events printed so far: number, sum of delays and longest delay, ns."""
 
     events: int = 0
     delays: int = 0
     longest: int = 0
+    lines: EventLines = field(default_factory=EventLines)
+    console: Console = field(default_factory=output)
 
 
 @verb
@@ -140,14 +141,10 @@ def subscribe(options: SubscribeOptions) -> int:
         for each in subscriptions:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
             messages().print(f"listening: {each.pattern}  ({where})", style="dim")
+        complete = True
         try:
-            complete = _print_all(client, subscriptions, options, printed)
-        except KeyboardInterrupt:
-            complete = True
-        except (BrokenPipeError, SystemExit):
-            # The reader of the pipe has ended, for which rich exits; the rest of the buffer must not fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            complete = True
+            with until_interrupted():
+                complete = _print_all(client, subscriptions, options, printed)
         finally:
             _summarise(subscriptions, printed, options)
     return 0 if complete else 1
@@ -157,7 +154,6 @@ def _print_all(
     client: Client, subscriptions: Sequence[Subscription], options: SubscribeOptions, printed: Printed
 ) -> bool:
     """Print events until all have arrived or the time is up; True where the number asked for has arrived."""
-    lines, console = EventLines(), output()
     changed = threading.Event()
     for each in subscriptions:
         each.on_change = changed.set
@@ -168,7 +164,7 @@ def _print_all(
         over = all(each.ended for each in subscriptions)
         for each in subscriptions:
             while (deadline is None or time.monotonic() < deadline) and (event := each.get(0.0)) is not None:
-                _print(event, client.clock.now(), options, printed, lines, console)
+                _print(event, client.clock.now(), options, printed)
                 if printed.events == options.count:
                     return True
         if over:
@@ -179,9 +175,7 @@ def _print_all(
         changed.wait(left)
 
 
-def _print(
-    event: Event, now: int, options: SubscribeOptions, printed: Printed, lines: EventLines, console: Console
-) -> None:
+def _print(event: Event, now: int, options: SubscribeOptions, printed: Printed) -> None:
     delay = max(now - event.hi, 0)
     printed.events += 1
     printed.delays += delay
@@ -189,8 +183,8 @@ def _print(
     if options.as_json:
         print_json(event_as_dict(event, with_events=options.constituents), indent=None)
         return
-    for line in lines.lines(event, delay if delay < HOUR else None):
-        console.print(line)
+    for line in printed.lines.lines(event, delay if delay < HOUR else None):
+        printed.console.print(line)
     sys.stdout.flush()
 
 
@@ -219,21 +213,17 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
         client.wait_for_nodes(1, PATIENCE)
     if not source.name:
         return [client.subscribe(text, quality=options.quality)]
-    registry = _known(client)
+    # Types that the patterns may read: registered ones, and those that detectors publish.
+    directory = Directory()
+    directory.types |= client.types
+    directory.detectors |= client.detectors
+    registry = directory.registry()
     patterns = compile_source(source, registry)
     show_notes(patterns.notes)
     derived = TypeRegistry(registry)
     register_derived(parse_file(source.text), derived)
     client.register(*(each for each in derived if each.name not in registry))
     return [client.subscribe(each.text, quality=options.quality) for each in in_order(patterns.compiled)]
-
-
-def _known(client: Client) -> TypeRegistry:
-    """Types that the patterns may read: registered ones, and those that detectors publish."""
-    directory = Directory()
-    directory.types |= client.types
-    directory.detectors |= client.detectors
-    return directory.registry()
 
 
 def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:
