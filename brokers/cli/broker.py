@@ -34,7 +34,7 @@ from distced.middleware.cli.options import (
     connected,
     duration_option,
     verb,
-)  # fmt: skip
+)
 from distced.middleware.cli.output import AsJson, output, show_notes
 from distced.middleware.cli.signals import ending
 from distced.middleware.mapping import Mapping, load_mapping
@@ -172,9 +172,13 @@ def host(options: BrokerOptions, log: Any) -> int:
         bridge = None
         if mappings:
             bridge = LiveBridge(
-                url, options.bridge_name, mappings,
-                lateness=options.lateness, lease=options.lease, retained=options.retained,
-            )  # fmt: skip
+                url,
+                options.bridge_name,
+                mappings,
+                lateness=options.lateness,
+                lease=options.lease,
+                retained=options.retained,
+            )
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
         set_up_again()

@@ -110,9 +110,15 @@ def record(options: RecordOptions) -> int:
         notes, _ = reading.look(lambda directory: check_types(directory, options.names))
     name = options.name or socket.gethostname().split(".")[0] or "recorder"
     recorder = LiveRecorder(
-        options.server, options.history, name, types=options.recorded, home=options.home or "",
-        flush_every=options.flush_every, flush_events=options.flush_events, keep=options.keep,
-    )  # fmt: skip
+        options.server,
+        options.history,
+        name,
+        types=options.recorded,
+        home=options.home or "",
+        flush_every=options.flush_every,
+        flush_events=options.flush_events,
+        keep=options.keep,
+    )
     show_notes(notes)
     with ending():
         recorder.start(PATIENCE)

@@ -82,16 +82,13 @@ class Directory(Entries):
         """Check that a detector that reads these types may publish this one.
 
         Raises:
-            TypeRegistryError: where the type is known with other attributes.
-            PatternError: where the detector would read, directly or through others, what comes of its own events.
+            TypeRegistryError: for a derived type, or one with other attributes.
+            PatternError: for a detector that would read, directly or through others, its own composite events.
         """
         known = self.registry().find(additional.name)
         if known is not None and known.derived is not None:
-            raise TypeRegistryError(
-                f"the type {additional.name!r} is derived from another, and nothing is published under it",
-                given=additional.name,
-                advice="publish under another name",
-            )
+            problem = f"the type {additional.name!r} is derived from another, and nothing is published under it"
+            raise TypeRegistryError(problem, given=additional.name, advice="publish under another name")
         if known is not None and known.attributes != additional.attributes:
             raise TypeRegistryError(
                 f"the type {additional.name!r} is known with other attributes",

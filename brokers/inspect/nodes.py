@@ -124,14 +124,24 @@ def nodes_report(directory: Directory) -> NodesReport:
         counts, load = node.counts, directory.loads.get(name)
         nodes.append(
             NodeReport(
-                name, node.since, tuple(hosted[name]), node.detectors,
-                counts.get("events", 0), counts.get("composite events", 0), counts.get("late", 0),
+                name,
+                node.since,
+                tuple(hosted[name]),
+                node.detectors,
+                counts.get("events", 0),
+                counts.get("composite events", 0),
+                counts.get("late", 0),
                 {key.removeprefix(_LETTERS): count for key, count in counts.items() if key.startswith(_LETTERS)},
-                dict(counts), sites.at(node.home), tuple(replicas[name]), None if load is None else load.load,
-                node.capacity or None, {} if load is None else dict(load.latencies), node.isolates,
+                dict(counts),
+                sites.at(node.home),
+                tuple(replicas[name]),
+                None if load is None else load.load,
+                node.capacity or None,
+                {} if load is None else dict(load.latencies),
+                node.isolates,
                 related(node.reserved) if node.reserved else None,
             )
-        )  # fmt: skip
+        )
     totals = Totals(
         len(nodes),
         sum(len(each.detectors) for each in nodes),

@@ -83,15 +83,14 @@ class LiveRecorder(Participant):
         """Open the history and the journal; write batches of the journal that the history lacks.
 
         Args:
-            url: the MQTT server of the directory.
+            url, home: the MQTT servers of the directory, and of the recorder's site; an empty home for the same.
             history: a history, or a new or empty folder.
-            name: unlike all other recorders; a recorder of this name continues with its journal.
+            name: unique; a recorder of this name continues with its journal.
             types: the types to record; None for all.
-            home: the MQTT server of the recorder's site; empty where that is the same.
-            keep: time servers keep messages while the recorder is away, ns; 0 for not at all.
+            keep: time for which servers keep messages for an absent recorder, ns; 0 for none.
 
         Raises:
-            HistoryError: for a folder that is no history, a second recorder of the name, a journal that cannot be read.
+            HistoryError: for a folder that is no history, a second recorder of the name, an unreadable journal.
             BusError: for an invalid URL of a server.
         """
         types = None if types is None else tuple(types)
@@ -122,6 +121,8 @@ class LiveRecorder(Participant):
                 root=root,
                 home=home_name(home, url),
             )
+            # Whole seconds, rounded up.
+            expiry = min(-(-keep // SECOND), LONGEST)
             super().__init__(
                 url,
                 name,
@@ -129,8 +130,7 @@ class LiveRecorder(Participant):
                 client_id=self._client_id,
                 clock=clock,
                 will=self.recorder.will(),
-                # Whole seconds, and not less than asked for.
-                session_expiry=min(-(-keep // SECOND), LONGEST),
+                session_expiry=expiry,
                 hold_acknowledgements=True,
             )
         except DistcedError:
@@ -161,9 +161,7 @@ class LiveRecorder(Participant):
     # The journal.
 
     def _remembered(self, types: Iterable[str] | None) -> tuple[RecorderState, tuple[int | None, RecorderNote | None]]:
-        """State of the journal, with its operations applied. Of a new journal: the watermark of the history, and the
-        note that a recorder of this name has left there.
-        """
+        """State of the journal; of a new one also the watermark of the history, and an earlier note in it."""
         state, journal = RecorderState(), self._journal
         if journal.state is None:
             self._client_id = f"distced-{RECORDER}{self._name}-{uuid.uuid4().hex[:8]}"

@@ -23,11 +23,12 @@ class Announcements(NodePart):
     def entry(self, hosted: HostedDetector) -> DetectorEntry:
         """Entry of a detector here."""
         detector = hosted.detector
+        reads = None if hosted.reads is None else tuple(sorted(hosted.reads))
         return DetectorEntry(
             self.name,
             detector.compiled.text,
             detector.policy.name,
-            None if hosted.reads is None else tuple(sorted(hosted.reads)),
+            reads,
             hosted.publishes,
             dict(detector.compiled.publishes.attributes),
             len(hosted.subscriptions),

@@ -73,10 +73,9 @@ class EventPath:
             return effects
         if len(events) < len(frame.events):
             self.stories.happened("source", route.source, f"events that are none of type {route.type_name}")
+            frame = replace(frame, events=events)
         self.counts["events"] += len(events)
         source = frame.source if route.kind == "e" else route.source
-        if len(events) < len(frame.events):
-            frame = replace(frame, events=events)
         for hosted in route.readers:
             if hosted.phase is _RUNNING:
                 if hosted.meter is not None:

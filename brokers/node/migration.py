@@ -172,9 +172,8 @@ class Migration(NodePart):
         state = DetectorState(snapshot, ready, dict(hosted.replicas), near, *wanted)
 
         def published(now: int) -> list[Effect]:
-            if self.moving.get(detector) is not moving:
-                return []
-            return [self.send(moving.other, "state", detector, encode(state))]
+            message = self.send(moving.other, "state", detector, encode(state))
+            return [message] if self.moving.get(detector) is moving else []
 
         # Its composite events precede those of the target, at the home of the topic, too.
         return self.homes.flush({hosted.home}, published, now)
@@ -198,8 +197,7 @@ class Migration(NodePart):
 
     def _prepare(self, detector: str, arrival: Arrival, now: int) -> list[Effect]:
         if self._prepared.get(detector) == (arrival.origin, arrival.number):
-            # The same message twice.
-            return []
+            return []  # The same message twice.
         if detector in self.event_path.hosted or detector in self.moving:
             return [self._refuse(arrival.origin, detector, "the detector is here, or on its way")]
         places = dict(map(delegated_of, arrival.cuts))
@@ -216,10 +214,8 @@ class Migration(NodePart):
         moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, replica=arrival.replica)
 
         def listening(now: int) -> list[Effect]:
-            if self.moving.get(detector) is not moving:
-                return []
             moving.since = now
-            return [self.send(arrival.origin, "listening", detector)]
+            return [self.send(arrival.origin, "listening", detector)] if self.moving.get(detector) is moving else []
 
         return [*effects, *self.homes.flush(self.hosting.topic_filters.homes_read(hosted), listening, now)]
 

@@ -143,9 +143,12 @@ class Placement:
         catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(registry)
         subscribers = (self.situation.place_of(entry.client),)
         cut_by = partial(
-            alternatives, catalogue=catalogue, exports=frozenset(entry.exports), situation=self.situation,
+            alternatives,
+            catalogue=catalogue,
+            exports=frozenset(entry.exports),
+            situation=self.situation,
             subscribers=subscribers,
-        )  # fmt: skip
+        )
         graphs = cut_by(found.compiled, policy, hints=self._hints(entry.hints, found.id, policy), whole=whole)
         if entry.decomposition:
             return tuple(graphs[-1:])
@@ -172,10 +175,11 @@ class Placement:
         """Hints, with the nodes of placement analysis where the application names none and all of them exist; for a
         detector to be isolated, with the nodes that can isolate it.
         """
-        known, common = self.situation.hints.get(detector), self.directory.common_nodes
-        if known is not None and not hints.nodes and len(known.nodes) >= policy.replicas:
-            if all(node in common and node not in hints.avoid for node in known.nodes):
-                hints = replace_hints(hints, nodes=known.nodes)
+        common = self.directory.common_nodes
+        known = self.situation.hints.get(detector)
+        found = () if known is None or hints.nodes else known.nodes
+        if len(found) >= policy.replicas and all(each in common and each not in hints.avoid for each in found):
+            hints = replace_hints(hints, nodes=found)
         if not hints.isolated:
             return hints
         wanted = sorted(set(hints.nodes or common))
