@@ -135,19 +135,13 @@ class Bridge:
         return Publish(directory_topic("client", self.name, root=self.root), b"", retain=True)
 
     def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
-        """Effects of a message.
-
-        Args:
-            topic_filter: the filter it came through. One that matches several filters comes once through each.
-            retained: whether the server had kept it from before the subscription.
-        """
+        """Effects of a message through a filter; one that matches several filters comes once through each."""
         if topic_filter == self._directory_filter:
             return self._entry(topic, payload)
         if topic_filter == self._handshake.topic:
             return self._known(now) if self._handshake.answered(payload) else []
         if not self.listening or topic.startswith(self._own):
-            # A mapping that listens to everything must not hear what came of it.
-            return []
+            return []  # Its own events, through a mapping of all topics.
         effects: list[Effect] = []
         for mapping in self.mappings:
             if topic_filter == next((each for each in mapping.topics if matches(each, topic)), None):
@@ -260,10 +254,10 @@ class Bridge:
         return [*effects, self._handshake.begin(now)]
 
     def _reconcile(self) -> list[Effect]:
-        """Restore entries that were cleared: those of devices with their next event, those of the bridge at once.
+        """Restore cleared entries: those of devices with their next event, those of the bridge at once.
 
-        Only what is missing twice in a row is: an announcement takes its time to come back. Its entry as a client may
-        have been cleared by a last will that comes late, that of a connection before this one.
+        An entry counts as cleared when it is missing twice in a row, for announcements take time to come back. A late
+        last will of an earlier connection clears the entry of the bridge as a client.
         """
         known = self.directory
         missing = {("source", each) for each in self.sources if each not in known.sources}

@@ -16,12 +16,8 @@ from collections.abc import Iterable
 
 
 class Streams:
-    """Homes at which a reader receives a detector's stream.
-
-    Attributes:
-        wanted: the homes to subscribe at.
-        trusted: the homes whose watermarks count.
-        left: whether a home was left since the last look.
+    """Homes at which a reader receives a detector's stream: those `wanted`, and those whose watermarks are `trusted`;
+    `left` tells that one was left since the last look.
     """
 
     def __init__(self, homes: Iterable[str] = ()) -> None:

@@ -75,21 +75,20 @@ class Participant:
     A driver overrides the hooks at the end of the class; each is called under the lock, on the thread of a bus.
 
     Attributes:
-        clock: the source of time.
+        log: a structlog logger; None for none.
+        role: field of log events that holds the name; empty for none.
+        tick_every: interval of ticks, s.
+        end_within: time for the last decision at `stop`, s.
+        ends_unconnected: whether the last decision is also taken without a connection.
         connections: all buses, by home.
         bus: the connection to the server of the directory.
     """
 
     log: Any = None
-    """A structlog logger; None for none."""
     role: ClassVar[str] = "participant"
-    """Field of log events that holds the name; empty for none."""
     tick_every: ClassVar[float] = 0.1
-    """Interval of ticks, s."""
     end_within: ClassVar[float] = 2.0
-    """Time for the last decision at `stop`, s."""
     ends_unconnected: ClassVar[bool] = False
-    """Whether the last decision is also taken while there is no connection."""
 
     def __init__(
         self,
@@ -106,8 +105,7 @@ class Participant:
         """Describe a participant; nothing happens before `start`.
 
         Args:
-            url: the MQTT server of the directory.
-            home: the MQTT server of the participant's site; empty where that is the same.
+            url, home: the MQTT servers of the directory, and of the participant's site; an empty home for the same.
             will: published by the server of the directory when the participant is lost.
             session_expiry, hold_acknowledgements: as of `Bus`.
 

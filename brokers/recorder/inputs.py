@@ -161,11 +161,6 @@ class Inputs:
         published: dict[str, str],
         acknowledged_at: Callable[[str], str],
     ) -> None:
-        """
-        Args:
-            published: types of the detectors waited for; kept up to date.
-            acknowledged_at: topic of acknowledgements of a source.
-        """
         self._journaled = journaled
         self._state = journaled.state
         self._directory = directory
@@ -202,7 +197,7 @@ class Inputs:
         reads = self._interest.reads(entry)
         effects: list[Effect] = []
         if not reads and name in self._state.joined:
-            # Its last events have come when its server has handed them on; its end is told by that of the directory.
+            # Its last events come from its own server, its end from that of the directory.
             home = self._state.joined[name] or ""
             effects += self._homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
@@ -210,7 +205,7 @@ class Inputs:
         watermark = max(entry.watermark, self._state.floor)
         if reads:
             watermark = max(watermark, self._join(name, entry, now))
-        # Before it publishes it has to be heard.
+        # It publishes once its events are subscribed to.
         effects += self._filters.renew()
         homes = {entry.home} if reads else ()
         return [*effects, *self._homes.flush(homes, lambda _: self._acknowledge(name, watermark), now)]
@@ -240,7 +235,7 @@ class Inputs:
         return list(acks.values())
 
     def _acknowledge(self, source: str, watermark: int) -> list[Effect]:
-        """Acknowledge a source, now or once the directory is read: then the server has taken all subscriptions."""
+        """Acknowledge a source, now or once the directory is read and all subscriptions are taken."""
         ack = Publish(self._acknowledged_at(source), encode(Acknowledgement(watermark)))
         if not self._handshake.reading:
             return [ack]

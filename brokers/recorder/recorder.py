@@ -72,9 +72,9 @@ class Recorder:
     ) -> None:
         """
         Args:
-            state: that of an earlier life; None for none.
-            types: the names of the types to record, primitive or composite; None for all.
-            home: the server of its site; empty for that of the directory.
+            state: of an earlier life; None for none.
+            types: names of the types to record, primitive or composite; None for all.
+            home: server of its site; empty for that of the directory.
         """
         self.name = name
         self.state = RecorderState() if state is None else state
@@ -130,8 +130,8 @@ class Recorder:
         """Effects before the first connection: subscriptions for messages that its server has queued.
 
         Args:
-            beyond: of one that remembers nothing: no event with `hi` at or before this is to be recorded, ns.
-            noted: of one that remembers nothing: what an earlier life has noted in the history.
+            beyond: without memory: lower bound of `hi` of recorded events, exclusive, ns.
+            noted: without memory: the note of an earlier life in the history.
         """
         if self.state.wants != self.types:
             self._journaled.do(TypesChosen(self.types))
@@ -144,11 +144,7 @@ class Recorder:
         return self._done(self._filters.renew())
 
     def connected(self, now: int, *, resumed: bool) -> list[RecorderEffect]:
-        """Effects of a connection to the server of the directory, perhaps a repeated one.
-
-        Args:
-            resumed: whether the server has kept what came meanwhile.
-        """
+        """Effects of a connection to the server of the directory, perhaps a repeated one that has kept messages."""
         effects = self._meet("", now, resumed)
         self.directory.reconnected(now)
         question = self._handshake.begin(now)
@@ -250,8 +246,7 @@ class Recorder:
         area, levels = parse_topic(topic, root=self._root)
         if area in (Area.EVENTS, Area.COMPOSITE_EVENTS):
             if area is Area.EVENTS and not self.state.wants_type(levels[0]):
-                # An earlier life has subscribed to it, and the server has not forgotten.
-                return []
+                return []  # From a subscription of an earlier life.
             return self._events(self._routes.find(topic, area, levels), topic, payload, now, home)
         if area is Area.DIRECTORY:
             change = self.directory.read(levels, payload, where=topic)
@@ -278,7 +273,7 @@ class Recorder:
             if source in self._filters.streams:
                 watermark = self._filters.streams[source].hear(home, watermark)
             if source not in self.state.joined:
-                # One of a detector that is gone says nothing of how far it is.
+                # The watermark of a detector that is gone does not count.
                 watermark = None
         if usable or watermark is not None:
             self._journaled.hear(source, usable, watermark, now)
@@ -296,7 +291,7 @@ class Recorder:
             return list(self.homes.answered(home, payload, now))
         if not self._handshake.answered(payload):
             return []
-        # What was subscribed to before has been taken, too: now it may be counted on.
+        # The server has taken the subscriptions before, too.
         if self._anew is not None:
             self._listens(self._anew, now)
             self._anew = None

@@ -111,11 +111,7 @@ class Entered(_Operation, frozen=True):
 
 
 class Met(_Operation, frozen=True):
-    """Connection to a home established.
-
-    Attributes:
-        missing: since when what was published there may be missing, ns; None where the server has kept it.
-    """
+    """Connection to a home, with messages missing since an instant, ns; None where the server has kept them."""
 
     home: str
     missing: int | None
@@ -123,11 +119,7 @@ class Met(_Operation, frozen=True):
 
 
 class Resubscribed(_Operation, frozen=True, tag="Listening"):
-    """Repeated subscriptions over a connection in force.
-
-    Attributes:
-        began: when the connection stood, ns.
-    """
+    """Repeated subscriptions in force, over a connection begun at an instant, ns."""
 
     began: int
     now: int
