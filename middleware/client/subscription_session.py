@@ -33,6 +33,10 @@ from distced.middleware.wire.topics import administration_topic, composite_topic
 LINGER: Final = 10 * SECOND
 """How long a subscription listens where its detector has published before, ns."""
 
+READY_AGAIN: Final = SECOND, 32 * SECOND
+"""Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each
+time. The answer of the node may be lost with a server."""
+
 
 @dataclass(slots=True)
 class _Attempt:
@@ -57,6 +61,7 @@ class _Course:
     Attributes:
         operation: what the application waits for; None once the subscription is complete.
         answer_timer: ends the wait for an answer of a node, while opening.
+        ready_timer: repeats that the client is ready.
         lost: servers that are listened to and were lost.
     """
 
@@ -64,6 +69,7 @@ class _Course:
     operation: object | None
     attempt: _Attempt | None = None
     answer_timer: int = 0
+    ready_timer: int = 0
     lost: set[str] = field(default_factory=set)
 
 
@@ -280,10 +286,16 @@ class SubscriptionSession:
         effects: list[ClientEffect] = [self._missing_note(course, *each) for each in missing.items()]
         if course.state.type_name:
             return effects + self._complete(course)
-        effects.append(Publish(administration_topic("ready", course.state.id, root=self._root), b""))
+        effects += self._ready(course, READY_AGAIN[0])
         if attempt.activated:
             return effects + self._activate(course)
         return effects + (self._await_answer(course) if course.operation is not None else [])
+
+    def _ready(self, course: _Course, again: int) -> list[ClientEffect]:
+        """Say that the client listens, and once more after an interval, ns."""
+        timer = self._timers.set(again, lambda now: self._ready(course, min(2 * again, READY_AGAIN[1])))
+        course.ready_timer = timer.number
+        return [Publish(administration_topic("ready", course.state.id, root=self._root), b""), timer]
 
     def _not_listened(self, course: _Course, missing: dict[str, BusError]) -> list[ClientEffect]:
         home, reason = next(iter(missing.items()))
@@ -318,6 +330,7 @@ class SubscriptionSession:
 
     def _activate(self, course: _Course) -> list[ClientEffect]:
         """The detector is active: complete, and leave the places of earlier ones in a while."""
+        self._timers.cancel(course.ready_timer)
         effects = self._complete(course)
         if self._besides(course.state):
             effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
@@ -349,6 +362,7 @@ class SubscriptionSession:
         return self._leave(course, list(course.state.places))
 
     def _give_up(self, course: _Course) -> None:
+        self._timers.cancel(course.ready_timer)
         if course.attempt is not None:
             self._timers.cancel(course.attempt.timer)
             course.attempt = None

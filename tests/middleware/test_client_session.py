@@ -276,6 +276,23 @@ def test_subscription_active_before_its_server_confirms_is_complete_then() -> No
     assert driven.of(Done) == [Done("op")]
 
 
+def test_client_repeats_that_it_is_ready_until_the_detector_is_active() -> None:
+    """The answer of a node may be lost with the server."""
+    driven = Driven()
+    driven.subscribe()
+    driven.answer("offered")
+    driven.confirm(*driven.of(Listen))
+    for delay in (1, 2, 4, 8, 16, 32, 32):
+        (again,) = (each for each in driven.of(SetTimer) if each.delay == delay * SECOND)
+        driven.fire(again)
+        assert driven.published("ced/a/ready/q") == [b""]
+    (again,) = driven.of(SetTimer)
+    driven.answer("active")
+    assert driven.of(Done) == [Done("op")]
+    driven.fire(again)
+    assert driven.effects == []
+
+
 def test_offer_that_cannot_be_taken_leaves_an_active_subscription() -> None:
     driven = Driven()
     driven.active("")

@@ -231,7 +231,8 @@ def test_a_detector_that_is_read_tells_more_to_those_who_listen_already() -> Non
     told = 2 * (5 + message_sizes.HEARTBEATS) - message_sizes.QUIET
     rate = there.measures.of(identity).rate
     assert louder == pytest.approx(
-        told * (message_sizes.FRAME + message_sizes.MESSAGE) + rate * (message_sizes.DERIVATION + 2 * message_sizes.INSIDE)
+        told * (message_sizes.FRAME + message_sizes.MESSAGE)
+        + rate * (message_sizes.DERIVATION + 2 * message_sizes.INSIDE)
     )
     assert added[3] - added[0] == pytest.approx(3 * 2 * louder)
 

@@ -220,6 +220,11 @@ def test_clients_come_about_while_servers_restart_and_links_are_down() -> None:
     assert sum(each.homes > 1 for each in checked) > 5
 
 
+@pytest.mark.parametrize("seed", [1504, 1633])
+def test_subscription_comes_about_where_its_active_answer_is_lost(seed: int) -> None:
+    check(seed, disturbed=True)
+
+
 def test_replica_is_kept_while_the_directory_is_put_back() -> None:
     check(277, disturbed=True)
 
