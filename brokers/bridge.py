@@ -1,16 +1,13 @@
 """Bridge, sans-I/O: messages of devices become events by mappings (docs/how-to/mappings.md, docs/how-to/broker.md).
 
-Like a node it is sans-I/O: it is told what messages arrive and what time it is, and says what is to be done. It
-registers the event types of its mappings, announces a source when its first event comes, and promises for all its
-sources together: `watermark` is the present less the `lateness` that messages are allowed. What lies at or before it
-is late, and goes to the dead letters, as does what a mapping rejects.
+It registers the event types of its mappings, announces a source with its first event, and promises one watermark for
+all its sources: the present less the `lateness` allowed. Late events go to the dead letters, as do rejected messages.
 
-The bridge is a source itself, one that never publishes. Thereby detectors wait for it from the start, and are not yet
-beyond the first event of an unknown device. To announce all devices beforehand was rejected:
-what devices there are, only their messages say.
+The bridge itself is a source that never publishes, so that detectors wait for it from the start and are not beyond the
+first event of an unknown device. Announcing all devices beforehand was rejected: only their messages tell them.
 
-Its entries carry its name as their publisher, so that after a crash its next life finds and clears what was left; until
-then their lease has detectors go on without them.
+Its entries carry its name as their publisher, so that after a crash its next life finds and clears them; until then
+their lease lets detectors continue without them.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from msgspec.structs import replace
 
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
-from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
+from distced.brokers.core.effects import Effect, Publish, Subscribe, warning
 from distced.middleware.mapping import Mapping
 from distced.middleware.model.errors import DistcedError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
@@ -60,20 +57,18 @@ class Bridge:
     """Turns the messages of devices into events.
 
     Attributes:
-        name: unlike all other bridges, clients and sources; the source that it is itself.
-        since: when it came up, ns.
-        mappings: what they are turned by.
-        lateness: how long after its `hi` an event may arrive, ns.
-        lease: how long its sources may be silent before detectors go on without them, ns; 0 for ever.
+        name: unique among bridges, clients and sources; its own as a source.
+        since: start, ns.
+        lateness: time after its `hi` in which an event may arrive, ns.
+        lease: silence after which detectors continue without its sources, ns; 0 for ever.
         retained: whether messages that were retained before the start become events.
         home: the home server of the event types it registers.
         watermark: no event with `hi` at or before it is published, ns; it only grows.
-        sources: the types each announced source publishes, by name; itself among them, with all.
+        sources: types of each announced source, by name; itself among them, with all.
         listening: whether the directory was read and the devices were subscribed to.
         ready: whether the server has taken these subscriptions.
-        problem: why it cannot begin; None where nothing is in the way.
-        counts: messages taken, events published, late ones, rejections, retained messages passed over.
-        dead_letters: what could not be used.
+        problem: error that keeps it from beginning; None for none.
+        counts: messages received, events published, late ones, rejections, retained messages ignored.
     """
 
     def __init__(
@@ -140,19 +135,13 @@ class Bridge:
         return Publish(directory_topic("client", self.name, root=self.root), b"", retain=True)
 
     def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
-        """Effects of a message.
-
-        Args:
-            topic_filter: the filter it came through. One that matches several filters comes once through each.
-            retained: whether the server had kept it from before the subscription.
-        """
+        """Effects of a message through a filter; one that matches several filters comes once through each."""
         if topic_filter == self._directory_filter:
             return self._entry(topic, payload)
         if topic_filter == self._handshake.topic:
             return self._known(now) if self._handshake.answered(payload) else []
         if not self.listening or topic.startswith(self._own):
-            # A mapping that listens to everything must not hear what came of it.
-            return []
+            return []  # Its own events, through a mapping of all topics.
         effects: list[Effect] = []
         for mapping in self.mappings:
             if topic_filter == next((each for each in mapping.topics if matches(each, topic)), None):
@@ -221,8 +210,7 @@ class Bridge:
         effects: list[Effect] = []
         other = self.directory.sources.get(source)
         if other is not None and other.publisher != self.name:
-            fields: dict[str, object] = {"source": source, "publisher": other.publisher}
-            effects.append(Note("warning", "source name taken by another publisher", fields))
+            effects.append(warning("source name taken by another publisher", source=source, publisher=other.publisher))
         return [*effects, self._announce(source)]
 
     # The directory.
@@ -248,7 +236,7 @@ class Bridge:
                 registry.register(each)
         except TypeRegistryError as error:
             self.problem = error
-            return [Note("warning", "event type refused", {"reason": str(error)})]
+            return [warning("event type refused", reason=str(error))]
         effects: list[Effect] = [
             Publish(
                 directory_topic("type", each.name, root=self.root), encode(replace(each, home=self.home)), retain=True
@@ -266,10 +254,10 @@ class Bridge:
         return [*effects, self._handshake.begin(now)]
 
     def _reconcile(self) -> list[Effect]:
-        """Restore entries that were cleared: those of devices with their next event, those of the bridge at once.
+        """Restore cleared entries: those of devices with their next event, those of the bridge at once.
 
-        Only what is missing twice in a row is: an announcement takes its time to come back. Its entry as a client may
-        have been cleared by a last will that comes late, that of a connection before this one.
+        An entry counts as cleared when it is missing twice in a row, for announcements take time to come back. A late
+        last will of an earlier connection clears the entry of the bridge as a client.
         """
         known = self.directory
         missing = {("source", each) for each in self.sources if each not in known.sources}

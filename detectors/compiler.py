@@ -88,9 +88,13 @@ class Compiled:
         names = self.automaton.type_names()
         return None if names is None else frozenset(registry.root(name) for name in names)
 
+    def named(self) -> frozenset[str]:
+        """The published types in the pattern's text, without building the automaton: at least `names`."""
+        return frozenset(_read_types(self.plain.pattern))
+
     def names(self) -> frozenset[str]:
-        """The published types named. `any` covers every primitive event, and the composite ones that the pattern names
-        anywhere, in delegated parts, too.
+        """The published types named, in domains that let them in. `any` covers every primitive event, and the composite
+        ones that the pattern names anywhere, in delegated parts, too.
         """
         names = _names(self.automaton)
         return names | _read_types(self.plain.pattern) if _reads_any(self.automaton) else names

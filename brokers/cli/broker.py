@@ -12,17 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from rich.text import Text
+from typer import Option
 
-from distced.brokers.cli.node_locations import (
-    Described,
-    node_locations,
-    publish_hints,
-    publish_topology,
-    published,
-    read_described,
-)
+from distced.brokers.cli import node_locations
+from distced.brokers.cli.node_locations import Described
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.mqtt_server import Server, start_server
@@ -66,53 +60,47 @@ class BrokerOptions:
 
     server: Annotated[
         str,
-        typer.Option(
+        Option(
             "--server",
             envvar=VARIABLE,
             metavar="URL|KIND",
-            help="The MQTT server, mqtt://host:port; or one is started: mosquitto, amqtt, or auto for either.",
+            help="The MQTT server, mqtt://host:port; or the kind to start: mosquitto, amqtt, or auto for either.",
         ),
     ] = "auto"
     port: Annotated[
-        int | None,
-        typer.Option(help="TCP port of a server that is started; 1883, or a free port where that is taken.", min=0),
+        int | None, Option(help="TCP port of a started server: 1883, or a free one where that is taken.", min=0)
     ] = None
-    name: Annotated[str, typer.Option(help="The node's name, unlike all others; this machine's if left out.")] = ""
-    nodes: Annotated[int, typer.Option(help="Number of broker nodes.", min=1)] = 1
-    ray: Annotated[bool, typer.Option(help="Run the nodes as Ray actors, or in this process.")] = True
+    name: Annotated[str, Option(help="Name of the node, unique; this machine's if left out.")] = ""
+    nodes: Annotated[int, Option(help="Number of broker nodes; several are called NAME-1, NAME-2.", min=1)] = 1
+    ray: Annotated[bool, Option(help="Run the nodes as Ray actors, or in this process.")] = True
     ray_address: Annotated[
-        str,
-        typer.Option("--ray-address", metavar="HOST:PORT|auto", help="The Ray cluster to join, in place of its own."),
+        str, Option("--ray-address", metavar="HOST:PORT|auto", help="Join this Ray cluster; its own if left out.")
     ] = ""
     home: HomeOption = None
     site: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The same by the name of the site in the topology.")
+        str | None, Option(metavar="NAME", help="Site of the nodes in the topology, in place of --home.")
     ] = None
     topology: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Topology of the network, to be published in the directory.")
+        Path | None, Option(metavar="FILE", help="Publish this topology of the network in the directory.")
     ] = None
     hints: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Hints of distced place, to be published in the directory.")
+        Path | None, Option(metavar="FILE", help="Publish these hints of distced place in the directory.")
     ] = None
     capacity: Annotated[
-        float | None, typer.Option(help="Instances a node can touch per second.", min=0, show_default=False)
+        float | None,
+        Option(help="Instances a node can touch per second; the topology's, or unknown, if left out.", min=0),
     ] = None
-    engine: Annotated[
-        EngineName, typer.Option("--engine", help="The engine; auto is the cheaper one for each detector.")
-    ] = "auto"
+    engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto is the cheaper for each.")] = (
+        "auto"
+    )
     mapping: Annotated[
-        list[Path], typer.Option(metavar="FILE", help="Bridge the messages of devices by this mapping; repeatable.")
+        list[Path], Option(metavar="FILE", help="Bridge the messages of devices by this mapping; repeatable.")
     ] = field(default_factory=list)
-    lateness: Annotated[int, duration_option(help="Lateness allowed of an event of the bridge.")] = Duration("2s")
+    lateness: Annotated[int, duration_option(help="Lateness allowed of events of the bridge.")] = Duration("2s")
     lease: Annotated[
-        int,
-        duration_option(
-            help="Time without the bridge after which detectors go on without its sources; 0s for never.",
-        ),
+        int, duration_option(help="Silence of the bridge after which detectors drop its sources; 0s for never.")
     ] = Duration("1min")
-    retained: Annotated[
-        bool, typer.Option("--retained", help="Take messages retained before the start as events, too.")
-    ] = False
+    retained: Annotated[bool, Option("--retained", help="Bridge messages retained before the start, too.")] = False
     as_json: AsJson = False
 
     @property
@@ -135,11 +123,10 @@ class BrokerOptions:
 def broker(options: BrokerOptions) -> int:
     """Run broker nodes and a bridge to devices.
 
-    Nodes detect patterns, a bridge makes events of what devices publish, until they are interrupted. Without --server
-    an MQTT server is started here, on loopback. What happens is logged: types, sources, subscriptions and detectors as
-    they come and go, and dead letters. An interrupt (Ctrl-C) or a request to terminate takes the entries of nodes and
-    bridge out of the directory. Where there are several sites, --server is the server of the directory, and --home or
-    --site says where the nodes are. docs/how-to/broker.md tells more.
+    Nodes detect patterns, and a bridge converts messages of devices to events, until an interrupt (Ctrl-C) or a request
+    to terminate, which clears their entries of the directory. Without --server an MQTT server is started on loopback.
+    Types, sources, subscriptions and detectors are logged as they come and go, and so are dead letters. With several
+    sites, --server names the server of the directory, --home or --site that of the nodes. See docs/how-to/broker.md.
 
     \b
     Examples:
@@ -160,28 +147,26 @@ def host(options: BrokerOptions, log: Any) -> int:
     Args:
         log: a structlog logger.
     """
-    # An engine that cannot be had is refused before anything is started.
+    # An unavailable engine is refused before anything is started.
     chosen(options.engine, 0)
     mappings = load_mappings(options.mapping)
-    described = None if options.topology is None else read_described(options.topology)
+    described = None if options.topology is None else node_locations.read_described(options.topology)
     hints = {} if options.hints is None else read_hint_file(options.hints)
     if options.port is not None and options.server not in STARTED:
-        raise BusError(
-            "a port for a server that is not started here", given=options.port, advice=f"put it into the URL: {DEFAULT}"
-        )
+        advice = f"put it into the URL: {DEFAULT}"
+        raise BusError("a port for a server that is not started here", given=options.port, advice=advice)
     if options.ray_address and not options.ray:
-        raise DistcedError(
-            "a Ray cluster for nodes without Ray", given=options.ray_address, advice="leave out --no-ray"
-        )
+        problem = "a Ray cluster for nodes without Ray"
+        raise DistcedError(problem, given=options.ray_address, advice="leave out --no-ray")
     with ending() as set_up_again, ExitStack() as stack:
         server = _server(options, stack, log)
         url = options.server if server is None else server.url
         placed = _locations(options, url, described)
         if described is not None:
             show_notes(notes_on(described.topology))
-            publish_topology(url, described)
+            node_locations.publish_topology(url, described)
         if hints:
-            publish_hints(url, hints)
+            node_locations.publish_hints(url, hints)
         watch = stack.enter_context(LiveWatch(url, options.node_names, log)).watch
         _start_nodes(options, url, placed, stack)
         bridge = None
@@ -201,10 +186,10 @@ def host(options: BrokerOptions, log: Any) -> int:
         code = _wait(server, log)
         for name in options.node_names:
             entry = watch.directory.nodes.get(name)
-            log.info("ending", node=name, **({} if entry is None else entry.counts))
+            log.info("node stopped", node=name, **({} if entry is None else entry.counts))
         if bridge is not None:
-            log.info("ending", bridge=options.bridge_name, **bridge.statistics())
-    log.info("ended")
+            log.info("bridge stopped", bridge=options.bridge_name, **bridge.statistics())
+    log.info("broker stopped")
     return code
 
 
@@ -223,7 +208,8 @@ def _server(options: BrokerOptions, stack: ExitStack, log: Any) -> Server | None
     except BusError:
         if options.port is not None or _is_free(USUAL_PORT):
             raise
-        log.warning(f"port {USUAL_PORT} is taken: if an MQTT server runs there, use it with --server {DEFAULT}")
+        advice = f"if an MQTT server runs there, name it with --server {DEFAULT}"
+        log.warning("port taken", port=USUAL_PORT, advice=advice)
         server = start_server(options.server)  # type: ignore[arg-type]
     return stack.enter_context(server)
 
@@ -239,8 +225,8 @@ def _is_free(port: int) -> bool:
 def _locations(options: BrokerOptions, url: str, described: Described | None) -> dict[str, NodeLocation]:
     """Site and capacity of each node."""
     if described is None and options.site and not options.home:
-        described = published(url)
-    return node_locations(
+        described = node_locations.published(url)
+    return node_locations.node_locations(
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
 
@@ -273,7 +259,7 @@ def _wait(server: Server | None, log: Any) -> int:
             time.sleep(0.2)
     except KeyboardInterrupt:
         return 0
-    log.error("the MQTT server has ended", server=server.url, said=server.log())
+    log.error("server lost", server=server.url, log=server.log())
     return 1
 
 
@@ -287,32 +273,28 @@ def _announce(
 ) -> None:
     """Print the server to connect to, and the nodes and mappings that run."""
     # Without the password that the URL may hold.
-    shown = server_name(url)
+    shown, names = server_name(url), options.node_names
     homes = {name: home_name(location.home, url) for name, location in placed.items()}
     if options.as_json:
+        bridge = options.bridge_name if mappings else None
+        topics = [each for mapping in mappings for each in mapping.topics]
+        types = [each.name for mapping in mappings for each in mapping.types]
         log.info(
-            "ready",
-            server=shown,
-            nodes=options.node_names,
-            homes=homes,
-            ray=options.ray,
-            bridge=options.bridge_name if mappings else None,
-            topics=[each for mapping in mappings for each in mapping.topics],
-            types=[each.name for mapping in mappings for each in mapping.types],
+            "ready", server=shown, nodes=names, homes=homes, ray=options.ray, bridge=bridge, topics=topics, types=types
         )
         return
     lines = [
         ("MQTT server", f"{shown}{'' if server is None else f', {server.kind}, started here'}"),
-        ("broker nodes", f"{', '.join(options.node_names)}, {'Ray actors' if options.ray else 'in this process'}"),
+        ("broker nodes", f"{', '.join(names)}, {'Ray actors' if options.ray else 'in this process'}"),
+        *(("", f"{name} at home at {home}") for name, home in homes.items() if home),
     ]
-    lines += [("", f"{name} at home at {home}") for name, home in homes.items() if home]
     for mapping in mappings:
-        types = ", ".join(each.name for each in mapping.types)
-        lines.append(("bridge", f"{mapping.name}: {', '.join(mapping.topics)} → {types}"))
+        types_shown = ", ".join(each.name for each in mapping.types)
+        lines.append(("bridge", f"{mapping.name}: {', '.join(mapping.topics)} → {types_shown}"))
     if mappings:
         lines.append(("", f"events may be {format_duration(options.lateness)} late"))
-    console = output()
     for label, text in lines:
-        console.print(Text.assemble((f"{label:<14}", "dim"), (text, "bold" if label == "MQTT server" else "")))
+        style = "bold" if label == "MQTT server" else ""
+        output().print(Text.assemble((f"{label:<14}", "dim"), (text, style)))
     hint = "" if shown == DEFAULT else f" --server {shown}"
-    console.print(Text(f"\ndistced subscribe '[A] ; [B]'{hint}\nCtrl-C ends it.\n", "dim"))
+    output().print(Text(f"\ndistced subscribe '[A] ; [B]'{hint}\nCtrl-C ends it.\n", "dim"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,10 +9,10 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
-import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
+from typer import Argument, Option
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.detectors import detectors_report, detectors_text
@@ -23,14 +22,14 @@ from distced.brokers.inspect.nodes import nodes_report, nodes_text
 from distced.brokers.live.observers import LiveDirectory
 from distced.middleware.cli.options import DEFAULT, ServerOption, verb
 from distced.middleware.cli.output import AsJson, output, print_json
-from distced.middleware.cli.signals import ending
+from distced.middleware.cli.signals import ending, until_interrupted
 from distced.middleware.model.clock import Clock, SystemClock
 
 AT_LEAST: Final = 0.2
 """Least interval between redraws, s: entries change in bursts."""
 
 AT_MOST: Final = 1.0
-"""Greatest interval between redraws of a terminal, s: without a change, only the times differ."""
+"""Greatest interval between redraws of a terminal, s, for the times shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,7 @@ class Seen:
 
 See: TypeAlias = Callable[[Directory], Seen]
 
-Watched: TypeAlias = Annotated[
-    bool, typer.Option("--watch", help="Show it again with every change, until an interrupt.")
-]
+Watched: TypeAlias = Annotated[bool, Option("--watch", help="Print again after each change, until an interrupt.")]
 
 
 def as_dict(seen: Seen, state: ViewState, now: int) -> dict[str, Any]:
@@ -79,10 +76,9 @@ class NodesOptions:
 
 @verb
 def nodes(options: NodesOptions) -> int:
-    """Show the broker nodes: since when they are up, what they host, what they have counted; and the recorders.
+    """Show the broker nodes, with their start, detectors, load and counters; and the recorders.
 
-    The content of the directory is shown; nodes publish their counters every two seconds. The exit code is 1 where
-    there is no node.
+    All of it is read from the directory; nodes publish counters every two seconds. The exit code is 1 without a node.
 
     \b
     Examples:
@@ -104,23 +100,20 @@ class DetectorsOptions:
     """Options of `distced detectors`."""
 
     detector: Annotated[
-        str | None,
-        typer.Argument(metavar="DETECTOR-PREFIX", help="The beginning of the id of one detector.", show_default=False),
+        str | None, Argument(metavar="DETECTOR-PREFIX", help="Beginning of the id of a detector, shown in detail.")
     ] = None
     server: ServerOption = DEFAULT
-    node: Annotated[str | None, typer.Option(metavar="NODE", help="Those on this node only.", show_default=False)] = (
-        None
-    )
+    node: Annotated[str | None, Option(metavar="NODE", help="Only the detectors on this node.")] = None
     watch: Watched = False
     as_json: AsJson = False
 
 
 @verb
 def detectors(options: DetectorsOptions) -> int:
-    """Show the detectors: their nodes, patterns and subscriptions, and which of them read which.
+    """Show the detectors: their nodes, patterns and subscriptions, and the detectors they read.
 
-    Those that serve clients are at the top, and below each the detectors that it reads as parts of its pattern. Of one
-    detector everything is shown: what it reads and what reads it. The exit code is 1 where there is no detector.
+    Detectors that serve clients are at the top, and below each the detectors of parts of its pattern. A single detector
+    is shown in detail, with its inputs and readers. The exit code is 1 without a detector.
 
     \b
     Examples:
@@ -148,7 +141,7 @@ def _asked_for(directory: Directory, prefix: str | None, node: str | None) -> st
 def _show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> int:
     """Print once, or until interrupted."""
     clock, console = SystemClock(), output()
-    try:
+    with until_interrupted():
         if not watch:
             seen, state = reading.look(see)
             _print(seen, state, clock.now(), console, as_json, indent=2)
@@ -157,11 +150,6 @@ def _show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> in
             _print_changes(reading, see, clock, console, as_json)
         else:
             _redraw(reading, see, clock, console)
-    except KeyboardInterrupt:
-        pass
-    except (BrokenPipeError, SystemExit):
-        # The reader of the pipe has ended, for which rich exits; the rest of the buffer must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

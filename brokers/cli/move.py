@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-import typer
 from rich.text import Text
+from typer import Argument
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node, find_detector
@@ -29,12 +29,10 @@ LOOK: Final = 0.2
 class MoveOptions:
     """Options of `distced move`; durations in ns."""
 
-    detector: Annotated[
-        str, typer.Argument(metavar="DETECTOR-PREFIX", help="The beginning of the detector's id.", show_default=False)
-    ]
-    node: Annotated[str, typer.Argument(metavar="NODE", help="The node it moves to.", show_default=False)]
+    detector: Annotated[str, Argument(metavar="DETECTOR-PREFIX", help="Beginning of the id of the detector.")]
+    node: Annotated[str, Argument(metavar="NODE", help="Node to which it moves.")]
     server: ServerOption = DEFAULT
-    timeout: Annotated[int, duration_option(help="Time it may take.")] = Duration("15s")
+    timeout: Annotated[int, duration_option(help="Time for the move.")] = Duration("15s")
     as_json: AsJson = False
 
 
@@ -42,8 +40,8 @@ class MoveOptions:
 def move(options: MoveOptions) -> int:
     """Move a detector to another node, with its state.
 
-    Nothing is lost on the way and nothing found twice, and who subscribes notices nothing. The exit code is 2 where the
-    detector or the node is not there, or the detector has not moved in time; it then stays where it is.
+    No event is lost or consumed twice, and subscribers notice nothing. The exit code is 2 for an unknown detector or
+    node, and where the detector has not moved in time; it then stays where it is.
 
     \b
     Examples:

@@ -1,7 +1,6 @@
-"""Site and capacity of each node of `distced broker`, from options or a topology; topology and hints published.
+"""Site and capacity of each node of `distced broker`, from options or a topology; entries of topology and hints.
 
-A topology given to `distced broker` becomes an entry of the directory, where every node and every other broker finds
-it. Users and passwords in the URLs of its servers are left out of the entry.
+Users and passwords in the URLs of a topology are left out of its entry of the directory.
 """
 
 from __future__ import annotations
@@ -30,13 +29,7 @@ OVERLAY: Final = "overlay"
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """Topology as written in its file.
-
-    Attributes:
-        name: what errors call it.
-        text: TOML.
-        topology: what it says.
-    """
+    """Topology with its name in errors and its TOML text."""
 
     name: str
     text: str
@@ -69,26 +62,17 @@ def publish_topology(url: str, described: Described) -> None:
 
 
 def publish_hints(url: str, hints: Mapping[str, HintEntry]) -> None:
-    """Publish hints of placement analysis in the directory of this server, for every node (`brokers.node.placement`).
-
-    Each detector has an entry of its own, retained, so a later analysis replaces the hints for the same detectors and
-    leaves the others.
-    """
+    """Publish hints of placement analysis in the directory of this server, each in an entry of its own."""
     publish_entries(url, {directory_topic("hint", name): encode(hint) for name, hint in hints.items()})
 
 
 def node_locations(
     names: Sequence[str], described: Described | None, *, home: str = "", site: str = "", capacity: float | None = None
 ) -> dict[str, NodeLocation]:
-    """Locations of nodes of these names: from options first, then from a topology.
-
-    Args:
-        home: the URL of their server; empty where it is not said.
-        site: the name of their site in the topology; empty where it is not said.
-        capacity: of each; None where it is not said.
+    """Locations of nodes: from options first, then from a topology.
 
     Raises:
-        TopologyError: for a site that is not there, that has no server, or at which a node is not.
+        TopologyError: for an unknown site, one without a server, and a node at another site.
     """
     if home and site:
         raise DistcedError("both --home and --site", given=f"{home}, {site}", advice="either says where nodes are")
@@ -134,15 +118,10 @@ def _without_logins(described: Described) -> str:
     sites = described.topology.sites
     if all(not site.url or parse_address(site.url).username is None for site in sites.values()):
         return described.text
-    topology = described.topology
+    given = described.topology
+    people = given.nodes.values(), given.publishers.values(), given.subscribers.values()
+    shown = [replace(site, url=site.url and server_name(site.url)) for site in sites.values()]
+    partitions = given.allow_partitions
     return topology_as_toml(
-        Topology(
-            [replace(site, url=site.url and server_name(site.url)) for site in sites.values()],
-            topology.nodes.values(),
-            topology.publishers.values(),
-            topology.subscribers.values(),
-            topology.links,
-            directory=topology.directory,
-            allow_partitions=topology.allow_partitions,
-        )
+        Topology(shown, *people, given.links, directory=given.directory, allow_partitions=partitions)
     )

@@ -6,14 +6,15 @@ them again (`brokers.node.policy_settings`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypeAlias
 
 import typer
 from rich.table import Table
 from rich.text import Text
+from typer import Argument, Option
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import find_detector, short_ids
@@ -32,20 +33,8 @@ from distced.policies.distribution.policy import DEFAULT, parse_policy
 
 EVERYBODY_SHOWN: Final = "all that ask for none"
 
-
-@dataclass(frozen=True, slots=True)
-class Set:
-    """A policy that is set.
-
-    Attributes:
-        key: the id of a detector, or `EVERYBODY`.
-        policy: as it was written; empty where it cannot be read.
-        problem: what is wrong with it; empty where nothing is.
-    """
-
-    key: str
-    policy: str
-    problem: str = ""
+PolicySet: TypeAlias = tuple[str, str]
+"""Text of a policy that is set, and the problem with it; empty for none."""
 
 
 policy = typer.Typer(
@@ -69,16 +58,16 @@ class UnsetOptions(PolicyOptions):
     """Options of `distced policy unset`."""
 
     pattern: Annotated[
-        str | None, typer.Option("--pattern", metavar="PATTERN", help="Only the detector of this pattern; default all.")
+        str | None, Option("--pattern", metavar="PATTERN", help="Only the detector of this pattern.")
     ] = None
     detector: Annotated[
-        str | None,
-        typer.Option(
-            "--detector",
-            metavar="DETECTOR-PREFIX",
-            help="Only the detector whose id begins so; default all.",
-        ),
+        str | None, Option("--detector", metavar="DETECTOR-PREFIX", help="Only the detector whose id begins so.")
     ] = None
+
+    def __post_init__(self) -> None:
+        if self.pattern is not None and self.detector is not None:
+            given = f"{self.pattern}, {self.detector}"
+            raise DistcedError("both a pattern and a detector", given=given, advice="name one of them")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,21 +75,18 @@ class SetOptions(UnsetOptions):
     """Options of `distced policy set`."""
 
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="POLICY", help="Policy: a name, or the three words of its dimensions in quotes.", show_default=False
-        ),
+        str, Argument(metavar="POLICY", help="Name of a policy, or the three words of its dimensions in quotes.")
     ]
 
 
 @policy.command("set")
 @verb
 def set_policy(options: SetOptions) -> int:
-    """Set the distribution policy of one detector, or of all whose subscriptions ask for none.
+    """Set the distribution policy of one detector, or of all whose subscriptions request none.
 
-    It holds from now on, also for detectors that run: they move where it wants them, if that pays. What is set for a
-    detector counts before what its subscriptions ask for. Broker nodes are told through the server, which keeps it. The
-    exit code is 2 for what is no policy, and for a detector that is not there.
+    It holds for running detectors, too: they move where that pays. The policy of a detector precedes the one that its
+    subscriptions request. The server keeps it for broker nodes that start later. The exit code is 2 for an unknown
+    policy or detector.
 
     \b
     Examples:
@@ -110,14 +96,16 @@ def set_policy(options: SetOptions) -> int:
     """
     wanted = parse_policy(options.name).text
     with ending(), _administering(options.server) as (reading, directory, _):
-        key = _key(directory, options.pattern, options.detector)
-        _say(reading, key, encode(SetPolicy(wanted)))
+        if options.detector is not None:
+            key = find_detector(directory, options.detector)
+        else:
+            key = _id_of(directory, options.pattern)
+        reading.publish({administration_topic("policy", key): encode(SetPolicy(wanted))})
         there = key == EVERYBODY or key in directory.detectors
     if options.as_json:
         print_json({"key": key, "policy": wanted, "there": there})
         return 0
-    of = EVERYBODY_SHOWN if key == EVERYBODY else key
-    output().print(Text.assemble((wanted, "bold"), f" set for {of}"))
+    output().print(Text.assemble((wanted, "bold"), f" set for {EVERYBODY_SHOWN if key == EVERYBODY else key}"))
     if not there:
         show_notes([f"there is no detector of this pattern now; when one is created it will be {key}"])
     return 0
@@ -126,9 +114,9 @@ def set_policy(options: SetOptions) -> int:
 @policy.command("unset")
 @verb
 def unset_policy(options: UnsetOptions) -> int:
-    """Unset the distribution policy of one detector, or of all.
+    """Unset the distribution policy of one detector, or the one for all.
 
-    The policies of subscriptions apply again. The exit code is 2 where none was set.
+    The policies that subscriptions request hold again. The exit code is 2 where none was set.
 
     \b
     Examples:
@@ -137,8 +125,8 @@ def unset_policy(options: UnsetOptions) -> int:
     """
     with ending(), _administering(options.server) as (reading, directory, known):
         key = _key_set(directory, known, options.pattern, options.detector)
-        was = known[key].policy
-        _say(reading, key, b"")
+        was = known[key][0]
+        reading.publish({administration_topic("policy", key): b""})
     if options.as_json:
         print_json({"key": key, "policy": None, "was": was})
         return 0
@@ -159,54 +147,36 @@ def show_policies(options: PolicyOptions) -> int:
     """
     with ending(), _administering(options.server) as (_, directory, known):
         pass
+    patterns = {name: entry.pattern for name, entry in directory.detectors.items()}
     # The policy for all comes first.
-    ordered = sorted(known.values(), key=lambda one: (one.key != EVERYBODY, one.key))
+    ordered = sorted(known.items(), key=lambda each: (each[0] != EVERYBODY, each[0]))
     if options.as_json:
-        print_json({"policies": [_as_dict(each, directory) for each in ordered], "otherwise": DEFAULT.text})
+        shown = [
+            {"key": key, "policy": text, "pattern": patterns.get(key), **({"problem": problem} if problem else {})}
+            for key, (text, problem) in ordered
+        ]
+        print_json({"policies": shown, "otherwise": DEFAULT.text})
         return 0
     table = Table.grid(padding=(0, 2))
     if EVERYBODY not in known:
         table.add_row(EVERYBODY_SHOWN, Text(DEFAULT.text), Text("as nothing else is set", "dim"))
-    short = short_ids(directory.detectors.keys() | (known.keys() - {EVERYBODY}))
-    for each in ordered:
-        entry = directory.detectors.get(each.key)
-        about = Text("" if each.key == EVERYBODY else "not there now", "dim") if entry is None else Text(entry.pattern)
-        of = EVERYBODY_SHOWN if each.key == EVERYBODY else short[each.key]
-        table.add_row(of, Text(each.policy, "bold") if not each.problem else Text(each.problem, "yellow"), about)
+    short = {**short_ids(patterns.keys() | (known.keys() - {EVERYBODY})), EVERYBODY: EVERYBODY_SHOWN}
+    for key, (text, problem) in ordered:
+        absent = Text("" if key == EVERYBODY else "not there now", "dim")
+        about = Text(patterns[key]) if key in patterns else absent
+        table.add_row(short[key], Text(problem, "yellow") if problem else Text(text, "bold"), about)
     output().print(table)
     return 0
 
 
-def _as_dict(each: Set, directory: Directory) -> dict[str, Any]:
-    entry = directory.detectors.get(each.key)
-    shown: dict[str, Any] = {
-        "key": each.key,
-        "policy": each.policy,
-        "pattern": None if entry is None else entry.pattern,
-    }
-    return {**shown, "problem": each.problem} if each.problem else shown
-
-
-# Of which detector.
-
-
-def _key(directory: Directory, pattern: str | None, detector: str | None) -> str:
-    """Key under which a policy is set."""
-    _check_one(pattern, detector)
-    if detector is not None:
-        return find_detector(directory, detector)
-    return EVERYBODY if pattern is None else _id_of(directory, pattern)
-
-
-def _key_set(directory: Directory, known: dict[str, Set], pattern: str | None, detector: str | None) -> str:
-    """Key under which a policy was set; the detector may be gone."""
-    _check_one(pattern, detector)
+def _key_set(directory: Directory, known: Mapping[str, PolicySet], pattern: str | None, detector: str | None) -> str:
+    """Key under which a policy was set: `EVERYBODY`, or the id of a detector, which may be gone."""
     if detector is None:
-        key = EVERYBODY if pattern is None else _id_of(directory, pattern)
-        found = [key] if key in known else []
+        found = [key for key in known if key == _id_of(directory, pattern)]
+    elif detector in known:
+        found = [detector]
     else:
-        found = [key] if (key := detector) in known else [each for each in known if each.startswith(detector)]
-        found = [each for each in found if each != EVERYBODY]
+        found = [key for key in known if key.startswith(detector) and key != EVERYBODY]
     if len(found) == 1:
         return found[0]
     raise DistcedError(
@@ -217,21 +187,13 @@ def _key_set(directory: Directory, known: dict[str, Set], pattern: str | None, d
     )
 
 
-def _check_one(pattern: str | None, detector: str | None) -> None:
-    if pattern is not None and detector is not None:
-        raise DistcedError("both a pattern and a detector", given=f"{pattern}, {detector}", advice="name one of them")
-
-
-def _id_of(directory: Directory, pattern: str) -> str:
-    """Id of the detector of a pattern, under guaranteed detection."""
-    return check_pattern(pattern, directory.registry()).canonical_id
-
-
-# Messages.
+def _id_of(directory: Directory, pattern: str | None) -> str:
+    """Id of the detector of a pattern, under guaranteed detection; `EVERYBODY` without a pattern."""
+    return EVERYBODY if pattern is None else check_pattern(pattern, directory.registry()).canonical_id
 
 
 @contextmanager
-def _administering(server: str) -> Iterator[tuple[LiveDirectory, Directory, dict[str, Set]]]:
+def _administering(server: str) -> Iterator[tuple[LiveDirectory, Directory, dict[str, PolicySet]]]:
     """Connection, directory, and the policies set, by key."""
     with LiveDirectory(server, settings=("policy",)) as reading:
         directory, _ = reading.look(lambda directory: directory)
@@ -240,15 +202,11 @@ def _administering(server: str) -> Iterator[tuple[LiveDirectory, Directory, dict
         yield reading, directory, known
 
 
-def _read(key: str, payload: bytes) -> Set:
-    where, policy = administration_topic("policy", key), ""
+def _read(key: str, payload: bytes) -> PolicySet:
+    where, text = administration_topic("policy", key), ""
     try:
-        policy = decode(payload, SetPolicy, where=where).policy
-        parse_policy(policy, where=where)
+        text = decode(payload, SetPolicy, where=where).policy
+        parse_policy(text, where=where)
     except DistcedError as error:
-        return Set(key, policy, str(error))
-    return Set(key, policy)
-
-
-def _say(reading: LiveDirectory, key: str, payload: bytes) -> None:
-    reading.publish({administration_topic("policy", key): payload})
+        return text, str(error)
+    return text, ""

@@ -12,9 +12,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
 from rich.live import Live
 from rich.text import Text
+from typer import Option
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
@@ -42,28 +42,22 @@ RATE_OVER: Final = 5.0
 class RecordOptions:
     """Options of `distced record`; durations in ns."""
 
-    history: Annotated[Path, typer.Option("--history", metavar="PATH", help="Folder of the history, or a new one.")]
+    history: Annotated[Path, Option("--history", metavar="PATH", help="Folder of the history, existing or new.")]
     types: Annotated[
-        list[str],
-        typer.Option("--types", metavar="TYPE,...", help="The types to record, composite ones too; repeatable."),
+        list[str], Option("--types", metavar="TYPE,...", help="Types to record, composite ones included; repeatable.")
     ] = field(default_factory=list)
-    everything: Annotated[bool, typer.Option("--all", help="Record all types.")] = False
+    everything: Annotated[bool, Option("--all", help="Record all types.")] = False
     server: Annotated[
-        str,
-        typer.Option("--server", "--url", envvar=VARIABLE, metavar="URL", help="The MQTT server: mqtt://host:port."),
+        str, Option("--server", "--url", envvar=VARIABLE, metavar="URL", help="The MQTT server: mqtt://host:port.")
     ] = DEFAULT
     home: HomeOption = None
-    name: Annotated[
-        str | None,
-        typer.Option(help="Name of the recorder, unlike all others; this machine's if left out.", show_default=False),
-    ] = None
-    flush_every: Annotated[int, duration_option(help="Time stable events wait to be written.")] = Duration("60s")
-    flush_events: Annotated[int, typer.Option(help="Number of stable events that wait to be written.", min=1)] = 100_000
+    name: Annotated[str | None, Option(help="Name of the recorder, unique; this machine's if left out.")] = None
+    flush_every: Annotated[int, duration_option(help="Time for which stable events wait at most.")] = Duration("60s")
+    flush_events: Annotated[int, Option(help="Number of stable events that wait at most.", min=1)] = 100_000
     keep: Annotated[
-        int,
-        duration_option(help="Time the server keeps messages while the recorder is away; 0s for not at all."),
+        int, duration_option(help="Time for which the server keeps messages for an absent recorder; 0s for none.")
     ] = Duration("1d")
-    duration: Annotated[int | None, duration_option("--for", help="End after this time.")] = None
+    duration: Annotated[int | None, duration_option("--for", help="Time after which recording ends.")] = None
     as_json: AsJson = False
 
     @property
@@ -96,12 +90,11 @@ class Rate:
 def record(options: RecordOptions) -> int:
     """Record events into a history, until interrupted.
 
-    Events are written when they are stable, as guaranteed detection consumes them, so that a replay finds what was
-    found live. Sources wait for the recorder when they announce themselves, and it waits for sources: one that is
-    silent holds it up until its lease runs out or it is fenced off. What comes too late is kept apart. One that is
-    started again under its name goes on where it was, also after a crash. On a terminal a line shows how it goes; with
-    --json it is an object a line, every five seconds. The exit code is 1 where something could not be written in the
-    end.
+    Events are written when they are stable, as guaranteed detection consumes them, so that a replay detects the same as
+    the live system. Sources wait for the recorder before they publish, and the recorder waits for sources: a silent one
+    delays it until its lease expires or it is fenced off. Late events are kept apart. A recorder started again under
+    its name continues, also after a crash. A terminal shows a status line; with --json, there is a status object every
+    five seconds. The exit code is 1 where events could not be written.
 
     \b
     Examples:
@@ -148,15 +141,15 @@ def check_types(directory: Directory, names: Iterable[str]) -> list[str]:
     """Notes on types without a publisher so far.
 
     Raises:
-        TypeRegistryError: for a type under which nothing is published that could be recorded.
+        TypeRegistryError: for a derived type, and one of composite events of best effort only.
     """
-    published = {entry.publishes for entry in directory.detectors.values() if entry.publishes}
-    guaranteed = {entry.publishes for entry in directory.detectors.values() if entry.policy == "guaranteed"}
+    detectors = directory.detectors.values()
+    published = {entry.publishes for entry in detectors if entry.publishes}
+    guaranteed = {entry.publishes for entry in detectors if entry.policy == "guaranteed"}
     known = sorted(published | {name for name, each in directory.types.items() if each.derived is None})
     notes = []
     for name in names:
-        # Only what is a name of a type can ever be one.
-        event_type(name)
+        event_type(name)  # Checks the name.
         registered = directory.types.get(name)
         if registered is not None and registered.derived is not None:
             raise TypeRegistryError(
@@ -184,11 +177,7 @@ def status_line(status: Mapping[str, Any], rate: float, now: int) -> Text:
         (f"{waiting:,} waiting", "" if waiting else "dim"),
         ("no watermark yet", "dim") if watermark is None else (f"watermark {_behind(watermark, now)}", ""),
     ]
-    parts += [
-        (f"{status[what]:,} {what.replace('_', ' ')}", "yellow")
-        for what in ("late", "duplicates", "dead_letters", "gaps")
-        if status[what]
-    ]
+    parts += [(text, "yellow") for text in _counted(status, "late", "duplicates", "dead_letters", "gaps")]
     if waiting and status["holding"] and not status["problem"]:
         parts.append((f"for {few(status['holding'])}", "dim"))
     if not status["connected"]:
@@ -199,6 +188,10 @@ def status_line(status: Mapping[str, Any], rate: float, now: int) -> Text:
     for place, part in enumerate(parts):
         line.append(", " if place else "", "dim").append(*part)
     return line
+
+
+def _counted(status: Mapping[str, Any], *names: str) -> list[str]:
+    return [f"{status[each]:,} {each.replace('_', ' ')}" for each in names if status[each]]
 
 
 def _behind(watermark: int, now: int) -> str:
@@ -230,13 +223,8 @@ def _watch(recorder: LiveRecorder, options: RecordOptions) -> None:
 def _tell_beginning(recorder: LiveRecorder, name: str, options: RecordOptions) -> None:
     server = server_name(options.server)
     if options.as_json:
-        print_json(
-            {
-                "event": "ready", "server": server, "recorder": name, "history": str(options.history),
-                "types": options.recorded, "resumed": recorder.resumed,
-            },
-            indent=None,
-        )  # fmt: skip
+        shown = {"server": server, "recorder": name, "history": str(options.history), "types": options.recorded}
+        print_json({"event": "ready", **shown, "resumed": recorder.resumed}, indent=None)
         return
     what = "all types" if options.everything else ", ".join(options.names)
     again = ", goes on where it was" if recorder.resumed else ""
@@ -250,18 +238,14 @@ def summarise(status: Mapping[str, Any], *, as_json: bool) -> None:
         return
     written, files, watermark = status["written"], status["files"], status["watermark"]
     parts = [f"{written:,} event{'s' * (written != 1)} written in {files:,} file{'s' * (files != 1)}"]
-    parts += [
-        f"{status[what]:,} {what.replace('_', ' ')}" for what in ("late", "duplicates", "dead_letters") if status[what]
-    ]
+    parts += _counted(status, "late", "duplicates", "dead_letters")
     if watermark is not None:
         parts.append(f"complete until {format_instant(watermark)}")
-    console = messages()
-    console.print(", ".join(parts), style="bold")
+    messages().print(", ".join(parts), style="bold")
     notes = []
     if status["waiting"]:
-        why = f"not stable yet, for {few(status['holding'])} may still publish before that"
-        if status["problem"]:
-            why = "not written"
+        unstable = f"not stable yet, for {few(status['holding'])} may still publish before that"
+        why = "not written" if status["problem"] else unstable
         events = f"{status['waiting']:,} event{'s' * (status['waiting'] != 1)}"
         notes.append(f"{events} {why}: kept, and written when this recorder is started again")
     if status["problem"]:

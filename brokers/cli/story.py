@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 import msgspec
-import typer
 from rich import box
 from rich.table import Table
 from rich.text import Text
+from typer import Argument
 
 from distced.brokers.core.causes import StoryAnswer, StoryLine, StoryRequest
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
 from distced.middleware.bus import Bus
 from distced.middleware.cli.options import DEFAULT, PATIENCE, Duration, ServerOption, duration_option, verb
-from distced.middleware.cli.output import AsJson, output, print_json
+from distced.middleware.cli.output import AsJson, few, output, print_json
 from distced.middleware.cli.signals import ending
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND, format_instant
@@ -40,10 +40,10 @@ class StoryOptions:
     """Options of `distced story`; durations in ns."""
 
     id: Annotated[
-        str, typer.Argument(metavar="ID", help="A subscription, a source, or the beginning of the id of a detector.")
+        str, Argument(metavar="ID", help="Id of a subscription or source, or the beginning of the id of a detector.")
     ]
     server: ServerOption = DEFAULT
-    timeout: Annotated[int, duration_option(help="Time nodes have to answer.")] = Duration("5s")
+    timeout: Annotated[int, duration_option(help="Time for nodes to answer.")] = Duration("5s")
     as_json: AsJson = False
 
 
@@ -51,8 +51,8 @@ class StoryOptions:
 def story(options: StoryOptions) -> int:
     """Show the history of a detector, a subscription or a source: time, node, cause and effect of each step.
 
-    Every node keeps the last 50 lines of each; all are asked, and their lines merged by their clocks. The story of a
-    detector that is gone is kept for a while. The exit code is 2 where no node knows the id.
+    Every node keeps the last 50 lines of each; the lines of all nodes are merged by their clocks. The story of a
+    destroyed detector is kept for a while. The exit code is 2 where no node knows the id.
 
     \b
     Examples:
@@ -106,8 +106,8 @@ def merge(answers: Iterable[StoryAnswer]) -> Merged:
     """Lines of all nodes, by subject, in order of time."""
     merged: Merged = {}
     for answer in answers:
-        for subject, lines in answer.stories.items():
-            merged.setdefault(subject, []).extend(lines)
+        for subject, told in answer.stories.items():
+            merged.setdefault(subject, []).extend(told)
     for lines in merged.values():
         lines.sort(key=lambda line: (line.at, line.node, line.cause))
     return dict(sorted(merged.items()))
@@ -115,9 +115,8 @@ def merge(answers: Iterable[StoryAnswer]) -> Merged:
 
 def check_found(id: str, merged: Merged, known: dict[str, list[str]]) -> None:  # noqa: A002
     """Raise `DistcedError` where no story, or those of several detectors, match the id."""
-
     if not merged:
-        there = "; ".join(f"{kind}: {_some(names)}" for kind, names in known.items() if names)
+        there = "; ".join(f"{kind}: {few(names, _SHOWN)}" for kind, names in known.items() if names)
         raise DistcedError(
             "no node knows a detector, a subscription or a source of this id",
             given=id,
@@ -127,37 +126,24 @@ def check_found(id: str, merged: Merged, known: dict[str, list[str]]) -> None:  
     detectors = [subject.removeprefix("detector ") for subject in merged if subject.startswith("detector ")]
     if len(detectors) > 1:
         raise DistcedError(
-            "the ids of several detectors begin so", given=id, allowed=_some(detectors), advice="give more of the id"
+            "the ids of several detectors begin so",
+            given=id,
+            allowed=few(detectors, _SHOWN),
+            advice="give more of the id",
         )
 
 
 def story_table(subject: str, lines: list[StoryLine]) -> Table:
     """Story as a table for people."""
-
     table = Table(box=box.SIMPLE_HEAD, title=Text(subject, "bold"), title_justify="left", pad_edge=False)
     for name in ("time", "node", "cause", "happened", "effect"):
         table.add_column(name, overflow="fold", no_wrap=name in ("time", "node"))
     for line in lines:
         times = f" ({line.times} times)" if line.times > 1 else ""
-        cells = (
-            format_instant(line.at),
-            line.node,
-            f"#{line.cause} {line.stimulus}{times}",
-            line.happened,
-            line.effect,
-        )
-        table.add_row(*map(Text, cells))
+        cause = f"#{line.cause} {line.stimulus}{times}"
+        table.add_row(*map(Text, (format_instant(line.at), line.node, cause, line.happened, line.effect)))
     return table
 
 
 def _known(directory: Directory) -> dict[str, list[str]]:
-    return {
-        "detectors": sorted(directory.detectors),
-        "subscriptions": sorted(directory.subscriptions),
-        "sources": sorted(directory.sources),
-    }
-
-
-def _some(names: list[str]) -> str:
-    more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return {f"{kind}s": sorted(directory.table(kind)) for kind in ("detector", "subscription", "source")}

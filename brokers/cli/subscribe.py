@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import threading
 import time
@@ -12,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Final
 
-import typer
 from rich.console import Console
+from typer import Argument, Option
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node
@@ -24,17 +23,9 @@ from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.logs import configure_logging
-from distced.middleware.cli.options import (
-    DEFAULT,
-    PATIENCE,
-    HomeOption,
-    ServerOption,
-    connected,
-    duration_option,
-    verb,
-)
+from distced.middleware.cli.options import DEFAULT, PATIENCE, HomeOption, ServerOption, connected, duration_option, verb
 from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
-from distced.middleware.cli.signals import ending
+from distced.middleware.cli.signals import ending, until_interrupted
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
@@ -65,54 +56,40 @@ class SubscribeOptions:
     """Options of `distced subscribe`; durations in ns."""
 
     pattern: Annotated[
-        str,
-        typer.Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, a pattern file, or - for a file."),
+        str, Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, or a pattern file; - for its text.")
     ]
     server: ServerOption = DEFAULT
     best_effort: Annotated[
-        bool, typer.Option("--best-effort", help="Consume events on arrival: sooner, and wrong where some are late.")
+        bool, Option("--best-effort", help="Consume events on arrival: sooner, and wrong where some are late.")
     ] = False
-    constituents: Annotated[
-        bool, typer.Option("--constituents", help="Show the constituents of composite events, too.")
-    ] = False
+    constituents: Annotated[bool, Option("--constituents", help="Print the constituents of composite events.")] = False
     decomposition: Annotated[
         Decompositions | None,
-        typer.Option(
-            "--decomposition",
-            help="Parts of the pattern that get detectors of their own; left to the policy if left out.",
-            show_default=False,
-        ),
+        Option("--decomposition", help="Parts of the pattern with detectors of their own; the policy's if left out."),
     ] = None
     policy: Annotated[
-        str,
-        typer.Option(
-            "--policy", help="The distribution policy: its name, or three words in quotes.", show_default=False
-        ),
+        str, Option("--policy", help="Distribution policy: its name, or three words in quotes.", show_default=False)
     ] = ""
-    on: Annotated[
-        list[str], typer.Option("--on", metavar="NODE", help="A node that may host detectors; repeatable.")
-    ] = field(default_factory=list)
+    on: Annotated[list[str], Option("--on", metavar="NODE", help="Node that may host detectors; repeatable.")] = field(
+        default_factory=list
+    )
     avoid: Annotated[
-        list[str], typer.Option("--avoid", metavar="NODE", help="A node that may not host detectors; repeatable.")
+        list[str], Option("--avoid", metavar="NODE", help="Node that may not host detectors; repeatable.")
     ] = field(default_factory=list)
     rate: Annotated[
-        list[str],
-        typer.Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable."),
+        list[str], Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable.")
     ] = field(default_factory=list)
     selectivity: Annotated[
-        float | None,
-        typer.Option("--selectivity", help="Expected composite events per event.", show_default=False),
+        float | None, Option("--selectivity", help="Expected composite events per event of the pattern's types.")
     ] = None
-    isolated: Annotated[bool, typer.Option("--isolated", help="A process of its own for the detector.")] = False
+    isolated: Annotated[bool, Option("--isolated", help="Run the detector in a process of its own.")] = False
     home: HomeOption = None
     near: Annotated[
-        str | None, typer.Option("--near", metavar="NODE", help="Your site is that of this node, in place of --home.")
+        str | None, Option("--near", metavar="NODE", help="Node whose site is your own, in place of --home.")
     ] = None
-    first: Annotated[bool, typer.Option("--first", help="End with the first event; of a file, of each pattern.")] = (
-        False
-    )
-    count: Annotated[int | None, typer.Option(help="End after this number of events.", min=1)] = None
-    timeout: Annotated[int | None, duration_option(help="End after this time.")] = None
+    first: Annotated[bool, Option("--first", help="End with the first event; of a file, of each pattern.")] = False
+    count: Annotated[int | None, Option(help="Number of events after which to end.", min=1)] = None
+    timeout: Annotated[int | None, duration_option(help="Time after which to end.")] = None
     as_json: AsJson = False
 
     @property
@@ -130,20 +107,21 @@ class SubscribeOptions:
 
 @dataclass(slots=True)
 class Printed:
-    """Counters of the events printed so far: number, sum of delays and longest delay, ns."""
+    """Events printed so far: number, sum of delays and longest delay, ns."""
 
     events: int = 0
     delays: int = 0
     longest: int = 0
+    lines: EventLines = field(default_factory=EventLines)
+    console: Console = field(default_factory=output)
 
 
 @verb
 def subscribe(options: SubscribeOptions) -> int:
     """Subscribe, and print events as they arrive.
 
-    To a pattern, an event type, or a pattern file: the patterns of a file are all subscribed to, and its derived types
-    registered. A summary goes to standard error. The exit code is 1 where the time was up before all events asked for
-    had come, or any.
+    All patterns of a pattern file are subscribed to, and its derived types registered. A summary goes to standard
+    error. The exit code is 1 where --timeout has passed before any event, or all requested events, have arrived.
 
     \b
     Examples:
@@ -156,21 +134,17 @@ def subscribe(options: SubscribeOptions) -> int:
     configure_logging(level="info")
     source = read_source(options.pattern)
     printed = Printed()
-    # What is wrong with it is said before anything else happens.
+    # Faulty options are refused before anything else happens.
     _ = options.quality
     with ending(), connected(options.server, _home(options)) as client:
         subscriptions = _subscribe(client, source, options)
         for each in subscriptions:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
             messages().print(f"listening: {each.pattern}  ({where})", style="dim")
+        complete = True
         try:
-            complete = _print_all(client, subscriptions, options, printed)
-        except KeyboardInterrupt:
-            complete = True
-        except (BrokenPipeError, SystemExit):
-            # The reader of the pipe has ended, for which rich exits; the rest of the buffer must not fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            complete = True
+            with until_interrupted():
+                complete = _print_all(client, subscriptions, options, printed)
         finally:
             _summarise(subscriptions, printed, options)
     return 0 if complete else 1
@@ -180,7 +154,6 @@ def _print_all(
     client: Client, subscriptions: Sequence[Subscription], options: SubscribeOptions, printed: Printed
 ) -> bool:
     """Print events until all have arrived or the time is up; True where the number asked for has arrived."""
-    lines, console = EventLines(), output()
     changed = threading.Event()
     for each in subscriptions:
         each.on_change = changed.set
@@ -191,7 +164,7 @@ def _print_all(
         over = all(each.ended for each in subscriptions)
         for each in subscriptions:
             while (deadline is None or time.monotonic() < deadline) and (event := each.get(0.0)) is not None:
-                _print(event, client.clock.now(), options, printed, lines, console)
+                _print(event, client.clock.now(), options, printed)
                 if printed.events == options.count:
                     return True
         if over:
@@ -202,9 +175,7 @@ def _print_all(
         changed.wait(left)
 
 
-def _print(
-    event: Event, now: int, options: SubscribeOptions, printed: Printed, lines: EventLines, console: Console
-) -> None:
+def _print(event: Event, now: int, options: SubscribeOptions, printed: Printed) -> None:
     delay = max(now - event.hi, 0)
     printed.events += 1
     printed.delays += delay
@@ -212,12 +183,9 @@ def _print(
     if options.as_json:
         print_json(event_as_dict(event, with_events=options.constituents), indent=None)
         return
-    for line in lines.lines(event, delay if delay < HOUR else None):
-        console.print(line)
+    for line in printed.lines.lines(event, delay if delay < HOUR else None):
+        printed.console.print(line)
     sys.stdout.flush()
-
-
-# Where, and under which conditions.
 
 
 def _home(options: SubscribeOptions) -> str | None:
@@ -225,9 +193,8 @@ def _home(options: SubscribeOptions) -> str | None:
     if options.near is None:
         return options.home
     if options.home is not None:
-        raise DistcedError(
-            "both --home and --near", given=f"{options.home}, {options.near}", advice="either says where you are"
-        )
+        given = f"{options.home}, {options.near}"
+        raise DistcedError("both --home and --near", given=given, advice="either says where you are")
     with LiveDirectory(options.server) as reading:
         home, _ = reading.look(lambda directory: _home_of(directory, options.near or ""))
     return home
@@ -240,16 +207,17 @@ def _home_of(directory: Directory, node: str) -> str:
     return directory.nodes[node].home
 
 
-# What is subscribed to.
-
-
 def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions) -> Sequence[Subscription]:
     text = source.text.strip()
     if source.name or not text.isidentifier():
         client.wait_for_nodes(1, PATIENCE)
     if not source.name:
         return [client.subscribe(text, quality=options.quality)]
-    registry = _known(client)
+    # Types that the patterns may read: registered ones, and those that detectors publish.
+    directory = Directory()
+    directory.types |= client.types
+    directory.detectors |= client.detectors
+    registry = directory.registry()
     patterns = compile_source(source, registry)
     show_notes(patterns.notes)
     derived = TypeRegistry(registry)
@@ -258,20 +226,8 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
     return [client.subscribe(each.text, quality=options.quality) for each in in_order(patterns.compiled)]
 
 
-def _known(client: Client) -> TypeRegistry:
-    """Types that the patterns may read: registered ones, and those that detectors publish."""
-    directory = Directory()
-    directory.types.update(client.types)
-    directory.detectors.update(client.detectors)
-    return directory.registry()
-
-
-# How it went.
-
-
 def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:
     told = {name: sum(getattr(each.statistics, name) for each in subscriptions) for name in COUNTED}
-    console = messages()
     # Of events of the past, delays say nothing.
     timely = printed.events > 0 and printed.longest < HOUR
     mean = printed.delays // printed.events if timely else None
@@ -284,4 +240,4 @@ def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options:
     parts += [f"{count:,} {name}" for name, count in told.items() if count]
     if mean is not None and longest is not None:
         parts.append(f"delay {span(mean)} on average, {span(longest)} at most")
-    console.print(", ".join(parts), style="bold")
+    messages().print(", ".join(parts), style="bold")

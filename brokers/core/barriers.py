@@ -1,14 +1,11 @@
-"""Barriers at the servers of a node, which order actions on two servers.
+"""Barriers at the servers of a node, which order actions on two servers; MQTT filters held at servers.
 
-Topics have home servers, and a node speaks to each server over a connection of its own (design, section 4). Within a
-connection messages keep their order; between two there is no order. Where one action must follow another on two
-servers, the node *flushes*: it publishes a barrier to itself behind the first, and takes the second when the barrier
-comes back. By then the server has taken the subscriptions and messages sent before the barrier, and has delivered all
-that was published before it arrived. Messages through the server of the directory need no barrier, since all that
-depends on them goes through that server, too.
-
-The delay of a barrier is also that of messages to a server. Acknowledged subscriptions were rejected as the signal:
-they say nothing of the messages that are still on their way.
+Topics have home servers, and a node has a connection to each (design, section 4). Messages keep their order within a
+connection only. Where one action must follow another on two servers, the node *flushes*: it publishes a barrier to
+itself behind the first, and takes the second when the barrier comes back. By then the server has taken all sent before
+the barrier, and has delivered all published before it arrived. Messages through the server of the directory need no
+barrier, since all that depends on them goes through that server, too. Acknowledged subscriptions were rejected as the
+signal: messages may still be on their way. Half the round trip of a barrier is the measured latency of a server.
 """
 
 from __future__ import annotations
@@ -17,7 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.effects import Effect, Publish, Subscribe, Unsubscribe, warning
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import administration_topic
@@ -40,12 +37,7 @@ Then: TypeAlias = Callable[[int], list[Effect]]
 
 @dataclass(slots=True)
 class _Flush:
-    """Continuation waiting for barriers.
-
-    Attributes:
-        barriers: by home, the number of the barrier that has to come back.
-        then: what is done when all have.
-    """
+    """Continuation behind barriers, given by their numbers, by home."""
 
     barriers: dict[str, int]
     then: Then
@@ -53,13 +45,7 @@ class _Flush:
 
 @dataclass(slots=True)
 class _Asked:
-    """Barriers on their way to a home and back.
-
-    Attributes:
-        last: the number of the last one.
-        at: when the last one was sent, ns.
-        sent: when each was sent that has not come back, ns.
-    """
+    """Barriers to a home: number and time of the last one, and times of those that have not come back, ns."""
 
     last: int
     at: int
@@ -70,7 +56,7 @@ class Homes:
     """Home servers of a node.
 
     Attributes:
-        latencies: how long a message takes to each and back, halved, ns; smoothed.
+        latencies: half the round trip of a message to each, smoothed, ns.
     """
 
     def __init__(
@@ -78,8 +64,8 @@ class Homes:
     ) -> None:
         """
         Args:
+            first: numbers of barriers begin beyond this; those of an earlier life may still arrive.
             continued: wraps a continuation, so that its cause is known when the barrier ends.
-            first: numbers of barriers begin beyond this; lower ones, sent by an earlier life, may still arrive.
         """
         self._first = first
         self._continued = continued
@@ -88,7 +74,7 @@ class Homes:
         self._asked: dict[str, _Asked] = {}
         self._waiting: list[_Flush] = []
         self._measured: dict[str, int] = {}
-        # Of which it was said that they do not answer.
+        # Servers whose delayed barrier was logged.
         self._silent: set[str] = set()
 
     @property
@@ -110,9 +96,8 @@ class Homes:
         try:
             number = int(payload)
         except ValueError:
-            raise FrameError(
-                "malformed barrier", given=bytes(payload[:80]), allowed="a number", where=self.topic
-            ) from None
+            given = bytes(payload[:80])
+            raise FrameError("malformed barrier", given=given, allowed="a number", where=self.topic) from None
         asked = self._asked.get(home)
         if asked is None or number not in asked.sent:
             return []
@@ -134,7 +119,7 @@ class Homes:
         asked = self._asked.get(home)
         if asked is None or not asked.sent:
             return []
-        # How long it took to connect says nothing of the way.
+        # The time to connect is no latency.
         asked.sent = dict.fromkeys(asked.sent, now)
         return [self._again(home, now)]
 
@@ -149,7 +134,7 @@ class Homes:
                 if now - min(asked.sent.values()) > SILENT and home not in self._silent:
                     self._silent.add(home)
                     waiting = sum(home in each.barriers for each in self._waiting)
-                    effects.append(Note("warning", "barrier delayed", {"home": home, "waiting": waiting}))
+                    effects.append(warning("barrier delayed", home=home, waiting=waiting))
         for home in sorted(set(homes)):
             if home and now - self._measured.get(home, now - MEASURE_EVERY) >= MEASURE_EVERY:
                 self._measured[home] = now
@@ -173,3 +158,36 @@ class Homes:
         before = self.latencies.get(home)
         measured = both_ways // 2
         self.latencies[home] = measured if before is None else round(before + SMOOTHING * (measured - before))
+
+
+class HeldFilters:
+    """Filters subscribed to, by home server."""
+
+    def __init__(self, homes: Homes) -> None:
+        self._homes = homes
+        self._held: set[tuple[str, str]] = set()
+
+    @property
+    def homes(self) -> set[str]:
+        """Servers with a filter."""
+        return {home for home, _ in self._held}
+
+    def at(self, home: str) -> list[str]:
+        """Filters at a server, that of barriers last."""
+        return [topic for each, topic in self._in_order(self._held) if each == home]
+
+    def hold(self, needed: Iterable[tuple[str, str]]) -> list[Effect]:
+        """Subscribe to these filters (home, filter), and to no others."""
+        # Where a barrier is under way, messages sent before it are still to be delivered.
+        awaited = self._homes.awaited
+        filters = {*needed, *(each for each in self._held if each[0] in awaited)}
+        added, dropped = self._in_order(filters - self._held), sorted(self._held - filters)
+        self._held = filters
+        return [
+            *(Subscribe(topic, home=home) for home, topic in added),
+            *(Unsubscribe(topic, home=home) for home, topic in dropped),
+        ]
+
+    def _in_order(self, filters: set[tuple[str, str]]) -> list[tuple[str, str]]:
+        # Barriers last: when one comes back, all filters before it were taken.
+        return sorted(filters, key=lambda each: (each[1] == self._homes.topic, each))

@@ -1,10 +1,9 @@
 """Causes of effects: the stimuli that reach a broker node, and the lines of a story.
 
-Every effect of a node carries the number of the stimulus that it follows from (`brokers.core.effects`), and a node
-keeps, for each detector, subscription and source, the last things that befell it with their causes
-(`brokers.node.story`): after the stories of tasks in dask's scheduler. Numbers count the stimuli of one life of one
-node, events included. Identifiers that travel with messages, across nodes, were rejected: every frame would be longer,
-and times and topics tell as much.
+Every effect of a node carries the number of its stimulus, and a node keeps the last changes of each detector,
+subscription and source with their causes (`brokers.node.story`). Numbers count the stimuli of one life of one node,
+events included. Identifiers across nodes in messages were rejected: every frame would be longer, and times and topics
+tell as much.
 
     <root>/a/story/<asker>             asks every node for a story             StoryRequest
     <root>/a/story-of/<asker>/<node>   the answer, empty where nothing is known    StoryAnswer
@@ -45,13 +44,12 @@ class StoryLine(msgspec.Struct, frozen=True):
     """Effects of one stimulus on a detector, a subscription or a source.
 
     Attributes:
-        at: when, by the clock of the node, ns; of the last time where it happened several times in a row.
-        node: the node.
-        cause: the number of the stimulus on this node.
-        stimulus: what it was: a topic, `timer`, `connected`, `stopping`.
-        happened: what changed here; empty where only messages were sent.
-        effect: what the node did about it.
-        times: how many times in a row.
+        at: time by the clock of the node, ns; the last one of several in a row.
+        cause: number of the stimulus on this node.
+        stimulus: a topic, `timer`, `connected`, `stopping`.
+        happened: change of the subject; empty where only messages were sent.
+        effect: messages and other effects of the node.
+        times: number in a row.
     """
 
     at: int
@@ -64,22 +62,13 @@ class StoryLine(msgspec.Struct, frozen=True):
 
 
 class StoryRequest(msgspec.Struct, frozen=True):
-    """Request for a story.
-
-    Attributes:
-        id: of a subscription or a source, or how that of a detector begins.
-    """
+    """Request for a story: id of a subscription or source, or the beginning of that of a detector."""
 
     id: str
 
 
 class StoryAnswer(msgspec.Struct, frozen=True):
-    """Stories of an id on a node.
-
-    Attributes:
-        node: the node.
-        stories: by kind and id, as in `detector c52925`; empty where it knows nothing.
-    """
+    """Stories of an id on a node, by kind and id, as in `detector c52925`; empty for an unknown id."""
 
     node: str
     stories: dict[str, tuple[StoryLine, ...]]

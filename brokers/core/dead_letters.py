@@ -17,12 +17,7 @@ LONGEST: Final = 4096
 
 
 class DeadLetters:
-    """Maker and counter of dead letters.
-
-    Attributes:
-        node: name of the sender.
-        counts: number by reason.
-    """
+    """Maker of dead letters of a sender, and their number by reason."""
 
     def __init__(self, node: str, root: str = ROOT) -> None:
         self.node = node

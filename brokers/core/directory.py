@@ -2,22 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
+from typing import Final
 
 from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory import KINDS, Change, Entries
 
 __all__ = ["KINDS", "Change", "Directory"]
 
 
+CONFIRM_WITHIN: Final = 30 * SECOND
+"""Time after a reconnection for entries of the directory to be delivered again, ns."""
+
+
 class Directory(Entries):
-    """Entries by kind and name, as in `Entries`, with the types that detectors publish."""
+    """Entries by kind and name, as in `Entries`, with the types that detectors publish.
+
+    Attributes:
+        missing: nodes that were lost a moment ago and may be back, with the time, ns.
+        unconfirmed: entries from before the connection was lost, not delivered again so far, by kind and name.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        # Nodes that were lost a moment ago and may be back, with the time, ns.
         self.missing: dict[str, int] = {}
+        self.unconfirmed: set[tuple[str, str]] = set()
+        self._confirm_until = 0
+
+    def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
+        change = super().read(levels, payload, where=where)
+        self.unconfirmed.discard((change.kind, change.name))
+        return change
+
+    def reconnected(self, now: int) -> None:
+        """Expect all entries but types to be delivered again, over a new connection."""
+        self.unconfirmed = {(kind, name) for kind, name in self.names() if kind != "type"}
+        self._confirm_until = now + CONFIRM_WITHIN
+
+    def clear_unconfirmed(self, now: int) -> Iterator[Change]:
+        """Clear entries, one after the other, that were not delivered again in time."""
+        if now > self._confirm_until:
+            for each in sorted(self.unconfirmed):
+                yield self.read(each, b"", where="the directory")
 
     @property
     def expected_nodes(self) -> set[str]:
@@ -53,16 +82,13 @@ class Directory(Entries):
         """Check that a detector that reads these types may publish this one.
 
         Raises:
-            TypeRegistryError: where the type is known with other attributes.
-            PatternError: where the detector would read, directly or through others, what comes of its own events.
+            TypeRegistryError: for a derived type, or one with other attributes.
+            PatternError: for a detector that would read, directly or through others, its own composite events.
         """
         known = self.registry().find(additional.name)
         if known is not None and known.derived is not None:
-            raise TypeRegistryError(
-                f"the type {additional.name!r} is derived from another, and nothing is published under it",
-                given=additional.name,
-                advice="publish under another name",
-            )
+            problem = f"the type {additional.name!r} is derived from another, and nothing is published under it"
+            raise TypeRegistryError(problem, given=additional.name, advice="publish under another name")
         if known is not None and known.attributes != additional.attributes:
             raise TypeRegistryError(
                 f"the type {additional.name!r} is known with other attributes",
@@ -70,7 +96,7 @@ class Directory(Entries):
                 allowed=", ".join(known.attributes) or "none",
                 advice="publish under another name",
             )
-        ways = [(name,) for name in sorted(reads)]
+        ways: list[tuple[str, ...]] = [(name,) for name in sorted(reads)]
         seen: set[str] = set()
         for way in ways:
             if way[-1] == additional.name:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from distced.middleware.wire.mqtt_effects import Caused, Note, Publish, Subscribe, Unsubscribe
 
-__all__ = ["Effect", "Isolate", "Note", "Publish", "Release", "Subscribe", "Unsubscribe"]
+__all__ = ["Effect", "Isolate", "Note", "Publish", "Release", "Subscribe", "Unsubscribe", "info", "warning"]
 
 
 class Isolate(Caused, frozen=True, eq=False):
@@ -25,6 +25,16 @@ class Release(Caused, frozen=True, eq=False):
     """End a node that was started by `Isolate`."""
 
     node: str
+
+
+def info(event: str, **fields: object) -> Note:
+    """Log event of the level info."""
+    return Note("info", event, fields)
+
+
+def warning(event: str, **fields: object) -> Note:
+    """Log event of the level warning."""
+    return Note("warning", event, fields)
 
 
 Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release

@@ -1,8 +1,7 @@
 """Rendezvous hashing: the node of a detector, computed alike by every node without messages.
 
-composite-event-framework-2004, "Implementation using JMS": a simple choice function of the hash of the type's name.
-Here it is rendezvous hashing over the nodes that are alive, so that the loss of a node moves nothing but what it
-hosted.
+composite-event-framework-2004, "Implementation using JMS", has a simple choice function of the hash of the type's name.
+With rendezvous hashing over the live nodes the loss of a node moves only what it hosted.
 """
 
 from __future__ import annotations

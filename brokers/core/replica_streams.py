@@ -1,13 +1,13 @@
 """Streams of a detector that another reads, at one home or at several, with the combined watermark.
 
-A detector with replicas publishes at the home of each (`brokers.node.replication`): the same events at different times.
-A reader that subscribes to one of them, beside another or in its place, has missed its earlier events, and its
-watermark covers those, too. Such a stream is *trusted* when the trusted ones have reached its first received watermark:
-up to there they are complete, and from there on it is. Events of an untrusted stream count, its watermarks do not. A
-home no longer wanted is unsubscribed from once a wanted one is trusted.
+A detector with replicas publishes the same events at the home of each, at different times
+(`brokers.node.replication`). A reader that subscribes to a further one has missed its earlier events, which its
+watermark covers, too. Such a stream is *trusted* when the trusted ones have reached its first received watermark: they
+are complete up to there, and it is from there on. Events of an untrusted stream count, its watermarks do not. A home no
+longer wanted is unsubscribed from once a wanted one is trusted.
 
-A reader that subscribes to one home only, and changes at once, was tried first: events that one replica had published
-too early and the other published too late were received from neither.
+A reader that changes from one home to another at once was rejected: events published too early by one replica and too
+late by the other were received from neither.
 """
 
 from __future__ import annotations
@@ -16,12 +16,8 @@ from collections.abc import Iterable
 
 
 class Streams:
-    """Homes at which a reader receives a detector's stream.
-
-    Attributes:
-        wanted: the homes to subscribe at.
-        trusted: the homes whose watermarks count.
-        left: whether a home was left since the last look.
+    """Homes at which a reader receives a detector's stream: those `wanted`, and those whose watermarks are `trusted`;
+    `left` tells that one was left since the last look.
     """
 
     def __init__(self, homes: Iterable[str] = ()) -> None:
@@ -70,7 +66,7 @@ class Streams:
     def _settle(self) -> None:
         for home, first in list(self._first.items()):
             reached = first is not None and self._watermark is not None and first <= self._watermark
-            # Where there is nothing else to go by, what it says is all there is.
+            # Without a trusted stream, this one is all there is.
             if home in self.wanted and (reached or not self.trusted):
                 del self._first[home]
                 self.trusted.add(home)

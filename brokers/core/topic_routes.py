@@ -26,20 +26,14 @@ _CLASSES = {"number": _NUMBER, "string": _STRING, "boolean": _BOOLEAN}
 Fits = Callable[[dict[str, Attribute]], bool]
 
 
-def _anything(attributes: dict[str, Attribute]) -> bool:
-    return True
-
-
 @dataclass(slots=True)
 class TopicRoute:
     """Route of a topic of events.
 
     Attributes:
-        type_name: the type that events on it must have.
-        source: their source, as the topic says.
+        type_name, source: type and source of its events, by the topic.
         kind: "e" for primitive events, "c" for composite ones.
-        type: the type itself; None where events on this topic cannot be used, for the reason in `problem`.
-        problem: the reason; empty where there is none.
+        type: the type; None where events on this topic are unusable, for the reason in `problem`.
         fits: quick test of their attributes.
         readers: readers of the events, as the participant calls them.
     """
@@ -49,7 +43,7 @@ class TopicRoute:
     kind: str
     type: EventType | None
     problem: str = ""
-    fits: Fits = _anything
+    fits: Fits = lambda attributes: True
     readers: list[Any] = field(default_factory=list)
 
     def usable(
@@ -67,11 +61,9 @@ class TopicRoute:
             return None, effects
         fits = self.fits
         usable = [event for event in events if fits(event.attributes)]
-        if len(usable) < len(events):
-            for event in events:
-                if not fits(event.attributes):
-                    problem = mismatch(event, self.type, topic)
-                    effects.append(dead_letters.event("mistyped", problem, event, topic))
+        for event in events if len(usable) < len(events) else ():
+            if not fits(event.attributes):
+                effects.append(dead_letters.event("mistyped", mismatch(event, self.type, topic), event, topic))
         return usable, effects
 
 
@@ -90,10 +82,7 @@ class TopicRoutes:
         readers_of_type: Callable[[str], list[Any]] = lambda name: [],
         readers_of_detector: Callable[[str], list[Any]] = lambda detector: [],
     ) -> None:
-        """
-        Args:
-            published: the type under which a detector publishes; empty for an unknown detector.
-        """
+        """Routes, given the type that a detector publishes (empty for an unknown one), and the readers."""
         self.known: dict[str, TopicRoute] = {}
         self._directory = directory
         self._published = published
@@ -103,7 +92,7 @@ class TopicRoutes:
     def find(self, topic: str, area: Area, levels: tuple[str, ...]) -> TopicRoute:
         """Route of a topic, remembered from now on."""
         made = self._primitive(*levels) if area is Area.EVENTS else self._composite(*levels)
-        # A topic may hold any text; only those that can be used are worth remembering.
+        # A topic may hold any text; only usable ones are remembered.
         if made.type is not None and len(self.known) < ROUTES:
             self.known[topic] = made
         return made

@@ -1,7 +1,6 @@
 """Activity of a system as log events: changes of the directory, fencing, dead letters. Sans-I/O, like a node.
 
-A broker node that is a Ray actor logs into a file of Ray's, and its actions show in the directory anyway. So
-`distced broker` logs the directory, for all nodes of the server alike, those of other machines included.
+A Ray actor logs into a file of Ray's; so `distced broker` logs the directory, for all nodes of the server alike.
 """
 
 from __future__ import annotations
@@ -10,10 +9,8 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-import msgspec
-
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, warning
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import DeadLetter
@@ -27,13 +24,20 @@ PERIOD: Final = 10 * SECOND
 """Interval between log events of counted dead letters, ns."""
 
 
-class Watch:
-    """Logger of a system's messages.
+_EVENTS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "node": ("node up", "node gone", ()),
+    "detector": ("detector created", "detector destroyed", ("node", "pattern", "policy")),
+    "subscription": ("subscribed", "unsubscribed", ("client", "pattern", "policy")),
+    "source": ("source joined", "source left", ("types", "publisher")),
+    "topology": ("topology published", "topology withdrawn", ()),
+    "recorder": ("recorder up", "recorder gone", ()),
+    "type": ("type registered", "type forgotten", ()),
+}
+"""By kind of entry: events of its appearance and its end, and the fields shown."""
 
-    Attributes:
-        directory: the directory.
-        filters: the topic filters to subscribe to.
-    """
+
+class Watch:
+    """Logger of a system's messages, through these topic filters."""
 
     def __init__(self, now: int, *, root: str = ROOT) -> None:
         self.root = root
@@ -53,18 +57,9 @@ class Watch:
     def clear(self, nodes: Collection[str]) -> list[Effect]:
         """Clear the entries of ended nodes, and of their detectors."""
         known = self.directory
-        topics = [
-            directory_topic(kind, name, root=self.root)
-            for kind, names in (("node", known.nodes), ("load", known.loads))
-            for name in nodes
-            if name in names
-        ]
-        topics += [
-            directory_topic("detector", name, root=self.root)
-            for name, entry in known.detectors.items()
-            if entry.node in nodes
-        ]
-        return [Publish(topic, b"", retain=True) for topic in topics]
+        entries = [(kind, name) for kind in ("node", "load") for name in nodes if name in known.table(kind)]
+        entries += [("detector", name) for name, entry in known.detectors.items() if entry.node in nodes]
+        return [Publish(directory_topic(*each, root=self.root), b"", retain=True) for each in entries]
 
     def receive(self, topic: str, payload: bytes) -> list[Note]:
         """Effects of a message."""
@@ -74,9 +69,9 @@ class Watch:
                 return self._changed(self.directory.read(levels, payload, where=topic))
             if area is Area.DEAD_LETTERS:
                 return self._letter(levels, decode(payload, DeadLetter, where=topic))
-            return [Note("warning", "fencing requested", {"source": levels[-1]})]
+            return [warning("fencing requested", source=levels[-1])]
         except DistcedError as error:
-            return [Note("warning", "message rejected", {"topic": topic, "reason": str(error)})]
+            return [warning("message rejected", topic=topic, reason=str(error))]
 
     def tick(self, now: int) -> list[Note]:
         """Effects of the time; call it about once a second."""
@@ -85,48 +80,28 @@ class Watch:
         self._period = now
         letters, self._letters = self._letters, Counter()
         return [
-            Note("warning", "more dead letters", {"reason": reason, "by": by, "count": count - SHOWN})
+            warning("more dead letters", reason=reason, by=by, count=count - SHOWN)
             for (reason, by), count in letters.items()
             if count > SHOWN
         ]
 
     def _changed(self, change: Change) -> list[Note]:
-        entry, name = change.entry, change.name
-        if (entry is None) == (change.before is None):
-            # An entry that says more, the counters of a node for example.
+        if change.kind not in _EVENTS or (change.entry is None) == (change.before is None):
+            # Entries that change all the time, or say more, as the counters of a node.
             return []
-        came = entry is not None
-        told = entry if came else change.before
-        match change.kind:
-            case "node":
-                return [Note("info", "node up" if came else "node gone", {"node": name})]
-            case "detector":
-                fields = {"detector": name, "node": told.node, "pattern": told.pattern, "policy": told.policy}
-                return [Note("info", "detector created" if came else "detector destroyed", fields)]
-            case "subscription":
-                fields = {"client": told.client, "pattern": told.pattern, "policy": told.policy}
-                return [Note("info", "subscribed" if came else "unsubscribed", fields)]
-            case "source":
-                fields = {"source": name, "types": ", ".join(told.types), "publisher": told.publisher}
-                return [Note("info", "source joins" if came else "source leaves", fields)]
-            case "client":
-                # What it is there for shows in its sources and subscriptions.
-                return []
-            case "topology":
-                return [Note("info", "topology published" if came else "topology withdrawn", {"topology": name})]
-            case "recorder":
-                return [Note("info", "recorder up" if came else "recorder gone", {"recorder": name})]
-            case "load":
-                # It changes all the time.
-                return []
-            case _:
-                kinds = ", ".join(f"{attribute}: {kind}" for attribute, kind in told.attributes.items())
-                return [Note("info", "type registered" if came else "type forgotten", {"type": name, "has": kinds})]
+        appeared, gone, shown = _EVENTS[change.kind]
+        entry = change.before if change.entry is None else change.entry
+        fields: dict[str, object] = {} if change.kind == "subscription" else {change.kind: change.name}
+        for each in shown:
+            value = getattr(entry, each)
+            fields[each] = ", ".join(value) if isinstance(value, tuple) else value
+        if change.kind == "type":
+            fields["has"] = ", ".join(f"{attribute}: {kind}" for attribute, kind in entry.attributes.items())
+        return [Note("info", gone if change.entry is None else appeared, fields)]
 
     def _letter(self, levels: tuple[str, ...], letter: DeadLetter) -> list[Note]:
         by = levels[-1]
         self._letters[letter.reason, by] += 1
         if self._letters[letter.reason, by] > SHOWN:
             return []
-        fields = {key: value for key, value in msgspec.structs.asdict(letter).items() if key in ("reason", "topic")}
-        return [Note("warning", "dead letter", {**fields, "by": by, "message": letter.message})]
+        return [warning("dead letter", reason=letter.reason, topic=letter.topic, by=by, message=letter.message)]

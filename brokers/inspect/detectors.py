@@ -1,15 +1,12 @@
 """Read-only view of detectors: a report of the directory for programs, and its text for a terminal.
 
-An entry of the directory tells of one thing; readers of a detector, and the detectors of a node, show only in all of
-them. So a report is a function from `Directory` to plain values, which `--json` prints as they are. No participant is
-asked: a report is as recent as the retained messages.
+A report is a function from `Directory` to plain values, which `--json` prints as they are; no participant is asked. The
+detector of a client's subscription is in no entry; the id of a node's subscription to a part holds reader, part and
+node (`brokers.node.hosting`).
 
-A detector serves clients and other detectors alike, by subscriptions. The detector of a client's subscription is in no
-entry; the id of a node's subscription to a part holds it: the reader, the part, and the node (`brokers.node.hosting`).
-
-In the text detectors are a tree: those that serve clients at the top, below each the detectors it reads as parts of its
-pattern. A part that several read is one detector, so it is shown with its own parts once, and "as above" again. A table
-was rejected: patterns are long, and there is nothing to line up in a tree.
+In the text detectors are a tree: those that serve clients at the top, below each the detectors of parts of its pattern.
+A part with several readers is shown in full once, and "as above" again. A table was rejected: patterns are long, and
+there is nothing to line up in a tree.
 """
 
 from __future__ import annotations
@@ -26,8 +23,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.inspect.lookup import short_ids
-from distced.brokers.inspect.sites import At, Sites
+from distced.brokers.inspect.lookup import At, Sites, short_ids
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Measured
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 
@@ -36,9 +32,8 @@ class Related(msgspec.Struct, frozen=True):
     """Detector related to another one.
 
     Attributes:
-        id: its name in the directory.
-        short: as much of it as tells it apart.
-        node: where it is; None where the directory knows of no such detector.
+        short: shortest unique prefix of the id.
+        node: its node; None for a detector without an entry.
     """
 
     id: str
@@ -47,13 +42,7 @@ class Related(msgspec.Struct, frozen=True):
 
 
 class Input(msgspec.Struct, frozen=True):
-    """Input of a detector, by type name.
-
-    Attributes:
-        type: the type.
-        sources: those that publish it.
-        detectors: those whose composite events are of this type.
-    """
+    """Type that a detector reads, with the sources and detectors that publish it."""
 
     type: str
     sources: tuple[str, ...]
@@ -61,12 +50,11 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class DetectorHost(msgspec.Struct, frozen=True):
-    """Node that hosts a detector.
+    """Node that hosts a replica of a detector.
 
     Attributes:
-        node: its name.
-        there: whether it is there.
-        at: where the detector publishes from there: the home of its topic, or of the replica's.
+        there: whether the node is present.
+        at: place where the replica publishes.
     """
 
     node: str
@@ -75,12 +63,7 @@ class DetectorHost(msgspec.Struct, frozen=True):
 
 
 class Listeners(msgspec.Struct, frozen=True):
-    """Connections subscribed to a detector.
-
-    Attributes:
-        at: the site of who listens.
-        connections: how many.
-    """
+    """Number of connections at a place that are subscribed to a detector."""
 
     at: At
     connections: int
@@ -90,27 +73,22 @@ class DetectorReport(msgspec.Struct, frozen=True):
     """Report on a detector.
 
     Attributes:
-        id, short: its name in the directory, and as much of it as tells it apart.
-        node: where it is.
-        node_there: whether that node is there.
-        pattern: what it detects, as text.
-        policy: its detection policy.
-        publishes: the type of its composite events; empty without a name.
-        attributes: the kinds of their attributes.
-        exports: the variables and registers that its records hand on.
-        subscriptions: how many it serves.
-        readers: how many of them are of nodes, for detectors that read it as part of their pattern.
+        id, short: name in the directory, and its shortest unique prefix.
+        node_there: whether its node is present.
+        policy: detection policy.
+        publishes, attributes: type of its composite events, with the kinds of attributes; empty without a name.
+        exports: variables and registers that its derivations hand on.
+        subscriptions: number served; `readers` of them are of nodes, for detectors that read it as a part.
         every: whether it reads every primitive event, whatever its type.
-        inputs: the types it reads.
-        parts: the detectors it reads as parts of its pattern.
-        part_of: those that read it as part of theirs.
-        read_by: those that read its composite events by the name of their type.
-        distribution: its distribution policy; empty where none is named.
-        at: the home of its topic, which stays when it moves.
-        replicas: nodes with replicas of it.
-        listening: who listens to its topic, by site.
-        measured: what its node has seen it do of late; None where that has not been measured yet.
-        expected: what it was expected to do when it was placed; None where that is not known, or measured by now.
+        inputs: types it reads.
+        parts, part_of: detectors it reads as parts of its pattern, and those that read it as a part.
+        read_by: detectors that read its composite events by the name of their type.
+        distribution: distribution policy; empty where none is named.
+        at: home of its topic, which stays when it moves.
+        replicas: nodes with replicas.
+        listening: connections to its topic, by place.
+        measured: recent measurements by its node; None before the first.
+        expected: measurements expected when it was placed; None for unknown, or measured by now.
     """
 
     id: str
@@ -161,9 +139,9 @@ class DetectorsReport(msgspec.Struct, frozen=True):
     """Report on detectors.
 
     Attributes:
-        node: the node they are all on; None for all nodes.
-        about: the id of the one that was asked for; the others are all it reads, and all that read it. None for all.
-        detectors: by id.
+        node: their node; None for all nodes.
+        about: id of the detector in detail; the others are all it reads, and all that read it. None for all.
+        detectors: ordered by id.
     """
 
     node: str | None
@@ -185,6 +163,8 @@ def detectors_report(directory: Directory, *, node: str | None = None, about: st
 
 
 # Detectors and their readers.
+
+_PARTS, _READS, _READERS = attrgetter("parts"), attrgetter("reads"), attrgetter("readers_of_it")
 
 
 def _reports(directory: Directory) -> dict[str, DetectorReport]:
@@ -228,17 +208,11 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
                 for node, home in sorted(entry.replicas.items())
             ),
             tuple(Listeners(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
-            _measured(directory, name, entry.node),
+            directory.loads[entry.node].detectors.get(name) if entry.node in directory.loads else None,
             entry.expected,
         )
         for name, entry in entries.items()
     }
-
-
-def _measured(directory: Directory, detector: str, node: str) -> Measured | None:
-    """Measurements of a detector by its node."""
-    load = directory.loads.get(node)
-    return None if load is None else load.detectors.get(detector)
 
 
 def _upstream(directory: Directory) -> dict[str, dict[str, list[str]]]:
@@ -273,7 +247,7 @@ def _inverse(reads: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
 def _related(reports: dict[str, DetectorReport], about: str) -> dict[str, DetectorReport]:
     """Detector, all that it reads, and all that read it, directly or through others."""
     found = {about} if about in reports else set()
-    for related in (attrgetter("reads"), attrgetter("readers_of_it")):
+    for related in (_READS, _READERS):
         waiting = [about] if about in reports else []
         seen = set(waiting)
         while waiting:
@@ -294,17 +268,12 @@ def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:
     elif not report.detectors:
         yield Text(f"no detectors{'' if report.node is None else f' on the node {report.node}'}", "yellow")
     else:
+        detectors = report.detectors
+        nodes = len({host for each in detectors for host in each.hosts})
+        clients = sum(each.for_clients for each in detectors)
+        served = _counted(clients, "subscription of a client", "subscriptions of clients")
         yield _forest(report)
-        yield Text()
-        yield Text(_summary(report.detectors), "bold")
-
-
-def _summary(detectors: Sequence[DetectorReport]) -> str:
-    nodes = len({host for each in detectors for host in each.hosts})
-    clients = sum(each.for_clients for each in detectors)
-    return f"{_counted(len(detectors), 'detector')} on {_counted(nodes, 'node')}, " + _counted(
-        clients, "subscription of a client", "subscriptions of clients"
-    )
+        yield Text(f"\n{_counted(len(detectors), 'detector')} on {_counted(nodes, 'node')}, {served}", "bold")
 
 
 # One detector.
@@ -322,10 +291,9 @@ def _about(report: DetectorsReport, name: str) -> Iterator[RenderableType]:
     for label, text in _facts(detector):
         table.add_row(label, text)
     yield table
-    for label, related in (("reads", _reads), ("is read by", _read_by)):
+    for label, related in (("reads", _READS), ("is read by", _READERS)):
         if related(detector):
-            yield Text()
-            yield Text(label, "bold")
+            yield Text(f"\n{label}", "bold")
             tree = _tree()
             _grow(tree, related(detector), reports, related, {name})
             yield tree
@@ -404,10 +372,10 @@ def _forest(report: DetectorsReport) -> Tree:
     tree, shown = _tree(), set[str]()
     # Those that others read come first, so that these say "as above".
     serving.sort(key=lambda each: each.id not in read)
-    _grow(tree, [_as_related(each) for each in serving], reports, _parts, shown)
-    for each in sorted(others, key=lambda each: each.id in read):
-        if each.id not in shown:
-            _grow(tree, [_as_related(each)], reports, _parts, shown)
+    others.sort(key=lambda each: each.id in read)
+    for each in (*serving, *others):
+        if each.for_clients or each.id not in shown:
+            _grow(tree, [Related(each.id, each.short, each.node)], reports, _PARTS, shown)
     return tree
 
 
@@ -421,10 +389,9 @@ def _grow(
     """Add detectors to a tree, and below each its inputs, each in full once.
 
     Args:
-        tops: the detectors.
-        reports: what is shown in full; of others no more than where they are.
-        below: what stands below a detector.
-        shown: what was shown in full; it grows.
+        reports: detectors shown in full; of others only the node is shown.
+        below: the detectors below one.
+        shown: ids of the detectors shown in full so far; it grows.
     """
     waiting = [(each, tree) for each in reversed(tops)]
     while waiting:
@@ -442,24 +409,8 @@ def _tree() -> Tree:
     return Tree("", hide_root=True, guide_style="dim")
 
 
-def _as_related(detector: DetectorReport) -> Related:
-    return Related(detector.id, detector.short, detector.node)
-
-
-def _parts(detector: DetectorReport) -> Sequence[Related]:
-    return detector.parts
-
-
-def _reads(detector: DetectorReport) -> Sequence[Related]:
-    return detector.reads
-
-
-def _read_by(detector: DetectorReport) -> Sequence[Related]:
-    return detector.readers_of_it
-
-
 def _described(detector: DetectorReport) -> RenderableType:
-    """Detector with its node, its subscriptions, and below them its pattern."""
+    """Detector with its node and subscriptions, and its pattern below."""
     said = [detector.policy]
     if detector.publishes:
         said.append(f"publishes {detector.publishes}")

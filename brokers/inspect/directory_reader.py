@@ -1,7 +1,6 @@
 """Read-only view of the directory, sans-I/O: all its entries, kept up to date, and read again after a lost connection.
 
-A `Client` reads the directory, too, but enters itself into it, and nodes then look after it; an observer should not
-change what it observes.
+A `Client` reads the directory, too, but publishes an entry of its own.
 """
 
 from __future__ import annotations
@@ -35,16 +34,12 @@ class DirectoryReader:
 
     Attributes:
         directory: its entries.
-        settings: retained messages of administration of the kinds asked for, by levels.
+        settings: retained messages of administration, by levels.
         known: whether it was read completely, once.
     """
 
     def __init__(self, name: str, *, settings: Sequence[str] = (), root: str = ROOT) -> None:
-        """
-        Args:
-            name: the reader's name on the wire, unique.
-            settings: kinds of retained messages of administration to be read besides, `policy` for example.
-        """
+        """A reader of this unique name, and of these kinds of retained messages of administration, e.g. `policy`."""
         self.directory = Directory()
         self.settings: dict[tuple[str, ...], bytes] = {}
         self._root = root

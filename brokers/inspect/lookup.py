@@ -1,13 +1,59 @@
-"""Look-up of nodes and detectors by name and by the beginning of an id, and short forms of ids."""
+"""Look-up of nodes and detectors by name and by the beginning of an id, short ids, and sites of home servers."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import Final
 
+import msgspec
+
 from distced.brokers.core.directory import Directory
+from distced.middleware.cli.output import few
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.server_address import parse_address
+from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import parse_topology
+
+
+class At(msgspec.Struct, frozen=True):
+    """Place of a participant.
+
+    Attributes:
+        home: server of its site; empty for that of the directory.
+        site: name of the site; None without a topology.
+    """
+
+    home: str
+    site: str | None
+
+    def __str__(self) -> str:
+        """Name of the site, else of its server."""
+        if self.site is not None:
+            return self.site
+        with suppress(DistcedError):
+            return str(parse_address(self.home)) if self.home else "directory"
+        return self.home
+
+
+class Sites:
+    """Sites of a directory, by its topology; None for none, or an unreadable one."""
+
+    def __init__(self, directory: Directory) -> None:
+        self.topology: Topology | None = None
+        # As nodes take it: the first by name.
+        for name in sorted(directory.topologies)[:1]:
+            with suppress(DistcedError):
+                self.topology = parse_topology(directory.topologies[name].text, name=f"topology {name}")
+
+    def at(self, home: str) -> At:
+        """The place of a home server."""
+        if self.topology is not None:
+            with suppress(DistcedError):
+                return At(home, self.topology.site_of_home(home).name)
+        return At(home, None)
+
 
 SHORTEST: Final = 6
 """Least number of characters of an id shown; shorter prefixes would collide sooner with new detectors."""
@@ -23,7 +69,7 @@ def check_node(directory: Directory, name: str) -> None:
         raise DistcedError(
             "no broker node of this name",
             given=name or "''",
-            allowed=_listed(sorted(known)) or "none is there",
+            allowed=few(sorted(known), _MOST) or "none is there",
             advice=f"did you mean {near[0]}?" if near else "distced nodes lists them",
         )
 
@@ -45,7 +91,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
         raise DistcedError(
             "several detectors whose ids begin so",
             given=prefix or "''",
-            allowed=_listed([short[name] for name in found]),
+            allowed=few([short[name] for name in found], _MOST),
             advice="give more of the id",
         )
     on_it = "" if node is None else f" on the node {node}"
@@ -59,7 +105,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
     raise DistcedError(
         f"no detector whose id begins so{on_it}",
         given=prefix,
-        allowed=_listed([short[name] for name in known]) or "none is there",
+        allowed=few([short[name] for name in known], _MOST) or "none is there",
         advice=f"did you mean {' or '.join(near)}?" if near else "distced detectors lists them",
     )
 
@@ -81,8 +127,3 @@ def _common(one: str, other: str) -> int:
     """Length of the common prefix of two texts."""
     pairs = zip(one, other, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
-
-
-def _listed(names: list[str]) -> str:
-    more = len(names) - _MOST
-    return ", ".join(names[:_MOST]) + (f" and {more} more" if more > 0 else "")

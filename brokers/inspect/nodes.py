@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 from rich.console import RenderableType
@@ -13,10 +13,8 @@ from rich.text import Text
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.detectors import Related
-from distced.brokers.inspect.lookup import short_ids
-from distced.brokers.inspect.sites import At, Sites
+from distced.brokers.inspect.lookup import At, Sites, short_ids
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND, format_instant
-from distced.middleware.wire.directory_entries import LoadEntry, NodeEntry
 from distced.policies.distribution.choose.reasons import show_figure
 
 _LETTERS: Final = "dead letters, "
@@ -29,20 +27,19 @@ class NodeReport(msgspec.Struct, frozen=True):
     """Report on a broker node.
 
     Attributes:
-        node: its name.
-        since: when it came up, ns.
-        detectors: the ids of those that the directory has there.
-        hosted: how many it has itself said it hosts, when it said last what it has counted.
-        events, composite_events, late: how many it has counted since.
-        dead_letters: how many by reason; late events are among them.
-        counts: all that it has counted, in its own words.
+        since: start, ns.
+        detectors: ids of the detectors that the directory has there.
+        hosted: number of detectors by its own last entry.
+        events, composite_events, late: counters since the start.
+        dead_letters: number by reason; late events are among them.
+        counts: all counters of its entry.
         at: its site.
-        replicas: the ids of detectors of which it hosts a replica.
-        load: instances touched a second; None where it has not said so yet.
+        replicas: ids of the detectors of which it hosts a replica.
+        load: instances touched per second; None before the first measurement.
         capacity: instances it can touch per second; None for unknown.
-        latencies: how long a message takes to a server and back, halved, ns, by home.
-        isolates: whether it can have a process started for a detector of its own.
-        reserved: the detector it was started for, and the only one it hosts; None for any.
+        latencies: half the round trip of a message to a server, ns, by home.
+        isolates: whether it can start processes for isolated detectors.
+        reserved: the only detector it hosts; None for any.
     """
 
     node: str
@@ -69,13 +66,11 @@ class NodeReport(msgspec.Struct, frozen=True):
 
 
 class RecorderReport(msgspec.Struct, frozen=True):
-    """Report on a recorder: not a node, but sources wait for it as they do for nodes.
+    """Report on a recorder, for which sources wait as for nodes.
 
     Attributes:
-        recorder: its name.
-        since: when it came up, ns.
+        since: start, ns.
         types: the types it records; None for all.
-        at: its site.
     """
 
     recorder: str
@@ -101,10 +96,7 @@ class NodesReport(msgspec.Struct, frozen=True):
     """Report on all broker nodes.
 
     Attributes:
-        nodes: by name.
-        totals: their sums.
-        left_over: detectors of nodes that are gone; other nodes take them over, or clear them.
-        recorders: by name.
+        left_over: detectors of lost nodes; other nodes take them over, or clear them.
     """
 
     nodes: tuple[NodeReport, ...]
@@ -118,8 +110,8 @@ def nodes_report(directory: Directory) -> NodesReport:
     hosted, replicas = defaultdict(list), defaultdict(list)
     for name, entry in sorted(directory.detectors.items()):
         hosted[entry.node].append(name)
-        for node in entry.replicas:
-            replicas[node].append(name)
+        for host in entry.replicas:
+            replicas[host].append(name)
     reserved = {entry.reserved for entry in directory.nodes.values() if entry.reserved}
     short, sites = short_ids(directory.detectors.keys() | reserved), Sites(directory)
 
@@ -127,13 +119,29 @@ def nodes_report(directory: Directory) -> NodesReport:
         known = directory.detectors.get(name)
         return Related(name, short[name], None if known is None else known.node)
 
-    nodes = tuple(
-        _report(
-            name, entry, directory.loads.get(name), tuple(hosted.get(name, ())), tuple(replicas.get(name, ())),
-            sites.at(entry.home), related(entry.reserved) if entry.reserved else None,
+    nodes = []
+    for name, node in sorted(directory.nodes.items()):
+        counts, load = node.counts, directory.loads.get(name)
+        nodes.append(
+            NodeReport(
+                name,
+                node.since,
+                tuple(hosted[name]),
+                node.detectors,
+                counts.get("events", 0),
+                counts.get("composite events", 0),
+                counts.get("late", 0),
+                {key.removeprefix(_LETTERS): count for key, count in counts.items() if key.startswith(_LETTERS)},
+                dict(counts),
+                sites.at(node.home),
+                tuple(replicas[name]),
+                None if load is None else load.load,
+                node.capacity or None,
+                {} if load is None else dict(load.latencies),
+                node.isolates,
+                related(node.reserved) if node.reserved else None,
+            )
         )
-        for name, entry in sorted(directory.nodes.items())
-    )  # fmt: skip
     totals = Totals(
         len(nodes),
         sum(len(each.detectors) for each in nodes),
@@ -151,47 +159,14 @@ def nodes_report(directory: Directory) -> NodesReport:
         RecorderReport(name, entry.since, entry.types, sites.at(entry.home))
         for name, entry in sorted(directory.recorders.items())
     )
-    return NodesReport(nodes, totals, left_over, recorders)
-
-
-def _report(
-    name: str, entry: NodeEntry, load: LoadEntry | None, detectors: tuple[str, ...], replicas: tuple[str, ...], at: At,
-    reserved: Related | None,
-) -> NodeReport:  # fmt: skip
-    counts = entry.counts
-    letters = {key.removeprefix(_LETTERS): count for key, count in counts.items() if key.startswith(_LETTERS)}
-    events, composite_events, late = (counts.get(key, 0) for key in ("events", "composite events", "late"))
-    return NodeReport(
-        name,
-        entry.since,
-        detectors,
-        entry.detectors,
-        events,
-        composite_events,
-        late,
-        letters,
-        dict(counts),
-        at,
-        replicas,
-        None if load is None else load.load,
-        entry.capacity or None,
-        {} if load is None else dict(load.latencies),
-        entry.isolates,
-        reserved,
-    )
+    return NodesReport(tuple(nodes), totals, left_over, recorders)
 
 
 # Text.
 
 
 class _Column(NamedTuple):
-    """Column of the table.
-
-    Attributes:
-        cells: one for each node.
-        total: below them.
-        left: whether it is text.
-    """
+    """Column of the table, with a cell for each node and a total; aligned `left` where it is text."""
 
     heading: str
     cells: list[Text]
@@ -203,7 +178,7 @@ def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
     """Parts to be printed below one another: a table of nodes with their totals, recorders, entries left by lost nodes.
 
     Args:
-        now: the time, ns, from which it is counted how long nodes are up.
+        now: time up to which uptimes are shown, ns.
     """
     if report.nodes:
         yield _table(_columns(report, now))
@@ -259,9 +234,8 @@ def _use(node: NodeReport) -> Text:
         return Text()
     if node.use is None:
         return Text(f"{show_figure(node.capacity)}/s")
-    return Text(
-        f"{show_figure(node.use * 100)} % of {show_figure(node.capacity)}/s", "bold red" if node.use > 1 else ""
-    )
+    share = f"{show_figure(node.use * 100)} % of {show_figure(node.capacity)}/s"
+    return Text(share, "bold red" if node.use > 1 else "")
 
 
 def _letters(node: NodeReport) -> Text:
@@ -274,13 +248,8 @@ def _table(columns: Iterator[_Column]) -> Table:
     shown = list(columns)
     for each in shown:
         folded = _FOLDED.get(each.heading)
-        table.add_column(
-            each.heading,
-            justify="left" if each.left else "right",
-            overflow="fold",
-            no_wrap=folded is None,
-            min_width=folded,
-        )
+        justify: Literal["left", "right"] = "left" if each.left else "right"
+        table.add_column(each.heading, justify=justify, overflow="fold", no_wrap=folded is None, min_width=folded)
     for cells in zip(*(each.cells for each in shown), strict=True):
         table.add_row(*cells)
     table.add_row(*(each.total for each in shown), style="bold")

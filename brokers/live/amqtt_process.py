@@ -1,8 +1,7 @@
 """Program of the embedded MQTT server: amqtt, a broker in pure Python, in a process of its own.
 
-A process rather than a thread: amqtt shares no interpreter lock with the application whose messages it carries, and
-ending it cannot leave tasks behind. It serves until its standard input ends, so it never outlives its parent process,
-however that one ended. Run as `python -m distced.brokers.live.amqtt_process HOST PORT` by `brokers.live.mqtt_server`.
+It shares no interpreter lock with the application, and serves until its standard input ends, so it never outlives its
+parent. Run as `python -m distced.brokers.live.amqtt_process HOST PORT` by `brokers.live.mqtt_server`.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """An MQTT server for first steps and tests: mosquitto where it is installed, else the embedded amqtt.
 
-distced works with any MQTT broker; this starts one where there is none yet. It listens on loopback only, without access
-control, so it is not for production. mosquitto is preferred where installed, because amqtt handles some 2,000 messages
-a second, and MQTT 3.1.1 only. Both run as a process of their own with a log file, and their end is detected (`alive`).
+It listens on loopback only, without access control, so it is not for production. mosquitto is preferred, because amqtt
+handles some 2,000 messages a second, and MQTT 3.1.1 only. Both run as a process with a log file.
 
 A free port is reserved by binding a socket that never listens: no other process gets it, while the server, which binds
-with SO_REUSEADDR as they all do, may listen there. Asking for a free port and letting it go again was rejected, for
-another process may take it in between.
+with SO_REUSEADDR, may listen there. Asking for a free port and releasing it was rejected: another process may take it.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias
 
 from distced.middleware.model.errors import BusError
@@ -55,12 +52,7 @@ _STOP_SECONDS: Final = 5.0
 
 
 class Server:
-    """Running MQTT server; a context manager, or call `stop`. It is stopped when the interpreter ends.
-
-    Attributes:
-        kind: "mosquitto" or "amqtt".
-        host, port: where it listens.
-    """
+    """Running MQTT server, mosquitto or amqtt; a context manager, or call `stop`. It ends with the interpreter."""
 
     def __init__(self, kind: str, host: str, port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.kind = kind
@@ -93,7 +85,9 @@ class Server:
 
     def log(self, lines: int = 10) -> str:
         """Last lines of the server's log; empty once it is stopped."""
-        return _tail(self._log, lines)
+        with contextlib.suppress(OSError):
+            return "\n".join(self._log.read_text(errors="replace").splitlines()[-lines:])
+        return ""
 
     def stop(self) -> None:
         """End the server and remove its folder. Idempotent."""
@@ -102,9 +96,7 @@ class Server:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def __repr__(self) -> str:
@@ -131,15 +123,11 @@ def start_server(
     if kind == "auto":
         kind = "mosquitto" if program else "amqtt"
     if kind == "mosquitto" and program is None:
-        raise BusError(
-            "mosquitto is not installed",
-            given=f"PATH and {', '.join(MOSQUITTO_PATHS)}",
-            advice="install the package mosquitto, or take the embedded server, kind amqtt",
-        )
+        advice = "install the package mosquitto, or take the embedded server, kind amqtt"
+        raise BusError("mosquitto is not installed", given=f"PATH and {', '.join(MOSQUITTO_PATHS)}", advice=advice)
     if kind == "amqtt" and importlib.util.find_spec("amqtt") is None:
-        raise BusError(
-            "no MQTT server to start", advice="install mosquitto, or amqtt with pip install 'distced[broker]'"
-        )
+        advice = "install mosquitto, or amqtt with pip install 'distced[broker]'"
+        raise BusError("no MQTT server to start", advice=advice)
     if kind == "amqtt" and settings:
         raise BusError("settings for a server that takes none", given=settings[0], allowed="kind mosquitto")
     _check_loopback(host)
@@ -151,7 +139,7 @@ def start_server(
         else:
             command = [sys.executable, "-m", "distced.brokers.live.amqtt_process", host, str(port)]
         with (folder / "log").open("wb") as log:
-            # A session of its own: an interrupt from the keyboard is for the application, which then stops the server.
+            # In a session of its own, as an interrupt from the keyboard is for the application, which stops the server.
             process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
@@ -225,13 +213,6 @@ def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
             process.kill()
             process.wait()
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _tail(path: Path, lines: int) -> str:
-    try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
-    except OSError:
-        return ""
 
 
 def _in_url(host: str) -> str:

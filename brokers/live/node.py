@@ -49,13 +49,10 @@ class LiveNode(Participant):
         """Describe a node; nothing happens before `start`.
 
         Args:
-            url: the MQTT server of the directory.
-            home: the MQTT server of the node's site; empty where that is the same.
-            capacity: instances the node can touch per second; 0 for unknown.
-            inspects: whether the node may be the one that reads all events of its site.
-            reserved: id of the only detector it hosts; empty for any.
-            isolate: starts a node (name) at the same site, in a process of its own, for a detector (id); called on the
-                thread of a bus, so it must return at once. None where that is not possible.
+            url, home: the MQTT servers of the directory, and of the node's site; an empty home for the same.
+            capacity, inspects, reserved: as of `Node`.
+            isolate: starts a node (name) at the same site, in a process of its own, for a detector (id), without
+                waiting; None where that is not possible.
             release: ends a node that `isolate` has started, in the same way.
             engine: engine of the detectors; `auto` for the cheaper one of each.
 

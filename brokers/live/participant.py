@@ -1,10 +1,9 @@
 """Live driver of a sans-I/O participant: MQTT buses bring messages and the time, and carry out its effects.
 
-Nothing is decided here. A message is handled on the thread of the bus that delivered it, so an event goes from the
-socket through the detectors, and back to the socket where its composite events are published there, without changing
-threads. There may be several buses, one for each server in use (`middleware.bus.pool`); they take turns with the
-participant. Effects at a server are carried out by the thread of its bus, in the order of decision: a barrier may be
-published behind a subscription. A slow or absent server delays its own effects and no others.
+A message is handled on the thread of the bus that delivered it, so an event goes from the socket through the detectors
+and back to the socket without changing threads. Buses, one for each server (`middleware.bus.pool`), take turns with the
+participant. Effects at a server are carried out by the thread of its bus, in the order of decision; a slow or absent
+server delays its own effects only.
 """
 
 from __future__ import annotations
@@ -32,17 +31,12 @@ class Outlet:
     """Effects at one server, in order.
 
     Attributes:
-        bus: the connection to it.
         waiting: effects to be carried out; appended to under the participant's lock.
         unsent: number of messages dropped because the queue of the bus was full.
     """
 
     def __init__(self, home: str, bus: Bus, handler_of: Callable[[str], Handler], warn: Callable[..., None]) -> None:
-        """
-        Args:
-            handler_of: the handler of messages that arrive through a filter.
-            warn: logs an event with fields.
-        """
+        """Effects at a home, given the handlers of messages by filter, and a logger of warnings."""
         self.bus = bus
         self.waiting: deque[MqttEffect] = deque()
         self.unsent = 0
@@ -70,7 +64,7 @@ class Outlet:
 
     def _drop(self, error: BusError) -> None:
         self.unsent += 1
-        # One of a flood is enough to be read; all are counted.
+        # Logged at each power of two.
         if self.unsent.bit_count() == 1:
             self._warn("message dropped", home=self._home, reason=str(error), so_far=self.unsent)
 
@@ -81,21 +75,20 @@ class Participant:
     A driver overrides the hooks at the end of the class; each is called under the lock, on the thread of a bus.
 
     Attributes:
-        clock: the source of time.
+        log: a structlog logger; None for none.
+        role: field of log events that holds the name; empty for none.
+        tick_every: interval of ticks, s.
+        end_within: time for the last decision at `stop`, s.
+        ends_unconnected: whether the last decision is also taken without a connection.
         connections: all buses, by home.
         bus: the connection to the server of the directory.
     """
 
     log: Any = None
-    """A structlog logger; None for none."""
     role: ClassVar[str] = "participant"
-    """Field of log events that holds the name; empty for none."""
     tick_every: ClassVar[float] = 0.1
-    """Interval of ticks, s."""
     end_within: ClassVar[float] = 2.0
-    """Time for the last decision at `stop`, s."""
     ends_unconnected: ClassVar[bool] = False
-    """Whether the last decision is also taken while there is no connection."""
 
     def __init__(
         self,
@@ -112,8 +105,7 @@ class Participant:
         """Describe a participant; nothing happens before `start`.
 
         Args:
-            url: the MQTT server of the directory.
-            home: the MQTT server of the participant's site; empty where that is the same.
+            url, home: the MQTT servers of the directory, and of the participant's site; an empty home for the same.
             will: published by the server of the directory when the participant is lost.
             session_expiry, hold_acknowledgements: as of `Bus`.
 
@@ -272,7 +264,7 @@ class Participant:
     # Hooks.
 
     def _handlers(self, home: str) -> Callable[[str], Handler]:
-        """Handlers of messages from a home, by filter: the same for all filters."""
+        """Handlers of messages from a home, by filter; the same for all."""
         handler = partial(self._receive, home)
         return lambda topic_filter: handler
 
@@ -288,11 +280,7 @@ class Participant:
         """Wait until `start` may return; raise an error after `timeout` seconds."""
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Any]:
-        """Effects of a connection, perhaps a repeated one.
-
-        Args:
-            resumed: whether the server has kept the session.
-        """
+        """Effects of a connection, perhaps a repeated one, where the server may have `resumed` the session."""
         return ()
 
     def _disconnected(self, home: str, now: int, error: BusError | None) -> None:

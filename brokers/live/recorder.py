@@ -1,12 +1,11 @@
 """Live driver of a recorder: its journal and history beside the connections.
 
 A message is acknowledged when the journal with its operations is on the disk; messages that arrive together share one
-sync. The server keeps a session for the recorder, so that a recorder started again under its name, with its history,
-continues. Its client id is random, made once, and kept in the journal: another recorder of the name, with another
-history, is another client.
+sync. The server keeps a session, so that a recorder started again under its name, with its history, continues; the
+random client id in the journal tells recorders of one name with other histories apart.
 
-Where the history cannot be written, the disk being full for example, nothing is dropped: the batch is tried again, and
-no message is acknowledged whose operations the journal has no room for.
+Where the history cannot be written, because the disk is full for example, the batch is tried again, and no message is
+acknowledged without its operations in the journal.
 """
 
 from __future__ import annotations
@@ -24,9 +23,8 @@ import structlog
 from distced.brokers.core.effects import Subscribe
 from distced.brokers.live.participant import Participant
 from distced.brokers.live.recorder_journal import Journal, sync_path
-from distced.brokers.recorder.effects import Append, RecorderEffect, Write
 from distced.brokers.recorder.recorder import Recorder
-from distced.brokers.recorder.state import Batch, RecorderState, decode_operation
+from distced.brokers.recorder.state import Append, Batch, RecorderEffect, RecorderState, Write, decode_operation
 from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import home_name
 from distced.middleware.history import History, HistoryWriter
@@ -46,12 +44,7 @@ AGAIN_EVERY: Final = 10 * SECOND
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """Content of the journal.
-
-    Attributes:
-        client_id: of the recorder at servers.
-        state: of the recorder, packed.
-    """
+    """Content of the journal: client id at servers, and packed state."""
 
     client_id: str
     state: bytes
@@ -61,9 +54,8 @@ class LiveRecorder(Participant):
     """Recorder with its connections and its history.
 
     Attributes:
-        recorder: the recorder.
         history: the folder of the history.
-        problem: the error of the last attempt to write; None where it was written.
+        problem: the error of the last attempt to write; None for none.
         files: number of files written.
         resumed: whether it continues from the journal of an earlier life.
     """
@@ -91,15 +83,14 @@ class LiveRecorder(Participant):
         """Open the history and the journal; write batches of the journal that the history lacks.
 
         Args:
-            url: the MQTT server of the directory.
+            url, home: the MQTT servers of the directory, and of the recorder's site; an empty home for the same.
             history: a history, or a new or empty folder.
-            name: unlike all other recorders; a recorder of this name continues with its journal.
+            name: unique; a recorder of this name continues with its journal.
             types: the types to record; None for all.
-            home: the MQTT server of the recorder's site; empty where that is the same.
-            keep: time servers keep messages while the recorder is away, ns; 0 for not at all.
+            keep: time for which servers keep messages for an absent recorder, ns; 0 for none.
 
         Raises:
-            HistoryError: for a folder that is no history, a second recorder of the name, a journal that cannot be read.
+            HistoryError: for a folder that is no history, a second recorder of the name, an unreadable journal.
             BusError: for an invalid URL of a server.
         """
         types = None if types is None else tuple(types)
@@ -130,6 +121,8 @@ class LiveRecorder(Participant):
                 root=root,
                 home=home_name(home, url),
             )
+            # Whole seconds, rounded up.
+            expiry = min(-(-keep // SECOND), LONGEST)
             super().__init__(
                 url,
                 name,
@@ -137,8 +130,7 @@ class LiveRecorder(Participant):
                 client_id=self._client_id,
                 clock=clock,
                 will=self.recorder.will(),
-                # Whole seconds, and not less than asked for.
-                session_expiry=min(-(-keep // SECOND), LONGEST),
+                session_expiry=expiry,
                 hold_acknowledgements=True,
             )
         except DistcedError:
@@ -169,9 +161,7 @@ class LiveRecorder(Participant):
     # The journal.
 
     def _remembered(self, types: Iterable[str] | None) -> tuple[RecorderState, tuple[int | None, RecorderNote | None]]:
-        """State of the journal, with its operations applied. Of a new journal: the watermark of the history, and the
-        note that a recorder of this name has left there.
-        """
+        """State of the journal; of a new one also the watermark of the history, and an earlier note in it."""
         state, journal = RecorderState(), self._journal
         if journal.state is None:
             self._client_id = f"distced-{RECORDER}{self._name}-{uuid.uuid4().hex[:8]}"
@@ -179,11 +169,8 @@ class LiveRecorder(Participant):
             history = History(self.history)
             until = history.until(types)
             if until is not None and until > self.clock.now():
-                self.log.warning(
-                    "history ahead of the clock: events until then are late",
-                    history=str(self.history),
-                    until=format_instant(until),
-                )
+                note = "history ahead of the clock: events until then are late"
+                self.log.warning(note, history=str(self.history), until=format_instant(until))
             return state, (until, history.recorders.get(self._name))
         try:
             kept = msgspec.msgpack.decode(journal.state, type=_Kept)
@@ -214,7 +201,7 @@ class LiveRecorder(Participant):
 
     def _write_all(self) -> None:
         try:
-            # That it is to be written has to be kept before anything of it is there.
+            # The operation precedes its files.
             self._journal.sync()
             while self._unwritten:
                 self._write_batch(self._unwritten[0])
@@ -254,7 +241,7 @@ class LiveRecorder(Participant):
     # On the threads of the buses.
 
     def _before(self) -> Iterable[RecorderEffect]:
-        # What the server has kept comes as soon as it accepts.
+        # Kept messages come as soon as the server accepts.
         return self.recorder.begin(self.clock.now(), *self._earlier)
 
     def _first(self, home: str) -> Iterable[Subscribe]:

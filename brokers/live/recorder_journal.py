@@ -2,12 +2,12 @@
 
     PATH/recorders/office.journal
 
-Messages are acknowledged to the MQTT server when what they led to is in the journal and the journal is on the disk, and
-not only when their events are in the history. That was rejected: events wait until they are stable, which the messages
-behind them tell, and a server sends no more than some before the first are acknowledged (20, as mosquitto comes).
+Messages are acknowledged to the MQTT server when their operations are in the journal on the disk. Acknowledgement when
+their events are in the history was rejected: events wait until they are stable, as the messages behind them tell, and
+a server sends only some messages before the first are acknowledged (20, as mosquitto comes).
 
-A piece of the file is its length and checksum, four bytes each, and its content. The first is the state. What a crash
-has left half written at the end was not acknowledged, comes again, and is cut off. One process at a time has a journal.
+A piece of the file is its length and checksum, four bytes each, and its content. The first is the state. An incomplete
+piece at the end, left by a crash, was not acknowledged; it is cut off, and delivered again. A journal is locked.
 """
 
 from __future__ import annotations
@@ -36,9 +36,8 @@ class Journal:
     """Journal of a recorder, and the lock on it.
 
     Attributes:
-        path: where it is.
-        state: what was in it when it was opened, and `operations` since; None of a new one.
-        cut_off: bytes at its end that were no whole piece.
+        state, operations: its content when it was opened; None for a new one.
+        cut_off: bytes of an incomplete piece at its end.
     """
 
     def __init__(self, root: Path, recorder: str) -> None:
@@ -60,10 +59,9 @@ class Journal:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._lock.close()
-            raise HistoryError(
-                "a recorder of this name is running", given=recorder, where=str(root),
-                advice="end it first, or give this one another --name",
-            ) from None  # fmt: skip
+            advice = "end it first, or give this one another --name"
+            problem = "a recorder of this name is running"
+            raise HistoryError(problem, given=recorder, where=str(root), advice=advice) from None
         try:
             self._load()
             self._file: IO[bytes] = self.path.open("ab", buffering=0)
@@ -137,19 +135,19 @@ class Journal:
         self.cut_off = len(content) - self._size
         if not content:
             return
-        advice = "put it elsewhere: the recorder then goes on behind what the history holds"
-        # What a crash leaves half written is at the end: with something whole behind it, it was damaged otherwise.
+        # A crash leaves an incomplete piece at the end: with a whole one behind it, it was damaged otherwise.
         if not pieces or _is_followed(content, self._size):
-            where = f"byte {self._size:,}"
-            raise HistoryError("a journal that cannot be read", given=str(self.path), where=where, advice=advice)
+            raise self._unreadable(f"byte {self._size:,}")
         first, *self.operations = pieces
         try:
             self.state = unseal(FORMAT, VERSION, first)
         except SnapshotError as error:
-            raise HistoryError(
-                "a journal that cannot be read", given=str(self.path), where=str(error), advice=advice
-            ) from None
+            raise self._unreadable(str(error)) from None
         self._least = _HEAD.size + len(first)
+
+    def _unreadable(self, where: str) -> HistoryError:
+        advice = "put it elsewhere: the recorder then goes on behind what the history holds"
+        return HistoryError("a journal that cannot be read", given=str(self.path), where=where, advice=advice)
 
     def _reopen(self) -> None:
         self._file.close()

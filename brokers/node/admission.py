@@ -1,21 +1,18 @@
 """Admission of subscriptions: coordinators determine the node that serves each.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). Every node reads every subscription
-in the directory; so that not every one of them has to understand every pattern, and two never decide the same thing,
-there are three roles, and one node may have them all:
+composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). So that not every node has to read
+every pattern, and no two nodes decide the same thing, there are three roles; one node may have all:
 
-* The *coordinator of a subscription* is chosen by the text of its pattern. It compiles the pattern, refuses what cannot
-  be, and notifies the node responsible for it: repeatedly until the subscription is served, and again when the serving
-  node is lost.
-* The *host* of the detector serves the subscription. A detector stays where it is until it is moved.
-* The *coordinator of a detector* is chosen by its canonical id, so patterns that are written differently and mean the
-  same come to the same node. It decides where a detector that does not exist yet is placed (`brokers.node.placement`),
-  and notifies that node.
+* The *coordinator of a subscription* is chosen by the text of its pattern. It computes the canonical id, refuses faulty
+  patterns, and notifies the responsible node until the subscription is served, and again when the serving node is lost.
+* The *host* of the detector serves the subscription.
+* The *coordinator of a detector* is chosen by its canonical id. It places a detector without a host
+  (`brokers.node.placement`), and notifies that node.
 
-Coordinators are chosen by rendezvous hashing over the nodes that are alive (`brokers.core.rendezvous`), alike on all of
-them. Messages between nodes may meet a node that is not concerned any more, or not yet; it drops them, and the
-coordinator of the subscription tries again. That the coordinator of a detector hosts it was rejected: placement would
-know nothing of the network. That any node decides for itself was rejected, too: several would create one detector.
+Coordinators are chosen by rendezvous hashing over the live nodes (`brokers.core.rendezvous`). A node drops messages
+that do not concern it any more, or not yet; the coordinator of the subscription repeats them. The coordinator of a
+detector as its host was rejected: placement would ignore the network. So was a decision by any node: several would
+create one detector.
 """
 
 from __future__ import annotations
@@ -24,20 +21,20 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Final
 
-from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.directory import Change
+from distced.brokers.core.effects import Effect, info, warning
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.placement import Decision, Placement
 from distced.brokers.node.planning import Found, cut_of, delegated_of
+from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.node_messages import Hosting, Served
-from distced.middleware.wire.topics import administration_topic, directory_topic
 
 RETRY: Final = 2 * SECOND
 """Interval of notifications by the coordinator of a subscription to an unresponsive node, ns."""
@@ -45,52 +42,31 @@ RETRY: Final = 2 * SECOND
 PATIENCE: Final = 15 * SECOND
 """Time for a node to host a detector that its coordinator has placed there, ns."""
 
-
 _NEW: Final = b"new"
 _AGAIN: Final = b"again"
-"""Flag of a notification about a subscription: whether it is new, and may be refused for want of nodes; one that was
-served before is served as well as possible.
-"""
+"""Flags of a notification: a new subscription may be refused for want of nodes, one served before is deferred."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Assigned:
-    """Detector placed on a node that does not host it yet.
-
-    Attributes:
-        at: when, ns.
-        subscriptions: those that wait for it, by name.
-    """
+    """Detector placed on a node that does not host it yet, at a time (ns), with the subscriptions that wait for it."""
 
     node: str
     at: int
     subscriptions: set[str]
 
 
-class Admission:
+class Admission(NodePart):
     """A node as coordinator of subscriptions, coordinator of detectors, and host.
 
     Attributes:
         served: of the subscriptions that this node coordinates, the node that serves each, and the detector.
     """
 
-    def __init__(
-        self,
-        name: str,
-        root: str,
-        reserved: str,
-        directory: Directory,
-        hosting: DetectorHosting,
-        placement: Placement,
-        isolation: Isolation,
-    ) -> None:
-        self.name = name
-        self.reserved = reserved
+    def __init__(self, hosting: DetectorHosting, placement: Placement, isolation: Isolation) -> None:
+        super().__init__(hosting.shared)
         self.isolation = isolation
-        self.root = root
-        self.directory = directory
         self.hosting = hosting
-        self.event_path = hosting.event_path
         self.planner = hosting.planner
         self.placement = placement
         self.served: dict[str, tuple[str, str]] = {}
@@ -118,9 +94,7 @@ class Admission:
         """Nodes were added or lost: admit the subscriptions without a serving node."""
         # Entries left over are cleared first, so that other nodes know those detectors have no host.
         effects: list[Effect] = [
-            Publish(directory_topic("detector", identity, root=self.root), b"", retain=True)
-            for identity in self.directory.detectors
-            if self._left_over(identity)
+            self.clear("detector", identity) for identity in self.directory.detectors if self._left_over(identity)
         ]
         for name, entry in list(self.directory.subscriptions.items()):
             if name not in self.served and name not in self._notified:
@@ -152,8 +126,8 @@ class Admission:
         entry = change.entry
         effects: list[Effect] = []
         if entry is not None and entry.node == self.name and self._left_over(change.name):
-            # What this node said before it gave the detector up.
-            effects.append(Publish(directory_topic("detector", change.name, root=self.root), b"", retain=True))
+            # From before this node gave the detector up.
+            effects.append(self.clear("detector", change.name))
         self._assigned.pop(change.name, None)
         for name, (host, identity) in list(self.served.items()):
             if identity == change.name and (entry is None or entry.node != host):
@@ -167,34 +141,37 @@ class Admission:
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._notified.pop(name, None)
             return []
+        if ("subscription", name) in self.directory.unconfirmed:
+            # Perhaps cleared while this node was away: tried again once it is confirmed.
+            self._notified[name] = (now, "", how)
+            return []
         try:
             found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
             return self._refuse(name, entry, error, now)
         concerned = self._concerned(found.id)
         self._notified[name] = (now, concerned, how)
-        self.hosting.happened("subscription", name, f"coordinated here: {found.id}, for {concerned} to see to")
+        self.happened("subscription", name, f"coordinated here: {found.id}, for {concerned} to see to")
         return self._pass_on(name, entry, found, how, now)
 
     def _pass_on(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         concerned = self._concerned(found.id)
         if concerned == self.name:
             return self._deal_with(name, entry, found, how, now)
-        return [self._send(concerned, "serve", name, how)]
+        return [self.send(concerned, "serve", name, how)]
 
     def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
         self._notified.pop(name, None)
         self.served[name] = (self.name, "")
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
-        topic = administration_topic("answer", entry.client, root=self.root)
-        return [*self.hosting.withdrawn(name, now), Publish(topic, encode(answer))]
+        return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
 
     def _wait(self, name: str, error: DistcedError) -> list[Effect]:
         """Defer a served subscription that cannot be served for now; its coordinator asks again."""
         if self._held.get(name) == str(error):
             return []
         self._held[name] = str(error)
-        return [Note("warning", "subscription deferred", {"subscription": name, "reason": str(error)})]
+        return [warning("subscription deferred", subscription=name, reason=str(error))]
 
     # Host, and coordinator of detectors.
 
@@ -215,7 +192,10 @@ class Admission:
                     found = self.planner.identify(entry, self.directory.registry())
                 except DistcedError as error:
                     return self._refuse(name, entry, error, now)
-                return self._pass_on(name, entry, found, payload, now) if self._concerns(found.id) else []
+                if self._concerns(found.id):
+                    return self._pass_on(name, entry, found, payload, now)
+                # The sender may have been away when the detector was destroyed.
+                return [] if found.id in self.directory.detectors else [self.clear("detector", found.id)]
         return []
 
     def settled(self, identity: str, now: int) -> list[Effect]:
@@ -237,23 +217,28 @@ class Admission:
         assigned = self._assigned.get(found.id)
         if assigned is not None and assigned.node in self.directory.nodes and now - assigned.at < PATIENCE:
             assigned.subscriptions.add(name)
-            return [self._send(assigned.node, "serve", name, how)]
+            return [self.send(assigned.node, "serve", name, how)]
+        try:
+            _ = found.compiled.automaton
+        except DistcedError as error:
+            # Too large, or without a possible match.
+            return self._refuse(name, entry, error, now)
         try:
             decision = self.placement.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
         except DistcedError as error:
             return self._wait(name, error) if how == _AGAIN else self._refuse(name, entry, error, now)
         self._held.pop(name, None)
-        fields: dict[str, object] = {"detector": found.id, "node": decision.node, "reason": decision.reason}
-        effects: list[Effect] = [Note("info", "detector placed", fields)] if decision.reason else []
-        isolated = entry.hints.isolated
-        if decision.node == self.name and not isolated:
+        effects: list[Effect] = []
+        if decision.reason:
+            effects.append(info("detector placed", detector=found.id, node=decision.node, reason=decision.reason))
+        if decision.node == self.name and not entry.hints.isolated:
             return [*effects, *self._create(name, entry, found, decision, now)]
         self._assigned[found.id] = _Assigned(decision.node, now, {name})
         cuts = tuple(cut_of(place, each) for place, each in decision.planned.places)
         hosting = Hosting(entry, cuts, decision.planned.parts, decision.home, decision.expected)
         if decision.node == self.name:
             return [*effects, *self.isolation.hand_on(found.id, name, encode(hosting))]
-        return [*effects, self._send(decision.node, "host", name, encode(hosting))]
+        return [*effects, self.send(decision.node, "host", name, encode(hosting))]
 
     def _host(self, name: str, entry: SubscriptionEntry | None, hosting: Hosting, now: int) -> list[Effect]:
         """Host a detector that its coordinator has placed here."""
@@ -263,8 +248,8 @@ class Admission:
         try:
             planned = self.planner.plan_again(entry, self.directory.registry(), places, hosting.parts)
         except (DistcedError, LookupError) as error:
-            # A type that is not known here yet, perhaps; the coordinator of the subscription tries again.
-            return [Note("warning", "hosting refused", {"subscription": name, "reason": str(error)})]
+            # Perhaps a type is not known here yet; the coordinator of the subscription tries again.
+            return [warning("hosting refused", subscription=name, reason=str(error))]
         if planned.id in self.event_path.moving:
             self._parked.setdefault(planned.id, set()).add(name)
             return []
@@ -295,7 +280,7 @@ class Admission:
             self.served[name] = (self.name, identity)
             self._notified.pop(name, None)
         elif coordinator is not None:
-            effects.append(self._send(coordinator, "served", name, encode(Served(self.name, identity))))
+            effects.append(self.send(coordinator, "served", name, encode(Served(self.name, identity))))
         return effects
 
     def _asks_for_something_else(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
@@ -307,10 +292,10 @@ class Admission:
             same = self.planner.identify(entry, self.directory.registry()).id == before
         except DistcedError:
             same = False
-        # What it has matched so far stays.
+        # Its matches so far stay.
         return self.hosting.serve(name, entry) if same else self.hosting.withdrawn(name, now)
 
-    # Who is concerned.
+    # Responsibility.
 
     def _concerned(self, identity: str) -> str:
         """Node responsible for a detector: its host while that lives, else its coordinator."""
@@ -338,15 +323,11 @@ class Admission:
             return False
         known = self.directory.detectors[identity]
         if known.node == self.name:
-            # Of an earlier life of this node.
-            return True
+            return True  # From an earlier life of this node.
         return (
             serving_host(known, self.directory.expected_nodes) is None
             and chosen(identity, self.directory.common_nodes) == self.name
         )
-
-    def _send(self, node: str, kind: str, name: str, payload: bytes) -> Publish:
-        return Publish(administration_topic("node", node, kind, name, root=self.root), payload)
 
 
 def serving_host(entry: DetectorEntry, nodes: Container[str]) -> str | None:

@@ -4,35 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 
-from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import home_of
-from distced.brokers.node.policy_settings import PolicySettings
+from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.administration import Answer
-from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
-from distced.middleware.wire.topics import administration_topic, directory_topic
 
 
-class Announcements:
+class Announcements(NodePart):
     """Maker of a node's messages about its detectors."""
 
-    def __init__(self, name: str, root: str, directory: Directory, policies: PolicySettings) -> None:
-        self.name = name
-        self.root = root
-        self.directory = directory
-        self.policies = policies
+    def publish(self, hosted: HostedDetector) -> Publish:
+        """Message with the entry of a detector here."""
+        return self.put("detector", hosted.id, self.entry(hosted))
 
-    def entry(self, hosted: HostedDetector) -> Publish:
+    def entry(self, hosted: HostedDetector) -> DetectorEntry:
         """Entry of a detector here."""
         detector = hosted.detector
-        entry = DetectorEntry(
+        reads = None if hosted.reads is None else tuple(sorted(hosted.reads))
+        return DetectorEntry(
             self.name,
             detector.compiled.text,
             detector.policy.name,
-            None if hosted.reads is None else tuple(sorted(hosted.reads)),
+            reads,
             hosted.publishes,
             dict(detector.compiled.publishes.attributes),
             len(hosted.subscriptions),
@@ -44,11 +40,6 @@ class Announcements:
             self._readers(hosted),
             hosted.expected,
         )
-        return self.publish(detector.id, entry)
-
-    def publish(self, identity: str, entry: DetectorEntry) -> Publish:
-        """Message with the entry of a detector."""
-        return Publish(directory_topic("detector", identity, root=self.root), encode(entry), retain=True)
 
     def _distribution(self, hosted: HostedDetector) -> str:
         try:
@@ -63,15 +54,11 @@ class Announcements:
         clients = dict.fromkeys(each.client for each in entries if each is not None)
         return dict(Counter(home_of(client, self.directory) for client in clients))
 
-    def clear(self, kind: str, name: str) -> Publish:
-        """Message that clears an entry."""
-        return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
-
     def offer(self, name: str, entry: SubscriptionEntry, hosted: HostedDetector) -> Publish:
         """Offer of its detector to a subscription."""
-        return self.answer(entry.client, self.answer_for(name, "offered", hosted))
+        return self.reply(entry.client, self.answer(name, "offered", hosted))
 
-    def answer_for(self, name: str, state: str, hosted: HostedDetector) -> Answer:
+    def answer(self, name: str, state: str, hosted: HostedDetector) -> Answer:
         """Answer to a subscription about its detector."""
         return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=self._homes_for(name, hosted))
 
@@ -83,7 +70,3 @@ class Announcements:
             return (near,)
         several = self.policies.replicas(self.directory.subscriptions.get(name), hosted.detector.id) > 1
         return tuple(sorted({hosted.home, *hosted.replicas.values()})) if several else (hosted.home,)
-
-    def answer(self, client: str, answer: Answer) -> Publish:
-        """Message with an answer to a subscriber."""
-        return Publish(administration_topic("answer", client, root=self.root), encode(answer))

@@ -1,8 +1,8 @@
 """Path of events through a node: frames in, detectors, composite events out.
 
-Frames are decoded, their events checked against their type, and handed to the detectors that read them; what those find
-leaves in frames of its own. What cannot be used goes to the dead letters, and takes nothing else with it. Which
-detectors are on this node is not decided here (`brokers.node.hosting`).
+Frames are decoded, their events checked against their type and handed to the detectors that read them; composite events
+leave in frames of their own, unusable events as dead letters. Which detectors are on this node is decided elsewhere
+(`brokers.node.hosting`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.metering import Meter
@@ -36,9 +36,7 @@ class EventPath:
     Attributes:
         hosted: the detectors, by id.
         moving: those on their way here, or from here.
-        counts: what was done so far.
-        meter: what they do of late.
-        dead_letters: what could not be used.
+        counts: counters since the start.
         routes: of topics of events to detectors; to be forgotten when detectors or types change.
     """
 
@@ -75,10 +73,9 @@ class EventPath:
             return effects
         if len(events) < len(frame.events):
             self.stories.happened("source", route.source, f"events that are none of type {route.type_name}")
+            frame = replace(frame, events=events)
         self.counts["events"] += len(events)
         source = frame.source if route.kind == "e" else route.source
-        if len(events) < len(frame.events):
-            frame = replace(frame, events=events)
         for hosted in route.readers:
             if hosted.phase is _RUNNING:
                 if hosted.meter is not None:
@@ -129,7 +126,7 @@ class EventPath:
 
     def fence(self, source: str, now: int) -> list[Effect]:
         """Fence off a source: detectors wait no longer for it."""
-        effects: list[Effect] = [Note("warning", "source fenced off", {"source": source})]
+        effects: list[Effect] = [warning("source fenced off", source=source)]
         for hosted in self.all_hosted():
             if hosted.running:
                 self.stories.happened("detector", hosted.id, f"source {source} fenced off")
@@ -152,8 +149,7 @@ class EventPath:
                     hosted.publish_again()
                 effects += self.detected(hosted, hosted.detector.tick(now), now)
                 if hosted.engine_changed():
-                    fields: dict[str, object] = {"detector": hosted.id, "engine": hosted.engine}
-                    effects.append(Note("info", "engine switched", fields))
+                    effects.append(info("engine switched", detector=hosted.id, engine=hosted.engine))
         return effects
 
     def detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
@@ -167,8 +163,7 @@ class EventPath:
                 self.stories.happened("detector", where, f"events of {source} late")
             effects += [self.dead_letters.event("late", problem, each, where) for each in detected.late]
         for source in detected.fenced:
-            fields: dict[str, object] = {"source": source, "detector": where, "reason": "its lease has run out"}
-            effects.append(Note("warning", "source fenced off", fields))
+            effects.append(warning("source fenced off", source=source, detector=where, reason="its lease has run out"))
         counts["late"] += len(detected.late) + detected.disordered
         counts["duplicates"] += detected.duplicates
         found, watermark = detected.events, detected.watermark

@@ -1,22 +1,20 @@
 """Detector on a broker node: its phase, the subscriptions it serves, its inputs, its replicas, its measurements.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors". A detector is planned, waits for its parts, runs,
-and may move between nodes; what is possible in which phase is fixed here, and fields change by the methods of this
-class alone. The phases:
+composite-event-framework-2004, "Mobile Composite Event Detectors". Only the methods of this class change its fields.
+The phases:
 
     planned ----> waiting for parts ----> running <----> leaving
        |                                     ^              |
        |                 arriving -----------+              v
        +----------------------------------------------->  gone
 
-After dask's scheduler, `validate` checks the invariants; nodes of tests and simulations call it. One flag each for "at
-work" and "on its way" was what this replaces: four combinations for six situations, set in six files.
+`validate` checks the invariants, after dask's scheduler; nodes of tests and simulations call it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
@@ -59,7 +57,7 @@ class Phase(Enum):
     """Destroyed, given up, or moved away."""
 
 
-# What is looked up for every frame.
+# Looked up for every frame.
 _RUNNING: Final = Phase.RUNNING
 
 _NEXT: Final[dict[Phase, frozenset[Phase]]] = {
@@ -77,9 +75,9 @@ class ServedSubscription:
     """Subscription that a detector serves.
 
     Attributes:
-        ready: whether its client listens to the detector's topic.
-        near: the one node whose replica it listens to; empty for the primary, or all, as its policy has it.
-        awaits: the node that is to have a replica before the topic is offered; empty for none. Never beside `near`.
+        ready: whether its client is subscribed to the topic.
+        near: node of the replica it reads; empty for the primary, or all, by its policy.
+        awaits: node that needs a replica before the topic is offered; empty for none. Never beside `near`.
     """
 
     ready: bool = False
@@ -87,16 +85,16 @@ class ServedSubscription:
     awaits: str = ""
 
 
+@dataclass(slots=True, eq=False)
 class HostedDetector:
     """Detector on this node.
 
     Attributes:
-        detector: the detector.
         planned: the plan it was made from.
         reads: published types it reads; None for every primitive event. Constant.
-        names: types it names; composite events are read by their names only. Constant.
         home: home server of its topic, or where this replica publishes; empty for that of the directory. Constant.
-        phase: where it is in its life.
+        expected: expected measurements at its placement; None for unknown.
+        names: types it names; composite events are read by their names only. Constant.
         subscriptions: those it serves, by id; none unless primary.
         upstream: detectors whose composite events it reads by their types, and waits for; each has a stream.
         parts: detectors it reads as parts of its pattern, and whether each is running; all are while it runs itself.
@@ -106,82 +104,46 @@ class HostedDetector:
         published: the watermark published last, ns; None for none, or for one that is due again.
         published_at: when that was, ns; None for never.
         has_readers: whether detectors read its composite events by their type.
-        constituents: whether a subscription wants the constituents sent along.
-        derivations: whether some detector reads it as part of its own pattern.
-        gaps_due: whether its readers are to hear with the next watermark how far its derivations are complete.
+        constituents, derivations: whether a subscription wants constituents, or provenance as of a part, sent along.
+        gaps_due: whether the completeness of its derivations is due with the next watermark.
         meter: counts its work; None unless it runs.
         since: when it began here, ns; may be set back, so that its place is reconsidered at once.
-        expected: what it was expected to do when it was placed here; None where that is not known.
         primary: whether it serves subscriptions; the others are replicas of it.
         replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
         idle_since: since when no subscription needs it, ns; None while one does.
     """
 
-    __slots__ = (
-        "_happened",
-        "constituents",
-        "derivations",
-        "detector",
-        "engine",
-        "expected",
-        "gaps_due",
-        "has_readers",
-        "home",
-        "idle_since",
-        "kept",
-        "listed",
-        "meter",
-        "names",
-        "parts",
-        "phase",
-        "planned",
-        "primary",
-        "published",
-        "published_at",
-        "reads",
-        "replicas",
-        "since",
-        "streams",
-        "subscriptions",
-        "upstream",
-    )
+    detector: Detector
+    planned: Planned
+    reads: frozenset[str] | None
+    home: str = ""
+    expected: Measured | None = None
+    happened: Happened = lambda kind, subject, what: None
+    names: frozenset[str] = field(init=False)
+    phase: Phase = Phase.PLANNED
+    subscriptions: dict[str, ServedSubscription] = field(default_factory=dict)
+    upstream: set[str] = field(default_factory=set)
+    parts: dict[str, bool] = field(init=False)
+    streams: dict[str, Streams] = field(default_factory=dict)
+    kept: list[Kept] = field(default_factory=list)
+    engine: EngineName = "stepwise"
+    published: int | None = None
+    published_at: int | None = None
+    has_readers: bool = False
+    constituents: bool = False
+    derivations: bool = False
+    gaps_due: bool = False
+    meter: DetectorMeter | None = None
+    since: int = 0
+    primary: bool = True
+    replicas: dict[str, str] = field(default_factory=dict)
+    listed: bool = False
+    idle_since: int | None = None
 
-    def __init__(
-        self,
-        detector: Detector,
-        planned: Planned,
-        reads: frozenset[str] | None,
-        home: str = "",
-        expected: Measured | None = None,
-        happened: Happened = lambda kind, subject, what: None,
-    ) -> None:
-        self._happened = happened
-        self.detector = detector
-        self.planned = planned
-        self.reads = reads
-        self.names = planned.compiled.names()
-        self.home = home
-        self.phase = Phase.PLANNED
-        self.subscriptions: dict[str, ServedSubscription] = {}
-        self.upstream: set[str] = set()
-        self.parts = dict.fromkeys(planned.parts, False)
-        self.streams: dict[str, Streams] = {}
-        self.kept: list[Kept] = []
-        self.engine: EngineName = "stepwise"
-        self.published: int | None = None
-        self.published_at: int | None = None
-        self.has_readers = False
-        self.constituents = False
-        self.derivations = False
-        self.gaps_due = False
-        self.meter: DetectorMeter | None = None
-        self.since = 0
-        self.expected = expected
-        self.primary = True
-        self.replicas: dict[str, str] = {}
-        self.listed = False
-        self.idle_since: int | None = None
+    def __post_init__(self) -> None:
+        self.names = self.planned.compiled.names()
+        self.parts = dict.fromkeys(self.planned.parts, False)
 
     @property
     def id(self) -> str:
@@ -210,32 +172,28 @@ class HostedDetector:
     # Subscriptions.
 
     def serve(self, name: str, near: str = "") -> None:
-        """Serve a subscription, from the start where it is served already.
-
-        Args:
-            near: the node whose replica it is to listen to, or that is to have one; empty for none.
-        """
+        """Serve a subscription, again from the start, at the replica on a node where one is named."""
         served = self.subscriptions.setdefault(name, ServedSubscription())
         served.ready = False
         if near:
             served.near, served.awaits = (near, "") if near in self.replicas else ("", near)
         where = f", at the replica on {served.near or served.awaits}" if served.near or served.awaits else ""
-        self._happened("subscription", name, f"served by {self.id}{where}")
-        self._happened("detector", self.id, f"serves {name}")
+        self.happened("subscription", name, f"served by {self.id}{where}")
+        self.happened("detector", self.id, f"serves {name}")
         self.idle_since = None
         self._wait()
 
     def client_ready(self, name: str) -> None:
         """The client of a subscription is subscribed."""
         self.subscriptions[name].ready = True
-        self._happened("subscription", name, "client listens")
+        self.happened("subscription", name, "client listens")
         self._wait()
 
     def withdraw(self, name: str) -> None:
         """End a subscription."""
         del self.subscriptions[name]
-        self._happened("subscription", name, f"no longer served by {self.id}")
-        self._happened("detector", self.id, f"no longer serves {name}")
+        self.happened("subscription", name, f"no longer served by {self.id}")
+        self.happened("detector", self.id, f"no longer serves {name}")
         self._wait()
 
     def serve_none(self) -> None:
@@ -282,18 +240,18 @@ class HostedDetector:
     def part_running(self, part: str) -> None:
         """The detector of a part runs."""
         self.parts[part] = True
-        self._happened("detector", self.id, f"part {part} running")
+        self.happened("detector", self.id, f"part {part} running")
         self._wait()
 
     def wait_for(self, detectors: Set[str]) -> None:
         """Wait for these further detectors, which are read by their types."""
         for each in sorted(detectors - self.upstream):
-            self._happened("detector", self.id, f"reads {each}")
+            self.happened("detector", self.id, f"reads {each}")
         self.upstream |= detectors
 
     def disconnect(self, detector: str) -> None:
         """Remove a detector read by its type, which is gone."""
-        self._happened("detector", self.id, f"no longer reads {detector}")
+        self.happened("detector", self.id, f"no longer reads {detector}")
         self.upstream.discard(detector)
         if detector not in self.parts:
             del self.streams[detector]
@@ -315,11 +273,11 @@ class HostedDetector:
         return kept
 
     def arrive(self, upstream: set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
-        """Begin its arrival: its state is on the way here.
+        """Begin its arrival.
 
         Args:
             upstream: the detectors it reads by their types.
-            trusted: by detector that it reads, the homes where the origin listens: there nothing is missed.
+            trusted: homes where the origin is subscribed and nothing is missed, by detector.
         """
         self._become(Phase.ARRIVING)
         self.upstream = upstream
@@ -356,16 +314,12 @@ class HostedDetector:
     # Output.
 
     def news(self, found: bool, watermark: int | None, now: int) -> bool:
-        """Whether a frame is to be published; it then counts as published.
-
-        Args:
-            found: whether there are composite events.
-        """
+        """Whether to publish a frame, with composite events where `found`; it then counts as published."""
         if not found:
             if watermark is None or watermark == self.published:
                 return False
             at = self.published_at
-            # Detectors wait for a watermark; to people it only says that all is well.
+            # Only detectors wait for a watermark.
             if not (self.derivations or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
                 return False
         self.published, self.published_at = watermark, now
@@ -425,12 +379,12 @@ class HostedDetector:
     def become_primary(self, replicas: Mapping[str, str]) -> None:
         """Serve subscriptions from now on, with these replicas elsewhere."""
         self.primary, self.replicas = True, dict(replicas)
-        self._happened("detector", self.id, "primary")
+        self.happened("detector", self.id, "primary")
 
     def become_replica(self) -> None:
         """Serve no subscription from now on; the directory names it as a replica."""
         if self.primary or not self.listed:
-            self._happened("detector", self.id, "replica")
+            self.happened("detector", self.id, "replica")
         self.primary, self.replicas, self.listed = False, {}, True
         self.serve_none()
 
@@ -472,5 +426,5 @@ class HostedDetector:
             return
         if phase not in _NEXT[self.phase]:
             raise AssertionError(f"detector {self.id}: {self.phase.value} and then {phase.value}")
-        self._happened("detector", self.id, f"{phase.value} (was {self.phase.value})")
+        self.happened("detector", self.id, f"{phase.value} (was {self.phase.value})")
         self.phase = phase

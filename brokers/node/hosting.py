@@ -1,102 +1,72 @@
 """Hosting of detectors: created for subscriptions, shared by them, handed over, destroyed.
 
-A subscription comes about in steps, so that nothing is lost: the node that is chosen builds the detector and offers its
-topic; the client listens and says that it is ready; the node subscribes to what the detector reads, and answers that it
+A subscription begins in steps, so that nothing is lost: the chosen node builds the detector and offers its topic; the
+client subscribes and reports that it is ready; the node subscribes to the inputs of the detector, and answers that it
 is active. Offers are repeated until the client is ready.
 
-A detector stays where it is as long as its node lives. When a node is lost the others choose again, and the clients are
-offered the detectors again; what the lost ones had matched so far is lost (recovery is for later). A detector that
-leaves parts of its pattern to others (`brokers.node.planning`) begins when all of these are at work. Nodes that see the
+When a node is lost the others choose again, and offer the detectors again; the matches begun on the lost node are lost.
+A detector that delegates parts of its pattern (`brokers.node.planning`) begins when all of these run. Nodes that see
 others come and go in different order may both host a detector for a moment; then one of them, the same for both, gives
-it up. Entries that nobody stands behind any more are cleared: a detector's by the node that would host it, a
-subscription's by the node that serves it, when its client has been away for too long.
+it up. Left-over entries are cleared: a detector's by the node that would host it, a subscription's by the node that
+serves it, when its client has been away for too long.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
-from distced.brokers.core.barriers import Homes
-from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.directory import Change
+from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.announcements import Announcements
-from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.planning import Planned, Planner, is_there
-from distced.brokers.node.policy_settings import PolicySettings
-from distced.brokers.node.topic_filters import TopicFilters
-from distced.brokers.node.upstream import Upstream
+from distced.brokers.node.shared import NodePart, Shared
+from distced.brokers.node.upstream import TopicFilters, Upstream
 from distced.detectors.runtime.detector import Detector
-from distced.detectors.runtime.engine_switch import Engines
-from distced.middleware.model.event_types import Kind, TypeRegistry
+from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Measured, SubscriptionEntry
 from distced.middleware.wire.node_messages import DetectorState, Lacking
-from distced.middleware.wire.topics import administration_topic, directory_topic
+from distced.middleware.wire.topics import administration_topic
 
 GRACE: Final = 15 * SECOND
-"""How long the subscriptions of a client that is gone are kept, ns: longer than a client waits to connect again."""
+"""Time for which the subscriptions of an absent client are kept, ns: longer than a client waits to reconnect."""
 
 
-class DetectorHosting:
-    """The subscriptions of a node.
+class DetectorHosting(NodePart):
+    """Detectors of a node, and the subscriptions they serve.
 
     Attributes:
-        directory: what is known.
-        event_path: the detectors at work.
         by_subscription: the detector of each subscription that is served here.
-        topic_filters: what it listens to for them.
-        announcements: what it says of them.
-        upstream: whom they wait for.
-        engines: how engines are chosen for them; None for the stepwise engine in any case.
+        topic_filters: MQTT filters for the detectors.
+        announcements: messages about them.
+        upstream: sources and detectors that they wait for.
     """
 
-    def __init__(
-        self,
-        name: str,
-        root: str,
-        home: str,
-        directory: Directory,
-        event_path: EventPath,
-        homes: Homes,
-        policies: PolicySettings,
-        engines: Engines | None = None,
-    ) -> None:
-        self.name = name
-        self.root = root
-        self.home = home
-        self.homes = homes
-        self.policies = policies
-        self.engines = engines
-        self.directory = directory
-        self.event_path = event_path
-        self.happened = event_path.stories.happened
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self.by_subscription: dict[str, str] = {}
-        self.topic_filters = TopicFilters(root, home, homes, directory, event_path)
-        self.announcements = Announcements(name, root, directory, policies)
-        self.upstream = Upstream(directory, event_path, homes, self.topic_filters, policies)
-        self.planner = Planner(name, directory)
-        # Of what is subscribed to for detectors here: the detector, and the part.
+        self.topic_filters = TopicFilters(shared)
+        self.announcements = Announcements(shared)
+        self.upstream = Upstream(shared, self.topic_filters)
+        self.planner = Planner(shared.name, shared.directory)
+        # By subscription to a part for a detector here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
-        # Those that were said and not taken back since.
+        # Those that were published and not cleared since.
         self._asked_for: set[str] = set()
         self._absent: dict[str, int] = {}
 
     # Subscriptions.
 
     def serve(self, name: str, entry: SubscriptionEntry, near: str = "") -> list[Effect]:
-        """Serve a subscription to a detector that is here; its client is offered the detector's topic.
-
-        Args:
-            near: the node whose replica it is to listen to, or that is to have one; empty for none.
-        """
+        """Serve a subscription to a detector here, and offer its topic, at the replica on a node where one is named."""
         hosted = self.event_path.hosted[self.by_subscription[name]]
         hosted.serve(name, near)
-        effects = [*self._update_output(hosted), self.announcements.entry(hosted)]
+        effects = [*self._update_output(hosted), self.announcements.publish(hosted)]
         if hosted.subscriptions[name].awaits:
             return effects
         return [*effects, self.announcements.offer(name, entry, hosted)]
@@ -108,19 +78,23 @@ class DetectorHosting:
         if there is not None:
             if there.primary:
                 return []
-            # No other node knows of its primary any more; its state is the best there is.
+            # Its primary is lost; its state is the best there is.
             there.become_primary({})
-            return [Note("info", "replica promoted", {"detector": planned.id})]
+            return [info("replica promoted", detector=planned.id)]
         hosted = self._created(planned, home, expected)
         self.event_path.hosted[planned.id] = hosted
-        fields: dict[str, object] = {"detector": planned.id, "pattern": planned.compiled.text}
-        if planned.parts:
-            fields["parts"] = ", ".join(planned.parts)
-        return [Note("info", "detector created", fields), *self.subscribe_to_parts(hosted)]
+        parts = {"parts": ", ".join(planned.parts)} if planned.parts else {}
+        note = info("detector created", detector=planned.id, pattern=planned.compiled.text, **parts)
+        return [note, *self.subscribe_to_parts(hosted)]
 
     def _created(self, planned: Planned, home: str, expected: Measured | None = None) -> HostedDetector:
         compiled, registry = planned.compiled, self.directory.registry()
-        detector = Detector(compiled, planned.policy, _kinds(registry), engines=self.engines)
+
+        def kinds(name: str) -> Mapping[str, Kind] | None:
+            found = registry.find(name)
+            return None if found is None else found.attributes
+
+        detector = Detector(compiled, planned.policy, kinds, engines=self.shared.engines)
         for part in planned.parts:
             self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
         return HostedDetector(
@@ -132,11 +106,7 @@ class DetectorHosting:
     def arriving(
         self, planned: Planned, home: str, reads: Mapping[str, tuple[str, ...]]
     ) -> tuple[HostedDetector, list[Effect]]:
-        """A detector is on its way here: listen to all it reads, and keep that.
-
-        Args:
-            reads: by detector that it reads, the homes where the origin listens.
-        """
+        """Subscribe to the inputs of an arriving detector; `reads` are homes of the origin, by upstream detector."""
         hosted = self._created(planned, home)
         hosted.arrive(self.upstream.detectors(hosted), reads)
         for each, streams in hosted.streams.items():
@@ -145,20 +115,20 @@ class DetectorHosting:
         return hosted, [*self.subscribe_to_parts(hosted), *self.topic_filters.refilter()]
 
     def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, replica: bool) -> list[Effect]:
-        """It is here, with its state: go on, with its subscriptions; a replica serves none."""
+        """Continue a detector here, with its state and its subscriptions; a replica serves none."""
         identity = hosted.id
         del self.event_path.moving[identity]
         self.event_path.hosted[identity] = hosted
         hosted.arrived(state, self.directory.subscriptions, replica=replica)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
-        effects: list[Effect] = [] if replica else [self.announcements.entry(hosted)]
+        effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
         if replica or hosted.subscriptions or self._expected(identity):
             return effects
         return [*effects, *self._destroyed(identity)]
 
     def _catch_up(self, hosted: HostedDetector, now: int) -> list[Effect]:
-        """Sources have come and gone while it was on its way."""
+        """Join and leave sources that have changed during a move."""
         self.upstream.join_sources(hosted, now)
         effects = self.upstream.connect(hosted, now)
         waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
@@ -167,7 +137,7 @@ class DetectorHosting:
         return effects
 
     def leaving(self, identity: str) -> None:
-        """A detector is on its way from here, and keeps its inputs until it is there."""
+        """Buffer the inputs of a detector on its way from here."""
         hosted = self.event_path.moving[identity] = self.event_path.hosted.pop(identity)
         self.event_path.rest(hosted)
         hosted.leave()
@@ -175,35 +145,34 @@ class DetectorHosting:
             self.by_subscription.pop(name, None)
 
     def gone(self, identity: str) -> list[Effect]:
-        """It is elsewhere, or has not come."""
+        """Remove a detector that has moved away, or has not arrived."""
         hosted = self.event_path.moving.pop(identity)
         hosted.end()
         return [*self._leave_parts(hosted), *self.topic_filters.refilter()]
 
     def stays(self, identity: str, now: int) -> list[Effect]:
-        """It does not leave after all, and goes on as if nothing had happened."""
+        """Continue a detector whose move has failed."""
         hosted = self.event_path.moving.pop(identity)
         self.event_path.hosted[identity] = hosted
         hosted.run()
         self.event_path.routes.forget()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
-        effects = [self.announcements.entry(hosted), *self._catch_up(hosted, now), *self.topic_filters.refilter()]
+        effects = [self.announcements.publish(hosted), *self._catch_up(hosted, now), *self.topic_filters.refilter()]
         effects += self.event_path.begin(hosted, now)
         for name in withdrawn:
             effects += self.withdrawn(name, now)
         return effects
 
     def subscribe_to_parts(self, hosted: HostedDetector) -> list[Effect]:
-        """Subscribe to the parts of its pattern, again where the directory has forgotten that."""
+        """Subscribe to the parts of its pattern, again where the directory lacks the entry."""
         effects: list[Effect] = []
         for part, wanted in hosted.planned.parts.items():
             name = _part_subscription(hosted.detector.id, part, self.name)
-            # What this node has taken back a moment ago the directory may still have.
+            # The directory may still have an entry cleared a moment ago.
             if name not in self._asked_for or self.directory.subscriptions.get(name) != wanted:
                 self._asked_for.add(name)
-                topic = directory_topic("subscription", name, root=self.root)
-                effects.append(Publish(topic, encode(wanted), retain=True))
+                effects.append(self.put("subscription", name, wanted))
         return effects
 
     def answered(self, answer: Answer, now: int) -> list[Effect]:
@@ -211,10 +180,10 @@ class DetectorHosting:
         reader, part = self._for_parts.get(answer.subscription, ("", ""))
         hosted = self.event_path.hosted.get(reader) or self.event_path.moving.get(reader)
         if hosted is None:
-            # Of a detector that is not here any more; or of somebody else, whose it stays.
+            # Of a detector that is gone; entries of other clients stay.
             entry = self.directory.subscriptions.get(answer.subscription)
             own = entry is not None and entry.client == self.planner.client
-            return [self.announcements.clear("subscription", answer.subscription)] if own else []
+            return [self.clear("subscription", answer.subscription)] if own else []
         match answer.state:
             case "offered":
                 hosted.listen_to(part, answer.homes)
@@ -228,13 +197,12 @@ class DetectorHosting:
         return []
 
     def _detect_whole(self, hosted: HostedDetector, part: str, answer: Answer, now: int) -> list[Effect]:
-        """No node detects a part: the whole pattern is detected here."""
+        """Detect the whole pattern here, as no node detects a part."""
         if hosted.moving:
-            # Its pattern is cut as at the other end until it is at rest; then the part is asked for again.
-            return [self.announcements.clear("subscription", answer.subscription)]
+            # Its pattern stays cut as at the other end during the move; then the part is requested again.
+            return [self.clear("subscription", answer.subscription)]
         identity = hosted.detector.id
-        fields: dict[str, object] = {"detector": identity, "part": part, "reason": answer.message}
-        effects: list[Effect] = [Note("warning", "part refused", fields)]
+        effects: list[Effect] = [warning("part refused", detector=identity, part=part, reason=answer.message)]
         self.planner.whole.add(identity)
         waiting = list(hosted.subscriptions)
         planned = self.planner.plan_again(hosted.planned.asked, self.directory.registry(), {}, {})
@@ -264,18 +232,17 @@ class DetectorHosting:
         def tell(now: int) -> list[Effect]:
             known = self.directory.subscriptions
             return [
-                self.announcements.answer(known[name].client, self.announcements.answer_for(name, "active", hosted))
+                self.reply(known[name].client, self.announcements.answer(name, "active", hosted))
                 for name in names
                 if name in hosted.subscriptions and name in known
             ]
 
-        # What is found by best effort may lack the first events anyway.
+        # Best effort may lack the first events anyway.
         homes = self.topic_filters.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else set()
         return self.homes.flush(homes, tell, now)
 
     def _begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Run a detector if a client listens and every part runs, and answer its subscriptions."""
-        # One that is on its way here or elsewhere begins when it has come, or stays.
         if hosted.phase is not Phase.WAITING or not all(hosted.parts.values()):
             return []
         ready = hosted.ready_subscriptions()
@@ -298,7 +265,7 @@ class DetectorHosting:
         hosted = self.event_path.hosted[identity]
         hosted.withdraw(name)
         if hosted.subscriptions:
-            return [*self._update_output(hosted), self.announcements.entry(hosted)]
+            return [*self._update_output(hosted), self.announcements.publish(hosted)]
         return [] if self._expected(identity) else self._destroyed(identity)
 
     def _expected(self, identity: str) -> bool:
@@ -308,16 +275,16 @@ class DetectorHosting:
         )
 
     def drop(self, hosted: HostedDetector, reason: str) -> list[Effect]:
-        """Give up a detector that is hosted elsewhere, or gone; the directory says so."""
+        """Give up a detector that the directory has elsewhere, or not at all."""
         self.serve_none(hosted)
         self.event_path.rest(self.event_path.hosted.pop(hosted.id))
         hosted.end()
-        note = Note("info", "detector given up", {"detector": hosted.detector.id, "reason": reason})
+        note = info("detector given up", detector=hosted.id, reason=reason)
         return [note, *self._leave_parts(hosted), *self.topic_filters.refilter()]
 
     def publish_entries(self) -> list[Effect]:
-        """Say of every detector here how it is."""
-        return [self.announcements.entry(each) for each in self.event_path.hosted.values() if each.primary]
+        """Publish the entries of the detectors here."""
+        return [self.announcements.publish(each) for each in self.event_path.hosted.values() if each.primary]
 
     def serve_none(self, hosted: HostedDetector) -> None:
         for name in hosted.subscriptions:
@@ -332,11 +299,11 @@ class DetectorHosting:
         hosted = self.event_path.hosted.pop(identity)
         self.event_path.rest(hosted)
         hosted.end()
-        effects: list[Effect] = [self.announcements.clear("detector", identity), *self._leave_parts(hosted)]
-        return [*effects, *self.topic_filters.refilter(), Note("info", "detector destroyed", {"detector": identity})]
+        effects: list[Effect] = [self.clear("detector", identity), *self._leave_parts(hosted)]
+        return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
     def tick(self, now: int) -> list[Effect]:
-        """Time has passed; call it every few seconds: offers that were not taken, clients that do not come back."""
+        """Effects of the time, every few seconds: repeated offers, absent clients."""
         effects: list[Effect] = []
         subscriptions = self.directory.subscriptions
         for hosted in list(self.event_path.hosted.values()):
@@ -357,15 +324,14 @@ class DetectorHosting:
             if now - self._absent.get(entry.client, now) > GRACE and (
                 name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
             ):
-                fields: dict[str, object] = {"subscription": name, "client": entry.client, "reason": "client gone"}
-                effects += [Note("warning", "subscription cleared", fields)]
-                effects.append(Publish(directory_topic("subscription", name, root=self.root), b"", retain=True))
+                note = warning("subscription cleared", subscription=name, client=entry.client, reason="client gone")
+                effects += [note, self.clear("subscription", name)]
         return effects
 
     # Detectors, here and elsewhere.
 
     def detector_changed(self, change: Change, now: int) -> list[Effect]:
-        """A detector has come, gone or moved, here or elsewhere."""
+        """Effects of a changed entry of a detector."""
         effects: list[Effect] = []
         identity, entry, before = change.name, change.entry, change.before
         mine = self.event_path.hosted.get(identity)
@@ -373,32 +339,22 @@ class DetectorHosting:
             effects += self._contested(mine, entry, now)
         elif entry is not None and self.name in entry.replicas and identity not in self.event_path.moving:
             # Given up here while the primary was away.
-            topic = administration_topic("node", entry.node, "lacking", identity, root=self.root)
-            effects.append(Publish(topic, encode(Lacking(self.name))))
+            effects.append(self.send(entry.node, "lacking", identity, encode(Lacking(self.name))))
         published = {each.publishes for each in (entry, before) if each is not None}
         if entry is None or before is None or entry.reads != before.reads:
             self.upstream.update_readers()
-        if entry is None or before is None or _reads_differently(entry, before):
+        if entry is None or before is None or (entry.policy, entry.publishes) != (before.policy, before.publishes):
             for hosted in self.event_path.hosted.values():
                 if hosted.running and not published.isdisjoint(hosted.names):
                     effects += self.upstream.connect(hosted, now)
             effects += self.topic_filters.refilter()
-        if (
-            before is None
-            or entry is None
-            or (entry.node, entry.home, entry.replicas) != (before.node, before.home, before.replicas)
-        ):
-            effects += self.upstream.listen_elsewhere(now)
-        return effects
+        hosts = [each and (each.node, each.home, each.replicas) for each in (entry, before)]
+        return effects if hosts[0] == hosts[1] else [*effects, *self.upstream.listen_elsewhere(now)]
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
-        """Compare the detectors here with a directory that was read again, and publish missing entries of primaries.
+        """Compare the detectors here with those `shown` in a directory read again; publish entries of primaries.
 
-        A replica whose entry is missing stays: its primary may be about to publish the entry again. When that does not
-        happen the entry counts as cleared after a while (`brokers.node.node`), and the replica is given up.
-
-        Args:
-            shown: the detectors with an entry.
+        A replica without an entry stays until the entry counts as cleared: its primary may publish it again.
         """
         effects: list[Effect] = []
         for identity, hosted in list(self.event_path.hosted.items()):
@@ -414,48 +370,47 @@ class DetectorHosting:
         if news is not None:
             return news
         if entry is None or entry.node not in self.directory.nodes:
-            # Cleared by a node that did not know yet that it is here, or left over from one that is lost.
-            return [self.announcements.entry(mine)]
+            # Cleared by a node that did not know it, or left over from a lost one.
+            return [self.announcements.publish(mine)]
         identity = mine.detector.id
         if chosen(identity, (self.name, entry.node)) == self.name:
-            # Who has accepted the other one's offer comes back.
-            return [self.announcements.entry(mine), *self.offer_again(mine, mine.subscriptions)]
+            # Clients that accepted the offer of the other node come back.
+            return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
         return self.drop(mine, f"{entry.node} has it")
 
     def _role(self, hosted: HostedDetector, entry: DetectorEntry | None) -> list[Effect] | None:
-        """The role of a detector here that has replicas, as the directory has it; None where that is no news."""
+        """Effects of the role of a detector by its entry; None where the entry contests it."""
         if entry is None:
             return None if hosted.primary else self.drop(hosted, "the detector is destroyed")
         if entry.node == self.name:
             if hosted.primary:
                 return []
             hosted.become_primary(entry.replicas)
-            return [Note("info", "replica promoted", {"detector": hosted.id}), self.announcements.entry(hosted)]
+            return [info("replica promoted", detector=hosted.id), self.announcements.publish(hosted)]
         if self.name in entry.replicas:
             if hosted.primary:
                 self.serve_none(hosted)
             hosted.become_replica()
             return []
         if not hosted.primary and not hosted.listed:
-            # Said before the primary knew of this replica.
-            return []
+            return []  # Published before the primary knew of this replica.
         if not hosted.primary or entry.node in hosted.replicas:
             return self.drop(hosted, f"{entry.node} has it")
         return None
 
     def without_replicas(self, hosted: HostedDetector, nodes: Iterable[str]) -> list[Effect]:
-        """Replicas are lost, or given up: their subscriptions are offered the homes that are left."""
+        """Remove replicas, and offer their subscriptions the remaining homes."""
         gone = [node for node in nodes if node in hosted.replicas]
         if not gone:
             return []
         listened = hosted.remove_replicas(gone)
-        note = Note("info", "replicas removed", {"detector": hosted.id, "nodes": ", ".join(gone)})
-        return [note, self.announcements.entry(hosted), *self.offer_again(hosted, listened)]
+        note = info("replicas removed", detector=hosted.id, nodes=", ".join(gone))
+        return [note, self.announcements.publish(hosted), *self.offer_again(hosted, listened)]
 
     # Messages.
 
     def _update_output(self, hosted: HostedDetector) -> list[Effect]:
-        """Compute the extras of composite events; replicas without them are given up, and made again where needed."""
+        """Compute the extras of composite events; replicas without them are given up."""
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
         news = hosted.send_along(
@@ -469,28 +424,13 @@ class DetectorHosting:
         for name in names:
             self._for_parts.pop(name, None)
             self._asked_for.discard(name)
-        return [self.announcements.clear("subscription", name) for name in names]
+        return [self.clear("subscription", name) for name in names]
 
 
 def _part_subscription(reader: str, part: str, node: str) -> str:
-    """The name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
+    """Name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
     return f"{reader} {part} {node}"
 
 
 def _part_of(subscription: str) -> str:
-    """The part that a node subscribes to under this name."""
     return subscription.split(" ")[1] if subscription.count(" ") == 2 else ""
-
-
-def _reads_differently(entry: DetectorEntry, before: DetectorEntry) -> bool:
-    """Whether readers of a detector's composite events have to listen elsewhere, or not at all."""
-    shown = ("policy", "publishes")
-    return any(getattr(entry, each) != getattr(before, each) for each in shown)
-
-
-def _kinds(registry: TypeRegistry) -> Callable[[str], Mapping[str, Kind] | None]:
-    def kinds(name: str) -> Mapping[str, Kind] | None:
-        found = registry.find(name)
-        return None if found is None else found.attributes
-
-    return kinds

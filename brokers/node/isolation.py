@@ -1,58 +1,52 @@
 """Isolation of detectors in processes of their own: a node is started for each, and ends with it.
 
-Design, section 4: a broker node hosts many detectors, and one that asks for isolation is given an actor of its own.
-That is a node like any other, which hosts nothing else and decides nothing; so detectors, moves and the directory know
-nothing of isolation. The node on which the policy has placed the detector has it started, hands the detector on to it,
-and has it ended when the detector is gone.
+Design, section 4. The actor of an isolated detector is a node like any other that hosts nothing else and decides
+nothing; so detectors, moves and the directory know nothing of isolation. The node on which the policy has placed the
+detector has it started, hands the detector on, and has it ended when the detector is gone.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from distced.brokers.core.directory import Directory
-from distced.brokers.core.effects import Effect, Isolate, Publish, Release
-from distced.middleware.wire.topics import administration_topic
+from distced.brokers.core.effects import Effect, Isolate, Release
+from distced.brokers.node.shared import NodePart, Shared
 
 _BETWEEN: Final = "+"
 """Separator of node and detector in the names of nodes started for one."""
 
 
-class Isolation:
+class Isolation(NodePart):
     """Nodes started for detectors, on behalf of one node.
 
     Attributes:
         started: by detector, the node that was started for it.
     """
 
-    def __init__(self, name: str, root: str, directory: Directory) -> None:
-        self.name = name
-        self.root = root
-        self.directory = directory
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared)
         self.started: dict[str, str] = {}
-        # By detector, what its node is told: by subscription, the message.
+        # Messages to the nodes, by detector and subscription.
         self._asked: dict[str, dict[str, bytes]] = {}
-        # The detectors that have been seen on their nodes.
+        # Detectors that were seen on their nodes.
         self._arrived: set[str] = set()
 
     def hand_on(self, detector: str, subscription: str, hosting: bytes) -> list[Effect]:
-        """Have a detector that was placed here hosted by a node of its own.
-
-        Args:
-            hosting: what that node is told, a `Hosting`.
-        """
+        """Have a detector that was placed here hosted by a node of its own, by a `Hosting` message."""
         self._asked.setdefault(detector, {})[subscription] = hosting
         node = self.started.get(detector)
         if node is None:
             node = self.started[detector] = f"{self.name}{_BETWEEN}{detector}"
             return [Isolate(node, detector)]
-        return [self._send(node, subscription, hosting)] if node in self.directory.nodes else []
+        return [self.send(node, "host", subscription, hosting)] if node in self.directory.nodes else []
 
     def node_up(self, node: str) -> list[Effect]:
         """A node has come up, perhaps again, and then without its detectors."""
         asked = [self._asked[detector] for detector, each in self.started.items() if each == node]
         known = self.directory.subscriptions
-        return [self._send(node, name, hosting) for each in asked for name, hosting in each.items() if name in known]
+        return [
+            self.send(node, "host", name, hosting) for each in asked for name, hosting in each.items() if name in known
+        ]
 
     def tidy(self) -> list[Effect]:
         """End the nodes that are no longer needed, as detectors or subscriptions were added or removed."""
@@ -66,6 +60,3 @@ class Isolation:
                 self._arrived.discard(detector)
                 effects.append(Release(node))
         return effects
-
-    def _send(self, node: str, subscription: str, hosting: bytes) -> Publish:
-        return Publish(administration_topic("node", node, "host", subscription, root=self.root), hosting)

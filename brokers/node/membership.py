@@ -1,16 +1,14 @@
 """Membership of nodes: the claim of a node to its name, and other nodes as they come and go.
 
-Of two nodes of one name the later one goes on, and the earlier one ends. Ray may start a node again elsewhere while the
-one before still runs, cut off from Ray but not from MQTT. A server lets in one client of a name and sends the other
-away, which comes back and has the first sent away, and so on. So a node claims its name by a retained message that says
-since when it is up, and one that comes back and finds a later claim than its own gives up. The directory cannot say so,
-because the last will of each clears the entry of the other. A node that starts is later than whatever it finds, also
-where its clock is behind: it then claims to be up since a moment after.
+Of two nodes of one name the later one continues and the earlier one ends. Ray may start a node again elsewhere while
+the one before still runs, cut off from Ray but not from MQTT; a server admits one client of a name and disconnects the
+other, which connects again, and so on. So a node claims its name by a retained message with the time of its start, and
+gives up when it finds a later claim. The directory cannot hold the claim, because the last will of each clears the
+entry of the other. A node that starts is later than any claim it finds, also where its clock is behind.
 
-A node that is lost shows by its last will. What it hosts in replicas goes on elsewhere at once
-(`brokers.node.replication`); the rest is taken over after a moment, for it may be back: a server that ends tells the
-wills of all its clients, and they come back when it does. One that comes back under its name with another beginning has
-lost its memory.
+The last will of a node announces its loss. Its replicas elsewhere continue at once (`brokers.node.replication`); the
+rest is taken over after a moment, for it may be back: a server that ends publishes the wills of all its clients, which
+reconnect when it is back. A node that is back with another time of start has lost its memory.
 """
 
 from __future__ import annotations
@@ -19,15 +17,14 @@ from typing import Final
 
 import msgspec
 
-from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.directory import Change
+from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.rendezvous import chosen
-from distced.brokers.node.admission import Admission
 from distced.brokers.node.migration import Migration
-from distced.brokers.node.replication import Replication
+from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.topics import administration_topic, directory_topic
+from distced.middleware.wire.topics import administration_topic
 
 TAKE_OVER_AFTER: Final = SECOND
 """Absence of a node after which others host its detectors, ns: a server that ends sends the wills of all nodes."""
@@ -37,11 +34,7 @@ COMING_BACK: Final = 10 * SECOND
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """Claim of a node to a name.
-
-    Attributes:
-        since: when, ns.
-    """
+    """Claim of a node to a name since a time, ns."""
 
     since: int
 
@@ -50,9 +43,9 @@ class NameClaim:
     """Claim of this node to its name.
 
     Attributes:
-        since: when it came up, ns; may be put off until it is made.
+        since: start of the node, ns; postponed behind earlier claims until it is made.
         made: whether it was made.
-        lost: whether a later node has made one; then the node is to do nothing any more.
+        lost: whether a later node has made one; the node then does nothing any more.
     """
 
     def __init__(self, name: str, root: str, since: int) -> None:
@@ -79,8 +72,7 @@ class NameClaim:
             return []
         if self._found > self.since:
             self.lost = True
-            fields: dict[str, object] = {"since": self.since, "later": self._found}
-            return [Note("warning", "node superseded", fields)]
+            return [warning("node superseded", since=self.since, later=self._found)]
         return self.make()
 
     def make(self) -> list[Effect]:
@@ -96,29 +88,19 @@ class NameClaim:
         return Publish(self.topic, b"", retain=True)
 
 
-class Membership:
+class Membership(NodePart):
     """Takeover of detectors and subscriptions of lost nodes."""
 
-    def __init__(
-        self,
-        name: str,
-        root: str,
-        directory: Directory,
-        migration: Migration,
-        admission: Admission,
-        replication: Replication,
-    ) -> None:
-        self.name = name
-        self.root = root
-        self.directory = directory
+    def __init__(self, migration: Migration) -> None:
+        super().__init__(migration.shared)
         self.migration = migration
-        self.admission = admission
-        self.replication = replication
-        # When each came up, as of its last entry, ns.
+        self.admission = migration.admission
+        self.replication = migration.replication
+        # Start of each node, as of its last entry, ns.
         self._lives: dict[str, int] = {}
 
     def connected(self, now: int) -> None:
-        """This node has lost its connection, and is connected again."""
+        """Extend the time for missing nodes after a lost connection of this one."""
         self.directory.missing = dict.fromkeys(self.directory.missing, now + COMING_BACK)
 
     def changed(self, change: Change, now: int) -> list[Effect]:
@@ -131,12 +113,12 @@ class Membership:
         self.directory.missing.pop(change.name, None)
         effects: list[Effect] = []
         if life != entry.since:
-            # It does not know what it has hosted.
+            # It has lost its memory.
             effects += [*self.replication.lost(change.name), *self.migration.node_lost(change.name, now)]
             effects += self.admission.node_lost(change.name, now)
         elif before is not None:
             return []
-        # Of what this node keeps the door for, some may be a new one's from now on, and the other way round.
+        # Coordinators change with the nodes.
         return [*effects, *self.admission.take_up(now)]
 
     def tick(self, now: int) -> list[Effect]:
@@ -155,11 +137,10 @@ class Membership:
         if any(each.node == node for each in self.directory.detectors.values()):
             self.directory.missing[node] = now
             return effects
-        # It has given up what it hosted, or hosted nothing.
         return [*effects, *self.admission.node_lost(node, now), *self.admission.take_up(now)]
 
     def _clear_load(self, node: str) -> list[Effect]:
         """Clear the load entry of a node with its own."""
         if node not in self.directory.loads or chosen(node, self.directory.common_nodes) != self.name:
             return []
-        return [Publish(directory_topic("load", node, root=self.root), b"", retain=True)]
+        return [self.clear("load", node)]

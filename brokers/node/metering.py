@@ -1,20 +1,21 @@
 """Metering of detectors by their node: rates, sizes, load, recent delays.
 
 Distribution policies place detectors by this (design, section 3: "they watch rates, load and latencies"). A rate is an
-exponentially decayed mean over about `TIME_CONSTANT`: what was counted t seconds ago weighs exp(-t / time constant),
-and the sum is divided by the weight of the time that was watched, not by that of all time; so a steady rate is told
-exactly from the first reading on, however far apart readings are. A window of fixed length was rejected: it needs a
-history, and jumps when a burst falls out of it. What is counted between two readings is taken as spread evenly.
+exponentially decayed mean over about `TIME_CONSTANT`: a count of t seconds ago weighs exp(-t / time constant), and the
+sum is divided by the weight of the time that was watched; so a steady rate is exact from the first reading on, however
+far apart readings are. Counts between two readings are taken as spread evenly. A window of fixed length was rejected:
+it needs a history, and jumps when a burst falls out of it.
 
-Warm-up: of a detector that was watched for less than `WARM_UP` nothing is said, because one frame would look like a
-stream. A source that joins later counts as silent before: its rate rises over the time constant.
+Warm-up: a detector that was watched for less than `WARM_UP` has no figures, because one frame would look like a stream.
+A source that joins later counts as silent before: its rate rises over the time constant.
 
-Nothing here reads a clock, and a frame costs some additions: what is decayed is decayed at readings, once a second.
+Nothing here reads a clock. A frame costs a few additions; decay is computed at readings, once a second.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import exp
 from typing import Final
 
@@ -47,67 +48,49 @@ _LEAST_INPUT: Final = 1e-2
 
 # Least changes of figures, so that a single event more or less is no change.
 _LEAST_LOAD: Final = 10.0
-_LEAST_RATE: Final = 1.0
 _LEAST_BYTES: Final = 200.0
-_LEAST_STATE: Final = 4096.0
 _LEAST_TIME: Final = float(2 * MILLISECOND)
+_LEAST: Final = {
+    "load": _LEAST_LOAD,
+    "rate": 1.0,
+    "size": _LEAST_BYTES,
+    "events": 1.0,
+    "state": 4096.0,
+    "delay": _LEAST_TIME,
+}
 
 
+@dataclass(slots=True, eq=False)
 class DetectorMeter:
     """Meter of one detector.
 
     Attributes:
         since: when counting began, ns.
+        touched: instances its engine had touched at the last reading.
         state: bytes of its state at the last measurement; 0 before the first.
         engine: the one it ran on then.
     """
 
-    __slots__ = (
-        "_at",
-        "_delay",
-        "_delays",
-        "_events",
-        "_found",
-        "_heard",
-        "_inputs",
-        "_load",
-        "_rate",
-        "_read",
-        "_sent",
-        "_size",
-        "_touched",
-        "_weight",
-        "engine",
-        "since",
-        "state",
-    )
+    since: int
+    touched: int = 0
+    state: int = 0
+    engine: str = ""
+    # Since the last reading, which was at `_at`, ns: events read; bytes by input; composite events, the bytes of their
+    # frames, and the sum of their delays, ns.
+    _at: int = field(init=False)
+    _events: int = 0
+    _heard: dict[str, int] = field(default_factory=dict)
+    _found: int = 0
+    _sent: int = 0
+    _delay: int = 0
+    # Decayed sums up to the last reading: the weight of the seconds watched; of touched instances, events read,
+    # composite events, bytes sent, and delays; and of bytes by input.
+    _weight: float = 0.0
+    _sums: list[float] = field(default_factory=lambda: [0.0] * 5)
+    _inputs: dict[str, float] = field(default_factory=dict)
 
-    def __init__(self, now: int, touched: int = 0) -> None:
-        """
-        Args:
-            touched: instances its engine has touched already.
-        """
-        self.since = now
-        self.state = 0
-        self.engine = ""
-        # Since the last reading, which was at `_at`, ns: events read; bytes by input; composite events, the bytes of
-        # their frames, and the sum of their delays, ns.
-        self._at = now
-        self._events = 0
-        self._heard: dict[str, int] = {}
-        self._found = 0
-        self._sent = 0
-        self._delay = 0
-        # Instances touched in all, up to the last reading.
-        self._touched = touched
-        # Decayed sums up to the last reading: the weight of the seconds watched, and what was counted in them.
-        self._weight = 0.0
-        self._load = 0.0
-        self._read = 0.0
-        self._inputs: dict[str, float] = {}
-        self._rate = 0.0
-        self._size = 0.0
-        self._delays = 0.0
+    def __post_init__(self) -> None:
+        self._at = self.since
 
     def received(self, source: str, size: int, events: int) -> None:
         """Count a frame of `size` bytes and n `events`, from a source, or from another detector by its id."""
@@ -120,7 +103,7 @@ class DetectorMeter:
         self._sent += size
         if found:
             self._found += len(found)
-            # Of an event that is ahead of this clock the delay is not known, and taken for none.
+            # The delay of an event ahead of this clock is unknown, and counts as none.
             self._delay += sum(now - each.hi for each in found if each.hi < now)
 
     def read(self, now: int, touched: int) -> None:
@@ -134,37 +117,34 @@ class DetectorMeter:
             return
         decay = exp(-seconds * SECOND / TIME_CONSTANT)
         watched = TIME_CONSTANT / SECOND * (1.0 - decay)
-        # What an event counted since the last reading weighs on average.
+        # Mean weight of an event counted since the last reading.
         each = watched / seconds
         self._at = now
         self._weight = self._weight * decay + watched
-        more = touched - self._touched if touched >= self._touched else touched
-        self._touched = touched
-        self._load = self._load * decay + more * each
-        self._read = self._read * decay + self._events * each
-        self._rate = self._rate * decay + self._found * each
-        self._size = self._size * decay + self._sent * each
-        self._delays = self._delays * decay + self._delay * each
+        more = touched - self.touched if touched >= self.touched else touched
+        self.touched = touched
+        counted = (more, self._events, self._found, self._sent, self._delay)
+        self._sums = [total * decay + count * each for total, count in zip(self._sums, counted, strict=True)]
         inputs = {name: level * decay for name, level in self._inputs.items() if level > _LEAST_INPUT}
         for name, size in self._heard.items():
             inputs[name] = inputs.get(name, 0.0) + size * each
-        self._inputs = inputs
-        self._heard = {}
+        self._inputs, self._heard = inputs, {}
         self._events = self._found = self._sent = self._delay = 0
 
     def measured(self) -> Measured | None:
         """Figures of the last reading; None during warm-up."""
         if self._at - self.since < WARM_UP:
             return None
-        weight = self._weight
+        load, events, rate, size, _ = (_rounded(total / self._weight) for total in self._sums)
+        found, delays = self._sums[2], self._sums[4]
         return Measured(
-            load=_rounded(self._load / weight),
-            rate=_rounded(self._rate / weight),
-            size=_rounded(self._size / weight),
-            inputs={name: _rounded(level / weight) for name, level in sorted(self._inputs.items())},
-            events=_rounded(self._read / weight),
+            load=load,
+            rate=rate,
+            size=size,
+            inputs={name: _rounded(level / self._weight) for name, level in sorted(self._inputs.items())},
+            events=events,
             state=self.state,
-            delay=round(self._delays / self._rate) if self._rate >= _LEAST_FOUND else 0,
+            delay=round(delays / found) if found >= _LEAST_FOUND else 0,
             engine=self.engine,
         )
 
@@ -173,7 +153,7 @@ class Meter:
     """Meters of a node's detectors, and the entry of its load.
 
     Attributes:
-        detectors: by id. Who handles frames keeps hold of them, so that a frame costs no look-up.
+        detectors: by id. Handlers of frames keep a reference, so that a frame costs no look-up.
         published: the entry published last; None for none.
     """
 
@@ -184,7 +164,7 @@ class Meter:
         self._read_at: int | None = None
 
     def begin(self, detector: str, now: int, touched: int = 0) -> DetectorMeter:
-        """Meter of a detector that runs here from now on; one that ran here before is measured from the start."""
+        """Meter of a detector that runs here from now on, from zero also where it ran here before."""
         made = self.detectors[detector] = DetectorMeter(now, touched)
         return made
 
@@ -209,7 +189,7 @@ class Meter:
         """Load of the node at the last reading.
 
         Args:
-            latencies: how long a message takes to a server, ns, by home server.
+            latencies: delay of a message to a server, ns, by home server.
         """
         measured = {identity: meter.measured() for identity, meter in sorted(self.detectors.items())}
         known = {identity: each for identity, each in measured.items() if each is not None}
@@ -229,7 +209,7 @@ def changed(before: LoadEntry, entry: LoadEntry) -> bool:
     """Whether an entry differs from the one before: in a figure by more than `CHANGE`, in detectors or engines."""
     if before.detectors.keys() != entry.detectors.keys() or before.latencies.keys() != entry.latencies.keys():
         return True
-    # Each detector's load is looked at below; many small changes may add up to one of the whole.
+    # The load of each detector is compared below; many small changes may add up to one of the whole.
     figures = [(before.load, entry.load, _LEAST_LOAD)]
     figures += [(latency, entry.latencies[home], _LEAST_TIME) for home, latency in before.latencies.items()]
     pairs = [(each, entry.detectors[identity]) for identity, each in before.detectors.items()]
@@ -238,12 +218,8 @@ def changed(before: LoadEntry, entry: LoadEntry) -> bool:
 
 def _figures(before: Measured, after: Measured) -> Iterable[tuple[float, float, float]]:
     """Pairs of figures, each with its least change."""
-    yield before.load, after.load, _LEAST_LOAD
-    yield before.rate, after.rate, _LEAST_RATE
-    yield before.size, after.size, _LEAST_BYTES
-    yield before.events, after.events, _LEAST_RATE
-    yield before.state, after.state, _LEAST_STATE
-    yield before.delay, after.delay, _LEAST_TIME
+    for figure, least in _LEAST.items():
+        yield getattr(before, figure), getattr(after, figure), least
     for name in before.inputs.keys() | after.inputs.keys():
         yield before.inputs.get(name, 0.0), after.inputs.get(name, 0.0), _LEAST_BYTES
 

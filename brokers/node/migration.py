@@ -3,17 +3,14 @@
 composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); design, section 4, "Migration". In steps:
 
 1. The origin sends the target the detector's description. The target subscribes to all its inputs and buffers them.
-2. The target reports readiness when every server has taken its subscriptions (`brokers.core.barriers`). Both nodes
-   receive all that is published from then on.
-3. The origin receives from every server what was published before; then it stops, takes the whole state, which is that
-   of a watermark with the events waiting behind it, and sends it when all it has published is at its home.
-   It buffers inputs, in case the target does not take it.
-4. The target continues from the state, with the inputs it has buffered; ids identify those both have received. It
-   publishes in the directory that it hosts the detector. Subscribers notice nothing, for the topic stays.
+2. The target reports readiness when every server has taken its subscriptions (`brokers.core.barriers`).
+3. The origin receives from every server what was published before; then it stops, and sends the state, that of a
+   watermark with the events waiting behind it, when its composite events have arrived at their home. It buffers inputs.
+4. The target continues from the state with its buffered inputs; ids identify those both have received. It publishes in
+   the directory that it hosts the detector, whose topic stays.
 5. The origin reads that in the directory, and removes the detector.
 
 A replica is made in the same steps, but the origin continues, and the target reports in step 4 that the replica runs.
-
 If the target refuses, is lost, or is silent for too long, the origin continues where it stopped. If the origin is lost
 before the state is sent, the target drops its buffer, and the detector is taken over like any lost one.
 """
@@ -24,20 +21,20 @@ import zlib
 from dataclasses import dataclass
 from typing import Final
 
-from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.directory import Change
+from distced.brokers.core.effects import Effect, Note, Publish, info, warning
 from distced.brokers.node.admission import Admission
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.planning import cut_of, delegated_of
 from distced.brokers.node.replication import Replication
+from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.node_messages import Arrival, DetectorState, Lacking, Refusal
-from distced.middleware.wire.topics import administration_topic
 
 PATIENCE: Final = 10 * SECOND
 """Time for a step of a move, ns."""
@@ -50,10 +47,10 @@ class _Moving:
     Attributes:
         other: the node at the other end.
         arrives: whether it comes here.
-        replica: whether it is at the origin, too, from then on.
-        heard: whether the other end has said that it listens.
-        sent: whether its state is on its way.
         since: when the last step was taken, ns.
+        replica: whether a replica is made.
+        heard: whether the target has subscribed to the inputs.
+        sent: whether the state is on its way.
     """
 
     other: str
@@ -64,30 +61,18 @@ class _Moving:
     sent: bool = False
 
 
-class Migration:
+class Migration(NodePart):
     """Moves of a node's detectors.
 
     Attributes:
         moving: by id.
     """
 
-    def __init__(
-        self,
-        name: str,
-        root: str,
-        directory: Directory,
-        hosting: DetectorHosting,
-        admission: Admission,
-        replication: Replication,
-    ) -> None:
-        self.name = name
-        self.root = root
-        self.directory = directory
-        self.event_path = hosting.event_path
+    def __init__(self, hosting: DetectorHosting, admission: Admission, replication: Replication) -> None:
+        super().__init__(hosting.shared)
         self.hosting = hosting
         self.admission = admission
         self.replication = replication
-        self.homes = hosting.homes
         self.moving: dict[str, _Moving] = {}
         # The last motion to here of each detector: from where, and its number.
         self._prepared: dict[str, tuple[str, int]] = {}
@@ -127,7 +112,7 @@ class Migration:
         self.moving[detector] = _Moving(node, arrives=False, since=now, replica=replica)
         reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
         arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, replica, now, reads)
-        return [self._send(node, "prepare", detector, encode(arrival))]
+        return [self.send(node, "prepare", detector, encode(arrival))]
 
     def message(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
         """Effects of a step of the other end."""
@@ -141,9 +126,11 @@ class Migration:
                 return self._take(detector, moving, decode(payload, DetectorState, where=where), now)
             case "replicated" if moving is not None and not moving.arrives and moving.replica:
                 del self.moving[detector]
-                note = Note("info", "replica added", {"detector": detector, "node": moving.other})
-                replicated = self.replication.replicated(detector, moving.other)
-                return [note, *replicated, *self.admission.settled(detector, now)]
+                return [
+                    info("replica added", detector=detector, node=moving.other),
+                    *self.replication.replicated(detector, moving.other),
+                    *self.admission.settled(detector, now),
+                ]
             case "lacking":
                 hosted = self.event_path.hosted.get(detector)
                 lacking = decode(payload, Lacking, where=where).node
@@ -173,35 +160,33 @@ class Migration:
         hosted = self.event_path.hosted.get(detector)
         if hosted is None:
             return self._call_off(detector, moving, now)
-        # A few times smaller in a millisecond, which is worth it on any link.
+        # A few times smaller in a millisecond.
         snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.derivations)
         if moving.replica:
-            return [self._send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
+            return [self.send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
         self.hosting.leaving(detector)
         ready = {name: each.ready for name, each in hosted.subscriptions.items()}
         near = {name: each.near for name, each in hosted.subscriptions.items() if each.near}
         state = DetectorState(snapshot, ready, dict(hosted.replicas), near, *wanted)
 
         def published(now: int) -> list[Effect]:
-            if self.moving.get(detector) is not moving:
-                return []
-            return [self._send(moving.other, "state", detector, encode(state))]
+            message = self.send(moving.other, "state", detector, encode(state))
+            return [message] if self.moving.get(detector) is moving else []
 
-        # What it has published comes before what the target will publish, at the home of the topic, too.
+        # Its composite events precede those of the target, at the home of the topic, too.
         return self.homes.flush({hosted.home}, published, now)
 
     def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         """Cancel the move, as the detector is not needed any more."""
         del self.moving[detector]
-        return [self._send(moving.other, "called-off", detector, b""), *self.admission.settled(detector, now)]
+        return [self.send(moving.other, "called-off", detector), *self.admission.settled(detector, now)]
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
-        fields: dict[str, object] = {"detector": detector, "node": moving.other, "reason": reason}
         problem = "replica refused" if moving.replica else "move refused"
-        effects: list[Effect] = [Note("warning", problem, fields)]
+        effects: list[Effect] = [warning(problem, detector=detector, node=moving.other, reason=reason)]
         if moving.replica:
             effects += self.replication.not_replicated(detector, moving.other)
         elif moving.sent:
@@ -212,8 +197,7 @@ class Migration:
 
     def _prepare(self, detector: str, arrival: Arrival, now: int) -> list[Effect]:
         if self._prepared.get(detector) == (arrival.origin, arrival.number):
-            # The same message twice.
-            return []
+            return []  # The same message twice.
         if detector in self.event_path.hosted or detector in self.moving:
             return [self._refuse(arrival.origin, detector, "the detector is here, or on its way")]
         places = dict(map(delegated_of, arrival.cuts))
@@ -230,10 +214,8 @@ class Migration:
         moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, replica=arrival.replica)
 
         def listening(now: int) -> list[Effect]:
-            if self.moving.get(detector) is not moving:
-                return []
             moving.since = now
-            return [self._send(arrival.origin, "listening", detector, b"")]
+            return [self.send(arrival.origin, "listening", detector)] if self.moving.get(detector) is moving else []
 
         return [*effects, *self.homes.flush(self.hosting.topic_filters.homes_read(hosted), listening, now)]
 
@@ -247,9 +229,8 @@ class Migration:
             return [*effects, *self.admission.settled(detector, now)]
         arrived = self.hosting.arrived(hosted, state, now, replica=moving.replica)
         if moving.replica:
-            arrived.append(self._send(moving.other, "replicated", detector, b""))
-        what = "replica arrived" if moving.replica else "detector arrived"
-        note = Note("info", what, {"detector": detector, "origin": moving.other})
+            arrived.append(self.send(moving.other, "replicated", detector))
+        note = info("replica arrived" if moving.replica else "detector arrived", detector=detector, origin=moving.other)
         return [note, *arrived, *self.admission.settled(detector, now)]
 
     # At either end.
@@ -265,7 +246,7 @@ class Migration:
             return None
         if change.entry is not None and change.entry.node == moving.other:
             del self.moving[change.name]
-            note = Note("info", "detector moved", {"detector": change.name, "node": moving.other})
+            note = info("detector moved", detector=change.name, node=moving.other)
             return [note, *self.hosting.gone(change.name), *self.admission.settled(change.name, now)]
         return []
 
@@ -292,14 +273,11 @@ class Migration:
         return [*self.hosting.gone(detector), *self.admission.settled(detector, now)]
 
     def _refuse(self, origin: str, detector: str, message: str) -> Publish:
-        return self._send(origin, "refused", detector, encode(Refusal(message)))
-
-    def _send(self, node: str, kind: str, detector: str, payload: bytes) -> Publish:
-        return Publish(administration_topic("node", node, kind, detector, root=self.root), payload)
+        return self.send(origin, "refused", detector, encode(Refusal(message)))
 
 
 def _refused(detector: str, node: str, reason: str) -> Note:
-    return Note("warning", "move refused", {"detector": detector, "node": node, "reason": reason})
+    return warning("move refused", detector=detector, node=node, reason=reason)
 
 
 def _names(entry: DetectorEntry | None, node: str) -> bool:

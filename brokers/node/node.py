@@ -1,13 +1,11 @@
 """Broker node, sans-I/O: takes messages and the time, returns effects.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors" and "Implementation using JMS"; design, section 4.
-The node is sans-I/O: the same object runs live, on MQTT and the wall clock, and in simulations. It keeps a view of the
-directory, serves the subscriptions that fall to it (`brokers.node.hosting`), hands events to their detectors and their
-composite events on (`brokers.node.event_path`).
+The same object runs live, on MQTT and the wall clock, and in simulations.
 
-Its detectors outlive a lost connection. Entries cleared meanwhile are not reported to it, and a server without
-persistence loses all of them as it restarts; so after a reconnection an entry that is not delivered again counts as
-cleared only after a while (`CONFIRM_WITHIN`), in which its owner publishes it again.
+Detectors outlive a lost connection. Entries cleared meanwhile are not reported, and a server without persistence loses
+all of them as it restarts; so after a reconnection an entry that is not delivered again counts as cleared only after a
+while (`Directory.reconnected`), in which its owner publishes it again.
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from distced.brokers.core.causes import (
     TimePassed,
 )
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
+from distced.brokers.core.effects import Effect, Publish, Subscribe, info, warning
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.admission import Admission
 from distced.brokers.node.event_path import EventPath
@@ -40,6 +38,7 @@ from distced.brokers.node.planning import node_client
 from distced.brokers.node.policy_settings import EVERYBODY, PolicySettings
 from distced.brokers.node.rebalancing import Rebalancing
 from distced.brokers.node.replication import Replication
+from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.story import Stories
 from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.errors import DistcedError
@@ -48,31 +47,20 @@ from distced.middleware.wire.administration import Acknowledgement, Answer, Hear
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import NodeEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
 from distced.policies.detection.guaranteed import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND
 """Interval of status entries, ns."""
 
-CONFIRM_WITHIN: Final = 30 * SECOND
-"""Time after a reconnection for entries of the directory to be delivered again, ns."""
 
-
-class Node:
-    """Broker node.
+class Node(NodePart):
+    """Broker node, composed of its parts.
 
     Attributes:
-        name: unique.
-        home: the server of its site; empty for that of the directory.
         claim: to its name, with the time of its start.
-        directory: its view of the directory.
-        event_path: its running detectors.
-        stories: history of its detectors, their subscriptions and sources.
-        homes: the servers it is connected to.
-        hosting: the subscriptions it serves.
         hosted: the detectors it hosts, by id.
         counts: counters since its start.
-        dead_letters: unusable messages and events.
     """
 
     def __init__(
@@ -91,38 +79,33 @@ class Node:
     ) -> None:
         """
         Args:
-            inspects: whether it may be the one that inspects all events of its site.
+            inspects: whether it may inspect all events of its site.
             home: the server of its site; empty for that of the directory.
             capacity: instances it can touch per second; 0 for unknown.
-            isolates: whether the driver does what `Isolate` asks for.
-            reserved: the detector it was started for, and the only one it hosts; empty for any.
-            engines: how engines are chosen for its detectors; None for the stepwise engine in any case.
+            isolates: whether the driver carries out `Isolate`.
+            reserved: the only detector it hosts; empty for any.
+            engines: choice of engines for its detectors; None for the stepwise engine.
             validate: whether invariants are checked after every message but events, and every tick; for tests.
         """
-        self.name = name
-        self.home = home
+        self.stories = Stories(name, root)
+        directory = Directory()
+        event_path = EventPath(name, root, directory, self.stories)
+        homes = Homes(name, root, continued=self.stories.continued)
+        shared = Shared(name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines)
+        super().__init__(shared)
         self.capacity = capacity
         self.isolates = isolates
-        self.reserved = reserved
-        self.claim = NameClaim(name, root, now)
-        self.root = root
         self.inspects = inspects
         self._validates = validate
-        self.directory = Directory()
-        self.stories = Stories(name, root)
-        self.event_path = EventPath(name, root, self.directory, self.stories)
-        self.homes = Homes(name, root, continued=self.stories.continued)
-        self.policies = PolicySettings()
-        self.hosting = DetectorHosting(
-            name, root, home, self.directory, self.event_path, self.homes, self.policies, engines
-        )
-        self.placement = Placement(self.directory, self.hosting.planner, self.policies)
-        self.isolation = Isolation(name, root, self.directory)
-        self.admission = Admission(name, root, reserved, self.directory, self.hosting, self.placement, self.isolation)
-        self.replication = Replication(name, self.hosting, self.placement)
-        self.migration = Migration(name, root, self.directory, self.hosting, self.admission, self.replication)
+        self.claim = NameClaim(name, root, now)
+        self.hosting = DetectorHosting(shared)
+        self.placement = Placement(directory, self.hosting.planner, self.policies)
+        self.isolation = Isolation(shared)
+        self.admission = Admission(self.hosting, self.placement, self.isolation)
+        self.replication = Replication(self.hosting, self.placement)
+        self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
-        self.membership = Membership(name, root, self.directory, self.migration, self.admission, self.replication)
+        self.membership = Membership(self.migration)
         self.hosted = self.event_path.hosted
         self.counts = self.event_path.counts
         self.dead_letters = self.event_path.dead_letters
@@ -134,11 +117,8 @@ class Node:
         # As of the last tick, ns.
         self._now = now
         self._without_columnar = False
-        # Whether it is to end, and does not answer to its own farewell.
+        # Whether it has ended, and ignores its own last messages.
         self._stopped = False
-        # Entries from before the connection was lost that have not shown up again, and until when they may.
-        self._unconfirmed: set[tuple[str, str]] = set()
-        self._confirm_until = now
 
     # From the driver.
 
@@ -151,21 +131,19 @@ class Node:
 
     def _start(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
-        self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind != "type"}
-        self._confirm_until = now + CONFIRM_WITHIN
+        self.directory.reconnected(now)
         self.membership.connected(now)
         if self.hosted:
-            fields: dict[str, object] = {"detectors": len(self.hosted), "missing": "events published meanwhile"}
-            effects.append(Note("warning", "node reconnected", fields))
+            missing = "events published meanwhile"
+            effects.append(warning("node reconnected", detectors=len(self.hosted), missing=missing))
         self.claim.connected()
         return [
             *effects,
             Subscribe(area_filter(Area.DIRECTORY, root=self.root)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "ready", root=self.root)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "fence", root=self.root)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "move", root=self.root)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "policy", root=self.root)),
-            Subscribe(area_filter(Area.ADMINISTRATION, "story", root=self.root)),
+            *(
+                Subscribe(area_filter(Area.ADMINISTRATION, kind, root=self.root))
+                for kind in ("ready", "fence", "move", "policy", "story")
+            ),
             Subscribe(area_filter(Area.ADMINISTRATION, "node", self.name, root=self.root)),
             Subscribe(administration_topic("answer", self._client, root=self.root)),
             Subscribe(self._handshake.topic),
@@ -175,7 +153,7 @@ class Node:
 
     def will(self) -> Publish:
         """Last will, published when the node is lost."""
-        return Publish(directory_topic("node", self.name, root=self.root), b"", retain=True)
+        return self.clear("node", self.name)
 
     def stop(self) -> list[Effect]:
         """Effects of the end: the node clears its entries in the directory, unless another one owns them by now."""
@@ -183,7 +161,7 @@ class Node:
         if self.claim.lost:
             return []
         self.stories.begin(Stopping(), self._now)
-        load = Publish(directory_topic("load", self.name, root=self.root), b"", retain=True)
+        load = self.clear("load", self.name)
         return self.stories.end([*self.replication.leave(), load, self.claim.give_up(), self.will()])
 
     def linked(self, home: str, now: int) -> list[Effect]:
@@ -239,15 +217,13 @@ class Node:
         effects = self.event_path.tick(now, publish_again=again)
         effects += self.homes.tick(self.hosting.topic_filters.homes_used(), now)
         effects += self._handshake.again(now)
-        if self._unconfirmed and now > self._confirm_until:
-            missing, self._unconfirmed = self._unconfirmed, set()
-            for kind, name in sorted(missing):
-                effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), now)
+        for change in self.directory.clear_unconfirmed(now):
+            effects += self._changed(change, now)
         if self._handshake.settled:
             effects += self.membership.tick(now)
         measured = self.event_path.measured(now, self.homes.latencies)
         if measured is not None:
-            effects.append(Publish(directory_topic("load", self.name, root=self.root), encode(measured), retain=True))
+            effects.append(self.put("load", self.name, measured))
         if again:
             self._status_at = now
             status = self._announce()
@@ -291,18 +267,17 @@ class Node:
 
     def _report_engines(self) -> list[Effect]:
         """Log once that an engine is unavailable."""
-        engines = self.hosting.engines
+        engines = self.shared.engines
         if engines is None or self._without_columnar or not engines.readiness.problem:
             return []
         self._without_columnar = True
-        return [Note("warning", "columnar engine refused", {"reason": engines.readiness.problem, "runs": "stepwise"})]
+        return [warning("columnar engine refused", reason=engines.readiness.problem, runs="stepwise")]
 
     # The directory.
 
     def _entry(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str) -> list[Effect]:
         change = self.directory.read(levels, payload, where=topic)
-        self._unconfirmed.discard((change.kind, change.name))
-        # Who becomes a source waits for an answer, also where it says what was known already.
+        # A source waits for an answer, also to an entry that was known already.
         if change.entry == change.before and change.kind != "source":
             return []
         return self._changed(change, now)
@@ -336,7 +311,7 @@ class Node:
         effects: list[Effect] = []
         reading = [] if entry is None else self._reading(entry)
         if entry is None or (before is not None and before.types != entry.types):
-            # Its last events have come when its server has handed them on; its end is told by that of the directory.
+            # Its last events come from its own server, its end from that of the directory.
             home = "" if before is None else before.home
             effects += self.homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
@@ -346,7 +321,7 @@ class Node:
             watermark = max(watermark, hosted.detector.join(name, entry.watermark, now, entry.lease))
             self.stories.happened("source", name, f"read by {hosted.id}")
         ack = Publish(administration_topic("ack", name, self.name, root=self.root), encode(Acknowledgement(watermark)))
-        # Before it publishes it has to be heard.
+        # It publishes once its events are subscribed to.
         homes = {entry.home} if reading else set()
         effects += self.hosting.topic_filters.refilter() if reading else []
         return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
@@ -368,9 +343,7 @@ class Node:
         if not sources or chosen(change.name, self.directory.common_nodes) != self.name:
             return []
         advice = "its sources are waited for: fence them off if they do not come back"
-        return [
-            Note("warning", "client lost", {"client": change.name, "sources": ", ".join(sources), "advice": advice})
-        ]
+        return [warning("client lost", client=change.name, sources=", ".join(sources), advice=advice)]
 
     def _node_changed(self, change: Change, now: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -420,8 +393,8 @@ class Node:
         if not self.policies.read(key, payload, topic):
             return []
         self.rebalancing.reconsider_soon(None if key == EVERYBODY else key, now)
-        fields: dict[str, object] = {"of": key, "policy": self.policies.set[key].text if payload else "none"}
-        return [Note("info", "distribution policy set", fields), *self.hosting.publish_entries()]
+        policy = self.policies.set[key].text if payload else "none"
+        return [info("distribution policy set", of=key, policy=policy), *self.hosting.publish_entries()]
 
     def _claimed(self, payload: bytes) -> list[Effect]:
         """Take a claim of another node to this name, present or past."""
@@ -436,8 +409,7 @@ class Node:
             return []
         effects = self.claim.make()
         if before:
-            # What has shown up again may say that others host what is here, and what has not is forgotten.
-            shown = {name for kind, name in self.directory.names() - self._unconfirmed if kind == "detector"}
+            shown = {name for kind, name in self.directory.names() - self.directory.unconfirmed if kind == "detector"}
             effects += self.hosting.compare(shown, now)
         return [*effects, *self.admission.take_up(now), *self._inspect()]
 
@@ -454,4 +426,4 @@ class Node:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
         since, hosted = self.claim.since, len(self.hosted)
         entry = NodeEntry(since, hosted, counts, self.home, self.capacity, self.isolates, self.reserved)
-        return Publish(directory_topic("node", self.name, root=self.root), encode(entry), retain=True)
+        return self.put("node", self.name, entry)

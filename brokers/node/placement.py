@@ -1,18 +1,18 @@
 """Placement of a detector and the cut of its pattern: policies suggest, a node decides.
 
-composite-event-framework-2004, "Distribution Policies"; design, section 3. The node decides as the policy
-suggests, where that is possible, and logs the reason. Weighing the suggestions of several policies against one another
-was rejected: a subscription has one policy, and the common good is a policy of its own.
+composite-event-framework-2004, "Distribution Policies"; design, section 3. The node decides as the policy suggests,
+where possible, and logs the reason. Combining the suggestions of several policies was rejected: a subscription has one.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from msgspec.structs import replace as replace_hints
 
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note
+from distced.brokers.core.effects import Effect, info
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import Found, Planned, Planner
 from distced.brokers.node.policy_settings import PolicySettings
@@ -28,21 +28,14 @@ from distced.policies.distribution.choose.reconsider import HostChange, reconsid
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import DistributionPolicy, Policy
 from distced.policies.distribution.situation.situation import Situation
-from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Placement of a detector for a subscription.
-
-    Attributes:
-        node: the node that is to host the detector.
-        home: the home server of its topic.
-        planned: the detector, and what is left to others.
-        reason: why, one sentence for people.
-        expected: what the detector is expected to do.
+    """Placement of a detector for a subscription: host, home server of the topic, plan, a sentence with the reason, and
+    expected measurements.
     """
 
     node: str
@@ -53,11 +46,7 @@ class Decision:
 
 
 class Placement:
-    """Decisions of a node, as the coordinator of detectors and as their host.
-
-    Attributes:
-        situation: what policies look at; kept up to date with the directory.
-    """
+    """Decisions of a node, as the coordinator of detectors and as their host, in the situation that policies see."""
 
     def __init__(self, directory: Directory, planner: Planner, policies: PolicySettings) -> None:
         self.directory = directory
@@ -80,13 +69,12 @@ class Placement:
             try:
                 self._topologies[change.name] = parse_topology(change.entry.text, name=f"topology {change.name}")
             except DistcedError:
-                # What cannot be read is not known.
                 self.directory.topologies.pop(change.name)
                 raise
-        # What was expected of detectors was expected in another network.
+        # Expected measurements were those in another network.
         first = min(self._topologies, default="")
         self.situation = Situation.of(self.directory, self._topologies.get(first))
-        return [Note("info", "topology changed", {"name": change.name, "known": change.entry is not None})]
+        return [info("topology changed", name=change.name, known=change.entry is not None)]
 
     def decide(
         self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry, *, again: bool = False
@@ -108,35 +96,27 @@ class Placement:
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
 
     def near(self, hosted: HostedDetector, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
-        """Node with a present or future replica near a subscription to a detector here; empty for none.
-
-        Args:
-            again: whether the subscription was served before.
-        """
+        """Node with a present or future replica near a subscription, perhaps one served before; empty for none."""
         policy = self._policy(entry, hosted.detector.id)
         if not again:
             check_hints(entry.hints, self.directory.nodes, where="hints")
         if policy.replicas > 1:
             if not again and len(self.directory.common_nodes) < policy.replicas:
                 # The same error as for a new detector.
-                suggest(policy, self._without(found.id), self._request(found, entry, self._whole(found, entry), policy))
+                situation = self.situation.copy()
+                situation.changed("detector", found.id, None)
+                suggest(policy, situation, self._request_whole(found, entry, policy))
             return ""
         if found.id not in self.situation.detectors:
             return ""
-        suggestion = suggest(policy, self.situation, self._request(found, entry, self._whole(found, entry), policy))
+        suggestion = suggest(policy, self.situation, self._request_whole(found, entry, policy))
         # Of existing replicas it reads the one with the least delay.
         return suggestion.node if suggestion.action == "replicate" or suggestion.node in hosted.replicas else ""
 
     def reconsider(self, hosted: HostedDetector, now: int, *, replicas_only: bool = False) -> HostChange | None:
-        """Change that its policy suggests for a detector here; None for none.
-
-        Args:
-            replicas_only: whether only missing replicas are wanted, not a better place.
-        """
-        entries = [
-            self.directory.subscriptions.get(name) for name, each in hosted.subscriptions.items() if not each.near
-        ]
-        known = [each for each in entries if each is not None]
+        """Change that its policy suggests for a detector here, or for missing replicas only; None for none."""
+        near = [name for name, each in hosted.subscriptions.items() if not each.near]
+        known = [entry for name in near if (entry := self.directory.subscriptions.get(name)) is not None]
         if not known:
             return None
         places = [self.situation.place_of(each.client) for each in known]
@@ -146,8 +126,7 @@ class Placement:
             hints = self._hints(known[0].hints, hosted.detector.id, policy)
             return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
         except DistcedError:
-            # The hints leave no node any more; it stays where it is.
-            return None
+            return None  # The hints leave no node any more.
 
     def _policy(self, entry: SubscriptionEntry, detector: str) -> Policy:
         policy = self.policies.of(entry, detector)
@@ -161,74 +140,47 @@ class Placement:
         # Composite events of best effort are never complete, so no detector reads them as parts.
         whole = found.policy.name != "guaranteed" or found.id in self.planner.whole
         catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(registry)
-        graphs = alternatives(
-            found.compiled,
-            policy,
-            catalogue,
-            frozenset(entry.exports),
+        subscribers = (self.situation.place_of(entry.client),)
+        cut_by = partial(
+            alternatives,
+            catalogue=catalogue,
+            exports=frozenset(entry.exports),
             situation=self.situation,
-            subscribers=self._subscribers(entry),
-            hints=self._hints(entry.hints, found.id, policy),
-            whole=whole,
+            subscribers=subscribers,
         )
-        # Who says how to cut it has it cut so, whatever that costs.
+        graphs = cut_by(found.compiled, policy, hints=self._hints(entry.hints, found.id, policy), whole=whole)
         if entry.decomposition:
             return tuple(graphs[-1:])
         hint = self.situation.hints.get(found.id)
         if hint is None or hint.parts is None or whole:
             return tuple(graphs)
-        return self._as_hinted(graphs, hint.parts, found, entry, catalogue)
-
-    def _as_hinted(
-        self,
-        graphs: list[DetectorGraph],
-        parts: tuple[str, ...],
-        found: Found,
-        entry: SubscriptionEntry,
-        catalogue: Catalogue,
-    ) -> tuple[DetectorGraph, ...]:
-        """Decompositions that read the hinted parts; all of the policy without one, for a part may be yet to come."""
-        widest = DistributionPolicy("hinted", "full", "maximum", "none")
-        more = alternatives(
-            found.compiled,
-            widest,
-            catalogue,
-            frozenset(entry.exports),
-            situation=self.situation,
-            subscribers=self._subscribers(entry),
-        )
-        wanted = set(parts)
-        hinted = [each for each in (*graphs, *more) if set(each.plans[each.roots[0]].parts) == wanted]
+        # All decompositions of the policy where none reads the hinted parts, for these may be yet to come.
+        more = cut_by(found.compiled, DistributionPolicy("hinted", "full", "maximum", "none"))
+        hinted = [each for each in (*graphs, *more) if set(each.plans[each.roots[0]].parts) == set(hint.parts)]
         return tuple(hinted[:1] or graphs)
 
-    def _whole(self, found: Found, entry: SubscriptionEntry) -> tuple[DetectorGraph, ...]:
-        return (cut([found.compiled], none, exports=frozenset(entry.exports)),)
+    def _request_whole(self, found: Found, entry: SubscriptionEntry, policy: Policy) -> Request:
+        graph = cut([found.compiled], none, exports=frozenset(entry.exports))
+        return self._request(found, entry, (graph,), policy)
 
     def _request(
         self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...], policy: Policy
     ) -> Request:
-        return Request(
-            found.id,
-            graphs,
-            self._subscribers(entry),
-            self._hints(entry.hints, found.id, policy),
-            found.policy.name,
-            entry.derivations,
-            entry.constituents,
-        )
+        places = (self.situation.place_of(entry.client),)
+        hints = self._hints(entry.hints, found.id, policy)
+        return Request(found.id, graphs, places, hints, found.policy.name, entry.derivations, entry.constituents)
 
     def _hints(self, hints: Hints, detector: str, policy: Policy) -> Hints:
         """Hints, with the nodes of placement analysis where the application names none and all of them exist; for a
         detector to be isolated, with the nodes that can isolate it.
         """
+        common = self.directory.common_nodes
         known = self.situation.hints.get(detector)
-        if known is not None and not hints.nodes and len(known.nodes) >= policy.replicas:
-            common = self.directory.common_nodes
-            if all(node in common and node not in hints.avoid for node in known.nodes):
-                hints = replace_hints(hints, nodes=known.nodes)
+        found = () if known is None or hints.nodes else known.nodes
+        if len(found) >= policy.replicas and all(each in common and each not in hints.avoid for each in found):
+            hints = replace_hints(hints, nodes=found)
         if not hints.isolated:
             return hints
-        common = self.directory.common_nodes
         wanted = sorted(set(hints.nodes or common))
         able = [name for name in wanted if name in common and self.directory.nodes[name].isolates]
         if not able and common:
@@ -240,11 +192,3 @@ class Placement:
                 advice="start nodes with Ray, or take the hint back",
             )
         return replace_hints(hints, nodes=tuple(able))
-
-    def _subscribers(self, entry: SubscriptionEntry) -> tuple[Place, ...]:
-        return (self.situation.place_of(entry.client),)
-
-    def _without(self, detector: str) -> Situation:
-        situation = self.situation.copy()
-        situation.changed("detector", detector, None)
-        return situation

@@ -1,9 +1,8 @@
 """Plans of detectors: the pattern of a subscription, cut into one detector here and parts elsewhere.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors": a detector decomposes its expression and delegates
-the detection of subexpressions to other detectors, existing or new ones, and communicates with them through the
-publish/subscribe system only. So a node subscribes to a part for its detector as a client would, in
-canonical form, and the host of the part cuts it further in its turn.
+composite-event-framework-2004, "Mobile Composite Event Detectors": a detector delegates subexpressions to existing or
+new detectors, and communicates with them through the publish/subscribe system only. So a node subscribes to a part as a
+client would, in canonical form, and the host of the part cuts it further.
 """
 
 from __future__ import annotations
@@ -15,9 +14,8 @@ from typing import Final, get_args
 from msgspec.structs import replace as replace_entry
 
 from distced.brokers.core.directory import Directory
-from distced.brokers.node.pattern_cache import PatternCache
 from distced.detectors.canonical.form import canonical_id
-from distced.detectors.compiler import Compiled, Consumption
+from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at
 from distced.detectors.language.names import all_registers, all_variables
@@ -25,7 +23,7 @@ from distced.detectors.runtime.detection_policy import DetectionPolicy
 from distced.detectors.runtime.detector import detector_id
 from distced.middleware.client.quality import Decomposition
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Atom, Delegated
 from distced.middleware.sets.describable import Union
@@ -34,6 +32,78 @@ from distced.middleware.wire.node_messages import Cut
 from distced.policies.detection import detection_policy
 from distced.policies.distribution.choose.alternatives import running_plan
 
+CACHED: Final = 1000
+"""Patterns cached; the least recently used is evicted first."""
+
+_Key = tuple[str, tuple[tuple[str, str], ...], Consumption]
+
+
+class PatternCache:
+    """Recently checked patterns of a node, by text, definitions and consumption.
+
+    A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. The
+    checked form gives the canonical id; the automaton is built where a detector is planned or hosted, and kept with it.
+    An entry is valid as long as the event types that the check looked up are unchanged. All known types as part of the
+    key were rejected: every detector that publishes under a name adds one.
+
+    Attributes:
+        checked: number of checks.
+    """
+
+    def __init__(self) -> None:
+        self.checked = 0
+        self._kept: dict[_Key, tuple[Compiled, dict[str, EventType | None]]] = {}
+
+    def check(
+        self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
+    ) -> Compiled:
+        """Pattern checked by `check_pattern`. Raises `DistcedError` for a faulty one, which is not cached."""
+        key = (text, tuple(definitions.items()), consumption)
+        kept = self._kept.pop(key, None)
+        if kept is None or any(registry.find(name) != known for name, known in kept[1].items()):
+            consulted = _Consulted(registry)
+            self.checked += 1
+            checked = check_pattern(text, consulted, definitions=definitions, consumption=consumption)
+            kept = checked, consulted.consulted
+        # Ordered by last use.
+        self._kept[key] = kept
+        if len(self._kept) > CACHED:
+            del self._kept[next(iter(self._kept))]
+        return kept[0]
+
+
+class _Consulted(TypeRegistry):
+    """Registry that records the types looked up.
+
+    Attributes:
+        consulted: by name, what was found; None for nothing.
+    """
+
+    def __init__(self, registry: TypeRegistry) -> None:
+        self.consulted: dict[str, EventType | None] = {}
+        super().__init__(registry, open=registry.open)
+        # What is asked for while it is filled says nothing.
+        self.consulted.clear()
+
+    def find(self, name: str) -> EventType | None:
+        found = self.consulted[name] = super().find(name)
+        return found
+
+    def get(self, name: str) -> EventType:
+        self.find(name)
+        return super().get(name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.find(name) is not None
+
+    def root(self, name: str) -> str:
+        event_type = self.find(name)
+        while event_type is not None and event_type.derived is not None:
+            name = event_type.derived.base
+            event_type = self.find(name)
+        return name
+
+
 DECOMPOSITIONS: Final = get_args(Decomposition)
 
 _UNKNOWN: Final = Atom(Union(()))
@@ -41,12 +111,7 @@ _UNKNOWN: Final = Atom(Union(()))
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Detector that a subscription asks for, whole.
-
-    Attributes:
-        id: the name of the detector in the directory.
-        compiled: its pattern as it was written.
-    """
+    """Detector of a subscription, whole: its name in the directory, and its pattern as it was written."""
 
     id: str
     compiled: Compiled
@@ -55,14 +120,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Detector that a subscription asks for, cut.
+    """Detector of a subscription, cut.
 
     Attributes:
         id: its name in the directory.
-        compiled: its pattern, with parts of it delegated.
-        parts: what is to be subscribed to for it, by the id of the part's detector.
-        exports: what its derivations hand on, by canonical name.
-        asked: the subscription that asked for it first.
+        compiled: its pattern, with parts delegated.
+        parts: subscriptions to its parts, by the id of the part's detector.
+        exports: variables and registers of its derivations, by canonical name.
+        asked: the first subscription to it.
         places: where its pattern was cut.
     """
 
@@ -80,8 +145,7 @@ class Planner:
 
     Attributes:
         client: the node as a client of other nodes.
-        whole: the ids of detectors whose patterns are not to be cut: a part of theirs was refused.
-        patterns: what it has compiled of late.
+        whole: ids of detectors whose patterns are not cut, as a part was refused.
     """
 
     def __init__(self, name: str, directory: Directory) -> None:
@@ -90,11 +154,11 @@ class Planner:
         self.whole: set[str] = set()
         self.patterns = PatternCache()
         self._reusable = Catalogue()
-        # What the directory has said of the detectors that were looked at.
+        # Pattern, policy and exports of the detectors in the catalogue.
         self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
-        """Detector that a subscription asks for. Raises `DistcedError` where there can be none."""
+        """Detector of a subscription, its automaton not built. Raises `DistcedError` where there can be none."""
         if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
@@ -106,8 +170,8 @@ class Planner:
                 allowed="no exports, or ordered consumption with guaranteed detection",
             )
         if compiled.publishes.name:
-            self.directory.check_published(compiled.publishes, compiled.names())
-        self.directory.check_read(compiled.names(), policy.name)
+            self.directory.check_published(compiled.publishes, compiled.named())
+        self.directory.check_read(compiled.named(), policy.name)
         identity = detector_id(compiled, policy.name)
         if entry.exports:
             identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
@@ -118,10 +182,8 @@ class Planner:
         root = graph.plans[graph.roots[0]]
         cut_here = bool(root.parts) and root.id not in graph.reused
         if not entry.exports and not cut_here:
-            # Left whole, or there already: as it was written.
             return Planned(found.id, found.compiled, found.policy, {}, (), entry)
         parts = {part: self._wanted(graph.plans[part], entry) for part in (root.parts if cut_here else ())}
-        # To people it is the pattern as it was written.
         shown = root.compiled.written_as(found.compiled.publication)
         places = root.places if cut_here else ()
         return Planned(root.id, shown, found.policy, parts, tuple(sorted(root.exports)), entry, places)
@@ -133,8 +195,9 @@ class Planner:
         places: Mapping[CutPlace, Delegated],
         parts: dict[str, SubscriptionEntry],
     ) -> Planned:
-        """Detector on its way here, cut as on its origin."""
+        """Detector on its way here, cut as on its origin; its automaton is built."""
         compiled = self._compiled(entry, registry)
+        _ = compiled.automaton
         policy = detection_policy(entry.policy)
         own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
         if not places and not entry.exports:
@@ -147,7 +210,7 @@ class Planner:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
         consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
-        compiled = self.patterns.compile(entry.pattern, entry.definitions, consumption, registry)
+        compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry)
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
         if not made.issuperset(entry.exports):
             raise DistcedError(
@@ -217,17 +280,8 @@ def _for_parts(hints: Hints) -> Hints:
 
 def cut_of(place: CutPlace, delegated: Delegated) -> Cut:
     """Message form of a cut of a pattern."""
-    path, run = place
-    return Cut(
-        path,
-        run,
-        delegated.detector,
-        delegated.source,
-        delegated.key,
-        delegated.bound,
-        delegated.counted,
-        delegated.repeats,
-    )
+    each = delegated
+    return Cut(*place, each.detector, each.source, each.key, each.bound, each.counted, each.repeats)
 
 
 def delegated_of(cut: Cut) -> tuple[CutPlace, Delegated]:

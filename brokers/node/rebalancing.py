@@ -1,15 +1,14 @@
 """Rebalancing, the control phase: running detectors are reconsidered periodically, and moved where that pays.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors": in the control phase a detector makes sure that it
-still complies with its policy, and adapts. What is better, by how much, and whether it pays for the move is for
-`policies.distribution.choose.reconsider` to say, from what nodes have measured; here it is asked, and done.
+composite-event-framework-2004, "Mobile Composite Event Detectors": in the control phase a detector checks that it still
+complies with its policy, and adapts. `policies.distribution.choose.reconsider` decides, from measurements of nodes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from distced.brokers.core.effects import Effect, Note
+from distced.brokers.core.effects import Effect, info
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.migration import Migration
@@ -57,6 +56,5 @@ class Rebalancing:
         if move is None or move.kind != "move":
             # `brokers.node.replication` maintains replicas.
             return []
-        fields: dict[str, object] = {"detector": identity, "node": move.node, "reason": move.reason}
-        note = Note("info", "move begun", fields)
+        note = info("move begun", detector=identity, node=move.node, reason=move.reason)
         return [note, *self.migration.asked(identity, MoveRequest(move.node), now)]

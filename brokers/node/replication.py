@@ -1,13 +1,12 @@
 """Replication of a node's detectors: roles, and maintenance of the number of replicas.
 
 composite-event-framework-2004, "Distribution Policies": several detectors of one pattern for reliability, and detectors
-near their subscribers for latency. A replica has the state of the detector it was replicated from
-(`brokers.node.migration`), so it finds the same, and ids make it harmless that both publish it. One node, the primary,
-serves the subscriptions of a detector and names the replicas in the directory. A replica publishes what it finds, at
-its own site, and serves no subscription; when the directory names its node as that of the detector it is the primary
-from then on. So roles change by one retained message, and a node that was away reads its role there
-(`brokers.node.hosting`); when the primary is lost the first of the replicas takes its place. Detectors of one pattern
-that begin from nothing, independently, were rejected: what they find differs by when they began.
+near their subscribers for latency. A replica begins with the state of its primary (`brokers.node.migration`), so it
+detects the same, and ids make it harmless that both publish it. The primary serves the subscriptions of a detector and
+names the replicas in the directory; a replica publishes at its own site. Roles change by one retained message, the
+entry of the detector, so a node that was away reads its role there (`brokers.node.hosting`); when the primary is lost
+the first replica takes its place. Independent detectors of one pattern were rejected: their composite events differ by
+when they began.
 """
 
 from __future__ import annotations
@@ -17,13 +16,12 @@ from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
-from distced.brokers.core.effects import Effect, Note
+from distced.brokers.core.effects import Effect, info, warning
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.placement import Placement
+from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.codec import decode
-from distced.middleware.wire.directory_entries import DetectorEntry
 
 UNLISTED: Final = 20 * SECOND
 """Time for a replica here to be named by the directory, ns."""
@@ -32,15 +30,14 @@ Replicate: TypeAlias = Callable[[str, str, int], list[Effect]]
 """Creation of a replica of a detector on a node: detector, node, now."""
 
 
-class Replication:
+class Replication(NodePart):
     """Maintenance of the replicas of a node's detectors."""
 
-    def __init__(self, name: str, hosting: DetectorHosting, placement: Placement) -> None:
-        self.name = name
+    def __init__(self, hosting: DetectorHosting, placement: Placement) -> None:
+        super().__init__(hosting.shared)
         self.hosting = hosting
+        self.announcements = hosting.announcements
         self.placement = placement
-        self.directory = hosting.directory
-        self.event_path = hosting.event_path
         # Detectors for which the lack of a node for a replica was logged.
         self._lacking: set[str] = set()
 
@@ -55,7 +52,7 @@ class Replication:
         several = [
             name for name, each in hosted.subscriptions.items() if not each.near and self._wanted(name, identity) > 1
         ]
-        return [self.hosting.announcements.entry(hosted), *self.hosting.offer_again(hosted, [*waiting, *several])]
+        return [self.announcements.publish(hosted), *self.hosting.offer_again(hosted, [*waiting, *several])]
 
     def not_replicated(self, identity: str, node: str) -> list[Effect]:
         """There is no replica: offer the present topic to the subscriptions that wait for one."""
@@ -65,12 +62,11 @@ class Replication:
     def hand_over(self, hosted: HostedDetector, node: str) -> list[Effect]:
         """The directory names the node of a replica as primary, and this one as replica."""
         home = hosted.replicas[node]
-        entry = decode(self.hosting.announcements.entry(hosted).payload, DetectorEntry, where="")
         replicas = {**hosted.replicas, self.name: hosted.home}
         del replicas[node]
-        note = Note("info", "detector handed over to a replica", {"detector": hosted.id, "node": node})
-        entry = replace(entry, node=node, home=home, replicas=replicas)
-        return [note, self.hosting.announcements.publish(hosted.id, entry)]
+        entry = replace(self.announcements.entry(hosted), node=node, home=home, replicas=replicas)
+        note = info("detector handed over to a replica", detector=hosted.id, node=node)
+        return [note, self.put("detector", hosted.id, entry)]
 
     def lost(self, node: str) -> list[Effect]:
         """A node is lost: its replicas are lost, and the first replica of each of its detectors becomes the primary."""
@@ -85,8 +81,10 @@ class Replication:
             heirs = sorted(each for each in entry.replicas if each in self.directory.nodes)
             if heirs[:1] == [self.name]:
                 hosted.become_primary({each: entry.replicas[each] for each in heirs[1:]})
-                note = Note("warning", "replica promoted", {"detector": identity, "lost": node})
-                effects += [note, self.hosting.announcements.entry(hosted)]
+                effects += [
+                    warning("replica promoted", detector=identity, lost=node),
+                    self.announcements.publish(hosted),
+                ]
         return effects
 
     def leave(self) -> list[Effect]:
@@ -95,8 +93,7 @@ class Replication:
         for identity, hosted in self.event_path.hosted.items():
             if hosted.primary:
                 alive = sorted(node for node in hosted.replicas if node in self.directory.nodes)
-                gone = self.hosting.announcements.clear("detector", identity)
-                effects += self.hand_over(hosted, alive[0]) if alive else [gone]
+                effects += self.hand_over(hosted, alive[0]) if alive else [self.clear("detector", identity)]
         return effects
 
     # Their number.
@@ -128,18 +125,13 @@ class Replication:
             missing = self.placement.reconsider(hosted, now, replicas_only=True)
             if missing is not None and missing.kind == "replicate":
                 self._lacking.discard(identity)
-                fields: dict[str, object] = {"detector": identity, "node": missing.node, "reason": missing.reason}
-                return [Note("info", "replica begun", fields), *replicate(identity, missing.node, now)]
-            if identity not in self._lacking:
-                self._lacking.add(identity)
-                fields = {
-                    "detector": identity,
-                    "wanted": wanted,
-                    "there": 1 + len(hosted.replicas),
-                    "reason": "no node left",
-                }
-                return [Note("warning", "replica deferred", fields)]
-            return []
+                note = info("replica begun", detector=identity, node=missing.node, reason=missing.reason)
+                return [note, *replicate(identity, missing.node, now)]
+            if identity in self._lacking:
+                return []
+            self._lacking.add(identity)
+            there = 1 + len(hosted.replicas)
+            return [warning("replica deferred", detector=identity, wanted=wanted, there=there, reason="no node left")]
         needed = hosted.near_nodes()
         idle = sorted(node for node in hosted.replicas if node not in needed)
         # One that is listened to for its nearness counts as well.
@@ -148,4 +140,4 @@ class Replication:
 
     def _wanted(self, subscription: str, identity: str) -> int:
         """Number of nodes on which a subscription wants its detector."""
-        return self.hosting.policies.replicas(self.directory.subscriptions.get(subscription), identity)
+        return self.policies.replicas(self.directory.subscriptions.get(subscription), identity)

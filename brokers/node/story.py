@@ -1,10 +1,9 @@
 """Stories: the history of each detector, subscription and source on a node, in order, with cause and effect.
 
-After the stories of dask's scheduler. A line is written for each stimulus (`brokers.core.causes`) that changed
-something about a subject or made the node send a message about it: from what the node's parts report to `happened`, and
-from the effects themselves. Lines of a subject form a ring, and so do subjects; a line that repeats the one before is
-counted. Events are not written down, only what is wrong with them: on their path a frame costs one number. Lines of
-each event were rejected: they would push out within a second what a reader looks for.
+After the stories of dask's scheduler. A line is written for each stimulus (`brokers.core.causes`) that changed a
+subject or led to a message about it, from reports of the node's parts (`happened`) and from the effects. Lines of a
+subject, and subjects, form rings; a repeated line is counted. Of events only faulty ones are written: lines of each
+event would push out the others within a second.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Stories:
         self._rings: dict[tuple[str, str], deque[StoryLine]] = {}
         self._stimulus: Stimulus = TimePassed()
         self._now = 0
-        # What happened with the present stimulus: kind, id, what; and the stimuli whose barriers it has ended.
+        # Changes with the present stimulus: kind, id, text; and the stimuli whose barriers it has ended.
         self._happened: list[tuple[str, str, str]] = []
         self._because: list[int] = []
 
@@ -105,24 +104,20 @@ class Stories:
         return {f"{kind} {name}": tuple(self._rings[kind, name]) for kind, name in keys[:MATCHES]}
 
     def _write(self, effects: list[Effect]) -> None:
-        happened: dict[tuple[str, str], list[str]] = {}
-        done: dict[tuple[str, str], list[str]] = {}
-        for kind, subject, what in self._happened:
-            happened.setdefault((kind, subject), []).append(what)
+        # By subject: its changes, and the messages about it.
+        texts: dict[tuple[str, str], tuple[list[str], list[str]]] = {}
+        for kind, name, what in self._happened:
+            texts.setdefault((kind, name), ([], []))[0].append(what)
         self._happened.clear()
         for effect in effects:
-            lines = happened if isinstance(effect, Note) else done
             for subject, text in self._lines(effect):
-                lines.setdefault(subject, []).append(text)
-        if not happened and not done:
-            return
-        stimulus = self._text()
-        for subject in {**happened, **done}:
-            what, effect_text = ("; ".join(dict.fromkeys(each.get(subject, ()))) for each in (happened, done))
-            self._add(subject, StoryLine(self._now, self._name, self.number, stimulus, what, effect_text))
+                texts.setdefault(subject, ([], []))[not isinstance(effect, Note)].append(text)
+        for subject, both in texts.items():
+            happened, done = ("; ".join(dict.fromkeys(each)) for each in both)
+            self._add(subject, StoryLine(self._now, self._name, self.number, self._text(), happened, done))
 
     def _add(self, subject: tuple[str, str], line: StoryLine) -> None:
-        # The subjects are in the order in which something has befallen them.
+        # Subjects are ordered by their last line.
         ring = self._rings.pop(subject, None) or deque(maxlen=LINES)
         self._rings[subject] = ring
         if len(self._rings) > SUBJECTS:

@@ -1,11 +1,10 @@
 """Ray actor of a broker node, with its connections and the nodes it has started for isolated detectors.
 
-When the process of an actor dies Ray starts it again, and the node comes back under its name. Then, and where it is
-started for a detector, it waits as long as it takes for the MQTT server: Ray does not start again what fails on its way
-up. A node that is started for the first time by a person fails, so that the person is told.
+Started again by Ray, or for an isolated detector, it waits without limit for the MQTT server, because Ray does not
+restart an actor that fails in its constructor. Started for the first time by a user it fails, with an error.
 
-Nodes for detectors (`brokers.node.isolation`) are actors at the same site, which end with the one that has started
-them. The thread of a bus never waits for Ray: starts and ends are handed to another thread.
+Nodes for isolated detectors (`brokers.node.isolation`) are actors at the same site, and end with the one that has
+started them. The thread of a bus never waits for Ray: starts and ends run on another thread.
 """
 
 from __future__ import annotations
@@ -39,19 +38,11 @@ class NodeActor:
     def __init__(
         self, url: str, name: str, location: NodeLocation, reserved: str = "", engine: EngineName = "auto"
     ) -> None:
-        """
-        Args:
-            url: the MQTT server of the directory.
-            location: where the node is.
-            reserved: the detector it is started for; empty for any.
-            engine: which one runs the detectors.
-        """
+        """Connect a node, as of `LiveNode`."""
         import ray
 
         again = ray.get_runtime_context().was_current_actor_reconstructed
         self.isolated = None if reserved else IsolatedNodes(url, location, engine)
-        isolate = None if self.isolated is None else self.isolated.start
-        release = None if self.isolated is None else self.isolated.end
 
         def make() -> LiveNode:
             return LiveNode(
@@ -61,13 +52,13 @@ class NodeActor:
                 capacity=location.capacity,
                 inspects=not reserved,
                 reserved=reserved,
-                isolate=isolate,
-                release=release,
+                isolate=None if self.isolated is None else self.isolated.start,
+                release=None if self.isolated is None else self.isolated.end,
                 engine=engine,
             )
 
         self.live = _started(make, patient=again or bool(reserved))
-        # What is there now stays: looked through by the garbage collector it holds up a detector that is on its way.
+        # Present objects stay: a garbage collection over them would delay a detector that moves.
         gc.collect()
         gc.freeze()
 
@@ -97,7 +88,7 @@ class IsolatedNodes:
         self._url = url
         self._location = location
         self._engine = engine
-        # While a handle is kept the actor lives.
+        # An actor lives as long as its handle.
         self._actors: dict[str, Any] = {}
         # One thread, so that a node is started before it is ended.
         self._thread = ThreadPoolExecutor(1, "isolated")

@@ -1,8 +1,8 @@
 """Several sites on one machine: an MQTT server for each, and a Ray cluster with a Ray node for each, on loopback.
 
-For demos, benchmarks and tests; in earnest each site has machines of its own (`docker/`). The cluster is that of
-`ray.cluster_utils`, whose Ray nodes are processes of their own, so that one can be lost and come back. The directory is
-at the first site, and so is the Ray node that the process which started all this speaks through.
+For demos, benchmarks and tests; in production each site has its own machines (`docker/`). The cluster is that of
+`ray.cluster_utils`, whose Ray nodes are processes, so that one can be lost and come back. The directory, and the Ray
+node of the starting process, are at the first site.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class LocalSites:
         """Describe sites; nothing happens before `start`.
 
         Args:
-            ray: whether there is to be a Ray cluster.
+            ray: whether to start a Ray cluster.
             kind: of the MQTT servers.
         """
         if len(set(names)) != len(names) or not all(names) or not names:
@@ -98,7 +98,7 @@ class LocalSites:
 
         self._folder = tempfile.mkdtemp(prefix="ced-ray-")
         self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
-        # It leaves its address in a folder that all clusters of the machine have in common, unless told otherwise.
+        # By default all clusters of a machine leave their addresses in one folder.
         before = os.environ.get("RAY_TMPDIR")
         os.environ["RAY_TMPDIR"] = self._folder
         try:

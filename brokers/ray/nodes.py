@@ -1,8 +1,8 @@
 """Broker nodes as Ray actors: Ray places, starts, supervises and restarts the hosts; MQTT carries events.
 
-No Ray call stands on the path of an event (design, section 4). Each host is one actor with one node on a thread of its
-own (`brokers.ray.actor`), pinned to its site (`brokers.ray.runtime`); when its process dies Ray starts it again there,
-and the node comes back under its name. Ray is imported when nodes are started, and not before.
+No Ray call is on the path of an event (design, section 4). Each host is one actor with one node on a thread of its own
+(`brokers.ray.actor`), pinned to its site (`brokers.ray.runtime`); when its process dies Ray starts it again there. Ray
+is imported when nodes are started.
 """
 
 from __future__ import annotations
@@ -20,25 +20,46 @@ Names: TypeAlias = Sequence[str] | Mapping[str, NodeLocation]
 """Names of nodes, all at home at the server of the directory; or the location of each."""
 
 
-class RayNodes:
-    """Broker nodes on a Ray cluster; a context manager, or `start` and `stop`.
+class _Nodes:
+    """Broker nodes; a context manager, or `start` and `stop`.
 
     Attributes:
-        names: the nodes.
-        locations: where each is.
+        locations: site, home and capacity of each node.
         url: the MQTT server of the directory.
     """
+
+    def __init__(self, url: str, nodes: Names) -> None:
+        if len(set(nodes)) != len(nodes) or not nodes:
+            given = ", ".join(nodes)
+            raise DistcedError("not the names of broker nodes", given=given, allowed="one or more, each once")
+        self.url = url
+        self.locations = dict(nodes) if isinstance(nodes, Mapping) else {name: NodeLocation() for name in nodes}
+        self.names = tuple(self.locations)
+
+    def start(self) -> Self:
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+class RayNodes(_Nodes):
+    """Broker nodes on a Ray cluster."""
 
     def __init__(self, url: str, nodes: Names, *, address: str = "", engine: EngineName = "auto") -> None:
         """Describe nodes; nothing happens before `start`.
 
         Args:
-            address: of a Ray cluster that runs, `host:port` or `auto`; empty for one of its own on this machine.
-            engine: which one runs the detectors; `auto` for the one that costs less.
+            address: of a running Ray cluster, `host:port` or `auto`; empty for one of its own on this machine.
+            engine: engine of the detectors; `auto` for the cheaper one of each.
         """
-        self.locations = _locations(nodes)
-        self.url = url
-        self.names = tuple(self.locations)
+        super().__init__(url, nodes)
         self._runtime = Runtime(address)
         self._engine = engine
         self._actors: dict[str, Any] = {}
@@ -52,9 +73,8 @@ class RayNodes:
         from distced.brokers.ray.actor import NodeActor
 
         try:
-            ray = self._runtime.start(
-                len(self.names), {location.site for location in self.locations.values() if location.site}
-            )
+            sites = {location.site for location in self.locations.values() if location.site}
+            ray = self._runtime.start(len(self.names), sites)
             for name, location in self.locations.items():
                 actor = ray.remote(NodeActor).options(**host_options(name, location.site))
                 self._actors[name] = actor.remote(self.url, name, location, engine=self._engine)
@@ -104,28 +124,14 @@ class RayNodes:
         told = ray.get([getattr(each, what).remote() for each in self._actors.values()], timeout=30)
         return dict(zip(self._actors, told, strict=True))
 
-    def __enter__(self) -> Self:
-        return self.start()
 
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-class LocalNodes:
-    """The same nodes in this process, without Ray: for tests, small machines and debuggers.
-
-    They cannot give a detector a process of its own.
-
-    Attributes:
-        names, locations, url: as in `RayNodes`.
-    """
+class LocalNodes(_Nodes):
+    """Broker nodes in this process, without Ray and without isolated detectors: for small machines and debuggers."""
 
     def __init__(self, url: str, nodes: Names, *, engine: EngineName = "auto") -> None:
         from distced.brokers.live.node import LiveNode
 
-        self.locations = _locations(nodes)
-        self.url = url
-        self.names = tuple(self.locations)
+        super().__init__(url, nodes)
         self._nodes = [
             LiveNode(url, name, home=location.home, capacity=location.capacity, engine=engine)
             for name, location in self.locations.items()
@@ -149,15 +155,3 @@ class LocalNodes:
     def statistics(self) -> dict[str, dict[str, int]]:
         """Counters of each node."""
         return {each.node.name: each.statistics() for each in self._nodes}
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-
-def _locations(nodes: Names) -> dict[str, NodeLocation]:
-    if len(set(nodes)) != len(nodes) or not nodes:
-        raise DistcedError("not the names of broker nodes", given=", ".join(nodes), allowed="one or more, each once")
-    return dict(nodes) if isinstance(nodes, Mapping) else {name: NodeLocation() for name in nodes}

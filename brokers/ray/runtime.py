@@ -1,13 +1,10 @@
-"""Ray itself: a cluster of its own on this machine, or a running one that is joined; and the pinning of actors to
-sites.
+"""Ray runtime: a new cluster on this machine, or a running one that is joined; pinning of actors to sites.
 
-A Ray node offers its site as a custom resource, `site:<name>`, and an actor that asks for a thousandth of it is started
-there and nowhere else, also when it is started again. Node affinity was rejected: the soft kind is not kept, and the
-hard kind never starts an actor on another machine of the site. Actors end with the process that started them; detached
-ones were rejected, for no process would be left to end them.
+A Ray node offers its site as a custom resource, `site:<name>`; an actor that requests a thousandth of it starts and
+restarts only there. Node affinity was rejected: the soft kind is not kept, and the hard kind never starts an actor on
+another machine of the site. Detached actors were rejected: no process would be left to end them.
 
-A cluster of its own binds to loopback and admits any user of this machine. Access to a joined cluster is up to its
-operators.
+A new cluster binds to loopback and admits any user of this machine. Operators control access to a joined cluster.
 """
 
 from __future__ import annotations
@@ -47,13 +44,8 @@ def resources(sites: Iterable[str]) -> dict[str, float]:
 def host_options(node: str, site: str) -> dict[str, Any]:
     """Options of the actor of a broker node; at any site where none is named."""
     pinned = {f"{_PREFIX}{site}": _SHARE} if site else {}
-    return {
-        "name": actor_name(node),
-        "num_cpus": 0,
-        "resources": pinned,
-        "max_restarts": RESTARTS,
-        "max_task_retries": -1,
-    }
+    restarts = {"max_restarts": RESTARTS, "max_task_retries": -1}
+    return {"name": actor_name(node), "num_cpus": 0, "resources": pinned, **restarts}
 
 
 def actor_name(node: str) -> str:
@@ -73,9 +65,8 @@ def import_ray(*, loopback: bool) -> Any:
     try:
         import ray
     except ImportError:
-        raise DistcedError(
-            "Ray is not installed", advice="pip install 'distced[broker]', or run the nodes without Ray"
-        ) from None
+        advice = "pip install 'distced[broker]', or run the nodes without Ray"
+        raise DistcedError("Ray is not installed", advice=advice) from None
     return ray
 
 
@@ -111,9 +102,8 @@ class Runtime:
         """
         ray = import_ray(loopback=not self.address or is_loopback(self.address))
         if ray.is_initialized():
-            raise DistcedError(
-                "this process runs Ray already", advice="shut it down first, or run the nodes in a process of their own"
-            )
+            advice = "shut it down first, or run the nodes in a process of their own"
+            raise DistcedError("this process runs Ray already", advice=advice)
         self.started = True
         usual = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
         if self.address:

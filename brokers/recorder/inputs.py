@@ -1,25 +1,34 @@
-"""Inputs of a recorder: the sources of its types, and the detectors whose composite events it records.
+"""Inputs of a recorder: sources of its types, detectors whose composite events it records, and their MQTT filters.
 
-Sources are announced and leave; detectors come, move, are replicated and go. An input has to be heard before it
-publishes, and one that is not waited for any more has to be heard until its last events have arrived.
+Sources are announced and leave; detectors are created, moved, replicated and destroyed. An input is subscribed to
+before it publishes, and until its last events have arrived.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from distced.brokers.core.barriers import Homes
+from distced.brokers.core.barriers import HeldFilters, Homes
 from distced.brokers.core.directory import Directory
-from distced.brokers.core.effects import Effect, Note, Publish
+from distced.brokers.core.effects import Effect, Note, Publish, warning
 from distced.brokers.core.replica_streams import Streams
+from distced.brokers.core.topic_routes import TopicRoutes
 from distced.brokers.recorder.state import Joined, JournaledState, Left, RecorderState
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.administration import Acknowledgement
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
+from distced.middleware.wire.topics import (
+    Area,
+    administration_topic,
+    area_filter,
+    composite_topic,
+    directory_topic,
+    event_filter,
+)
 
 KEPT: Final = ("type", "source", "detector")
 """Kinds of directory entries that a recorder reads."""
@@ -31,7 +40,7 @@ class Interest:
     def __init__(self, state: RecorderState, directory: Directory) -> None:
         self._state = state
         self._directory = directory
-        # What was said once already.
+        # Types and detectors with a note already.
         self._said: set[str] = set()
 
     @property
@@ -61,23 +70,81 @@ class Interest:
         return () if entry is None else tuple(sorted({entry.home, *entry.replicas.values()}))
 
     def about_detector(self, name: str, entry: DetectorEntry | None) -> list[Note]:
-        """Notes on a detector: composite events of best effort are not recorded, for they are never complete."""
+        """Note on a detector of best effort, which is not recorded."""
         if entry is None or entry.policy == "guaranteed" or not entry.publishes:
             return []
         if name in self._said or not self._state.wants_type(entry.publishes):
             return []
         self._said.add(name)
-        note = "composite events detected by best effort are not recorded: they are never known to be complete"
-        return [Note("warning", note, {"type": entry.publishes, "detector": name})]
+        reason = "composite events of best effort are never known to be complete"
+        return [warning("detector not recorded", type=entry.publishes, detector=name, reason=reason)]
 
     def about_type(self, name: str, entry: EventType | None) -> list[Note]:
-        """Notes on a type: nothing is published under a derived one."""
+        """Note on a derived type, which is not recorded."""
         named = self.wants is not None and name in self.wants
         if entry is None or entry.derived is None or not named or name in self._said:
             return []
         self._said.add(name)
-        note = "nothing is published under a derived type: record the type that it is derived from"
-        return [Note("warning", note, {"type": name, "base": entry.derived.base})]
+        advice = "nothing is published under a derived type: record the type that it is derived from"
+        return [warning("type not recorded", type=name, base=entry.derived.base, advice=advice)]
+
+
+class RecorderFilters:
+    """MQTT filters of a recorder, by home server; each event must arrive once.
+
+    Attributes:
+        topic: of the recorder's own entry in the directory.
+        streams: of the detectors waited for.
+        homes: barriers at the servers in use.
+    """
+
+    def __init__(self, name: str, root: str, interest: Interest, homes: Homes) -> None:
+        self.topic = directory_topic("recorder", name, root=root)
+        self._root = root
+        self._interest = interest
+        self.streams: dict[str, Streams] = {}
+        self.homes = homes
+        self._held = HeldFilters(homes)
+
+    @property
+    def servers(self) -> set[str]:
+        """Servers with a filter."""
+        return self._held.homes
+
+    def at(self, home: str) -> list[str]:
+        """Filters at a server."""
+        return self._held.at(home)
+
+    def renew(self) -> list[Effect]:
+        """Subscribe to the filters needed now, and to no others."""
+        return self._held.hold(self._events() | self._beside())
+
+    def _events(self) -> set[tuple[str, str]]:
+        found: set[tuple[str, str]] = set()
+        for detector, streams in self.streams.items():
+            found |= {(home, composite_topic(detector, root=self._root)) for home in streams.homes}
+        # A source that was not announced publishes at the server of the directory.
+        publishing = [(each.home, each.types) for each in self._interest.sources()]
+        homes = {"", *(home for home, _ in publishing)}
+        if self._interest.wants is None:
+            return found | {(home, event_filter(root=self._root)) for home in homes}
+        for name in self._interest.wants:
+            topic = event_filter(name, root=self._root)
+            found |= {(home, topic) for home, types in [*publishing, ("", (name,))] if name in types}
+        return found
+
+    def _beside(self) -> set[tuple[str, str]]:
+        """The directory, heartbeats, barriers."""
+        found = {("", area_filter(Area.DIRECTORY, kind, root=self._root)) for kind in KEPT}
+        found.add(("", self.topic))
+        found.add(("", area_filter(Area.ADMINISTRATION, "fence", root=self._root)))
+        found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self._root)))
+        for each in self._interest.sources():
+            if each.home:
+                found.add((each.home, administration_topic("heartbeat", each.publisher, root=self._root)))
+        homes = {home for streams in self.streams.values() for home in streams.homes}
+        homes |= {home for home, _ in found} | {""}
+        return found | {(home, self.homes.topic) for home in homes}
 
 
 class Inputs:
@@ -88,31 +155,22 @@ class Inputs:
         journaled: JournaledState,
         directory: Directory,
         interest: Interest,
-        streams: dict[str, Streams],
-        *,
-        homes: Homes,
+        filters: RecorderFilters,
+        routes: TopicRoutes,
         handshake: DirectoryHandshake,
         published: dict[str, str],
-        renew_filters: Callable[[], list[Effect]],
-        forget_routes: Callable[[], None],
         acknowledged_at: Callable[[str], str],
     ) -> None:
-        """
-        Args:
-            streams: of the detectors that are waited for.
-            published: the types they publish; kept up to date.
-            acknowledged_at: the topic at which a source is acknowledged.
-        """
         self._journaled = journaled
         self._state = journaled.state
         self._directory = directory
         self._interest = interest
-        self._streams = streams
-        self._homes = homes
+        self._filters = filters
+        self._streams = filters.streams
+        self._homes = filters.homes
+        self._routes = routes
         self._handshake = handshake
         self._published = published
-        self._renew_filters = renew_filters
-        self._forget_routes = forget_routes
         self._acknowledged_at = acknowledged_at
         # Acknowledgements held back while the directory is read, by source.
         self._unsent: dict[str, Publish] = {}
@@ -139,18 +197,18 @@ class Inputs:
         reads = self._interest.reads(entry)
         effects: list[Effect] = []
         if not reads and name in self._state.joined:
-            # Its last events have come when its server has handed them on; its end is told by that of the directory.
+            # Its last events come from its own server, its end from that of the directory.
             home = self._state.joined[name] or ""
-            effects += self._behind({home}, lambda now: self._leave(name, now), now)
+            effects += self._homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
             return effects
         watermark = max(entry.watermark, self._state.floor)
         if reads:
             watermark = max(watermark, self._join(name, entry, now))
-        # Before it publishes it has to be heard.
-        effects += self._renew_filters()
+        # It publishes once its events are subscribed to.
+        effects += self._filters.renew()
         homes = {entry.home} if reads else ()
-        return [*effects, *self._behind(homes, lambda _: self._acknowledge(name, watermark), now)]
+        return [*effects, *self._homes.flush(homes, lambda _: self._acknowledge(name, watermark), now)]
 
     def listen(self, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are recorded, and for no others."""
@@ -164,11 +222,11 @@ class Inputs:
             streams = self._streams.setdefault(each, Streams(homes))
             streams.want(homes)
             for home in sorted(streams.homes - set(homes)):
-                effects += self._behind({home}, partial(self._lost_home, streams, each, home), now)
+                effects += self._homes.flush({home}, partial(self._lost_home, streams, each, home), now)
         for each, at_home in list(self._state.joined.items()):
             if at_home is None and each not in wanted:
                 at = self._streams[each].homes if each in self._streams else ()
-                effects += self._behind(at, partial(self._disconnect, each), now)
+                effects += self._homes.flush(at, partial(self._disconnect, each), now)
         return effects
 
     def unsent(self) -> list[Publish]:
@@ -177,7 +235,7 @@ class Inputs:
         return list(acks.values())
 
     def _acknowledge(self, source: str, watermark: int) -> list[Effect]:
-        """Acknowledge a source, now or once the directory is read: then the server has taken all subscriptions."""
+        """Acknowledge a source, now or once the directory is read and all subscriptions are taken."""
         ack = Publish(self._acknowledged_at(source), encode(Acknowledgement(watermark)))
         if not self._handshake.reading:
             return [ack]
@@ -197,13 +255,10 @@ class Inputs:
             self._journaled.do(Left(detector, now))
             self._streams.pop(detector, None)
             self._published.pop(detector, None)
-            self._forget_routes()
-        return self._renew_filters()
+            self._routes.forget()
+        return self._filters.renew()
 
     def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
         if home not in self._interest.published_at(detector) and home in streams.homes:
             streams.lost(home)
-        return self._renew_filters()
-
-    def _behind(self, homes: Iterable[str], then: Callable[[int], list[Effect]], now: int) -> list[Effect]:
-        return self._homes.flush(homes, then, now)
+        return self._filters.renew()

@@ -1,45 +1,42 @@
 """Recorder, sans-I/O: messages and the time in, operations to be journaled and batches to be written out.
 
-Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: it is in the directory, so
-sources wait until it counts with them; it waits for sources and for the detectors whose composite events it records; it
-fences them off when their leases run out or an administrator says so. Like a node it is sans-I/O.
+Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: sources wait for its
+acknowledgement; it waits for sources and for the detectors whose composite events it records; it fences them off when
+their leases run out or an administrator requests it. Every operation on its state is journaled.
 
-It consists of its inputs, the MQTT filters they need, the routes of topics, the handshake with the directory, and its
-state, of which every operation is journaled.
-
-To be a node with a detector that matches every event was rejected. Subscriptions would be placed there; and a detector
-starts again when it is lost, where a recorder has to continue.
+A node with a detector that matches every event was rejected: subscriptions would be placed there, and a lost detector
+begins from nothing, where a recorder has to continue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Note, Publish
-from distced.brokers.core.replica_streams import Streams
+from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
-from distced.brokers.recorder.effects import Append, RecorderEffect, Write
-from distced.brokers.recorder.inputs import KEPT, Inputs, Interest
+from distced.brokers.recorder.inputs import KEPT, Inputs, Interest, RecorderFilters
 from distced.brokers.recorder.state import (
+    Append,
     Beat,
     Begun,
     Entered,
     Fenced,
     JournaledState,
     Met,
+    RecorderEffect,
     RecorderState,
     Resubscribed,
     StableCut,
     TypesChosen,
+    Write,
 )
-from distced.brokers.recorder.topic_filters import RecorderFilters
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
@@ -51,21 +48,14 @@ from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, parse_topic
 
-CONFIRM_WITHIN: Final = 30 * SECOND
-"""Time after a reconnection for entries of the directory to be delivered again, ns."""
-
 
 class Recorder:
     """A recorder.
 
     Attributes:
-        name: unlike all other recorders.
-        state: its state.
-        directory: what is known.
-        flush_every: how long what is stable waits until it is written, at most, ns.
-        flush_events: how many events wait, at most.
-        dead_letters: what could not be used.
-        announced: whether the server has put it into the directory, so that sources wait for it.
+        flush_every: longest time that stable events wait to be written, ns.
+        flush_events: number of stable events that wait at most.
+        announced: whether the server has its entry in the directory, so that sources wait for it.
     """
 
     def __init__(
@@ -82,9 +72,9 @@ class Recorder:
     ) -> None:
         """
         Args:
-            state: that of an earlier life; None for none.
-            types: the names of the types to record, primitive or composite; None for all.
-            home: the server of its site; empty for that of the directory.
+            state: of an earlier life; None for none.
+            types: names of the types to record, primitive or composite; None for all.
+            home: server of its site; empty for that of the directory.
         """
         self.name = name
         self.state = RecorderState() if state is None else state
@@ -98,24 +88,21 @@ class Recorder:
         self.homes = Homes(speaker, root, first=max(now // 1_000, 0))
         self._root = root
         self._entry = RecorderEntry(now, None if types is None else tuple(sorted(set(types))), home)
-        # Of the detectors that are waited for: their streams, and the types they publish.
-        self._streams: dict[str, Streams] = {}
+        # Types of the detectors waited for.
         published: dict[str, str] = {}
         self._journaled = JournaledState(self.state)
         self._routes = TopicRoutes(self.directory, lambda detector: published.get(detector, ""))
         self._interest = Interest(self.state, self.directory)
-        self._filters = RecorderFilters(name, root, self._interest, self._streams, self.homes)
+        self._filters = RecorderFilters(name, root, self._interest, self.homes)
         self._handshake = DirectoryHandshake(speaker, root)
         self._inputs = Inputs(
             self._journaled,
             self.directory,
             self._interest,
-            self._streams,
-            homes=self.homes,
-            handshake=self._handshake,
-            published=published,
-            renew_filters=self._filters.renew,
-            forget_routes=self._routes.forget,
+            self._filters,
+            self._routes,
+            self._handshake,
+            published,
             acknowledged_at=lambda source: administration_topic("ack", source, speaker, root=root),
         )
         self._stopped = False
@@ -124,9 +111,6 @@ class Recorder:
         self._lost_at: dict[str, int] = {}
         # Start of a connection over which everything was subscribed to again, until that is in force; ns.
         self._anew: int | None = None
-        # Entries from before that have not shown up again, and until when they may.
-        self._unconfirmed: set[tuple[str, str]] = set()
-        self._confirm_until = now
         self._has_namesake = False
         for (kind, entry), payload in self.state.entries.items():
             self.directory.read((kind, entry), payload, where="what was remembered")
@@ -146,8 +130,8 @@ class Recorder:
         """Effects before the first connection: subscriptions for messages that its server has queued.
 
         Args:
-            beyond: of one that remembers nothing: no event with `hi` at or before this is to be recorded, ns.
-            noted: of one that remembers nothing: what an earlier life has noted in the history.
+            beyond: without memory: lower bound of `hi` of recorded events, exclusive, ns.
+            noted: without memory: the note of an earlier life in the history.
         """
         if self.state.wants != self.types:
             self._journaled.do(TypesChosen(self.types))
@@ -160,14 +144,9 @@ class Recorder:
         return self._done(self._filters.renew())
 
     def connected(self, now: int, *, resumed: bool) -> list[RecorderEffect]:
-        """Effects of a connection to the server of the directory, perhaps a repeated one.
-
-        Args:
-            resumed: whether the server has kept what came meanwhile.
-        """
+        """Effects of a connection to the server of the directory, perhaps a repeated one that has kept messages."""
         effects = self._meet("", now, resumed)
-        self._unconfirmed = {(kind, name) for kind, name in self.directory.names() if kind in KEPT and kind != "type"}
-        self._confirm_until = now + CONFIRM_WITHIN
+        self.directory.reconnected(now)
         question = self._handshake.begin(now)
         return self._done([*effects, *self._inputs.renew(now), *self._filters.renew(), question])
 
@@ -199,16 +178,13 @@ class Recorder:
 
     def tick(self, now: int) -> list[RecorderEffect]:
         """Effects of the time; call it a few times a second."""
-        effects: list[RecorderEffect] = [*self.homes.tick(self._filters.homes, now), *self._handshake.again(now)]
-        if self._unconfirmed and self._handshake.settled and now > self._confirm_until:
-            missing, self._unconfirmed = self._unconfirmed, set()
-            for kind, name in sorted(missing):
-                effects += self._changed(self.directory.read((kind, name), b"", where="the directory"), b"", now)
+        effects: list[RecorderEffect] = [*self.homes.tick(self._filters.servers, now), *self._handshake.again(now)]
+        for change in self.directory.clear_unconfirmed(now) if self._handshake.settled else ():
+            effects += self._changed(change, b"", now)
         for source in self.state.expired(now):
             if (self.state.joined.get(source) or "") in self._up:
                 self._journaled.do(Fenced(source, now))
-                fields: dict[str, object] = {"source": source, "reason": "its lease has run out"}
-                effects.append(Note("warning", "source fenced off", fields))
+                effects.append(warning("source fenced off", source=source, reason="its lease has run out"))
         # Nor does it wait for a clock that was set back.
         if len(self.state.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
             effects += self._write(now)
@@ -251,12 +227,11 @@ class Recorder:
         self._journaled.do(Met(home, missing, now))
         if missing is None:
             return []
-        fields: dict[str, object] = {"home": home} if home else {}
-        fields["seconds"] = round((now - missing) / SECOND, 1)
-        note = "the server has kept nothing while the recorder was away: what was published then is missing"
+        where = {"home": home} if home else {}
+        reason = "the server has kept nothing while the recorder was away"
+        note = warning("events missed", **where, seconds=round((now - missing) / SECOND, 1), reason=reason)
         # Of the directory's server a barrier is under way in any case.
-        listening = self.homes.flush({home}, partial(self._listens, now), now) if home else []
-        return [Note("warning", note, fields), *listening]
+        return [note, *(self.homes.flush({home}, partial(self._listens, now), now) if home else [])]
 
     def _listens(self, began: int, now: int) -> list[Effect]:
         self._journaled.do(Resubscribed(began, now))
@@ -271,12 +246,10 @@ class Recorder:
         area, levels = parse_topic(topic, root=self._root)
         if area in (Area.EVENTS, Area.COMPOSITE_EVENTS):
             if area is Area.EVENTS and not self.state.wants_type(levels[0]):
-                # An earlier life has subscribed to it, and the server has not forgotten.
-                return []
+                return []  # From a subscription of an earlier life.
             return self._events(self._routes.find(topic, area, levels), topic, payload, now, home)
         if area is Area.DIRECTORY:
             change = self.directory.read(levels, payload, where=topic)
-            self._unconfirmed.discard((change.kind, change.name))
             return self._changed(change, payload, now)
         if topic == self.homes.topic:
             return self._answered(payload, now, home)
@@ -285,7 +258,7 @@ class Recorder:
                 return self._heartbeat(decode(payload, Heartbeat, where=topic), now)
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))
-                return [Note("warning", "source fenced off", {"source": source})]
+                return [warning("source fenced off", source=source)]
         return []
 
     def _events(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
@@ -297,10 +270,10 @@ class Recorder:
         if route.kind == "c":
             source = route.source
             usable = [_bare(event) for event in usable]
-            if source in self._streams:
-                watermark = self._streams[source].hear(home, watermark)
+            if source in self._filters.streams:
+                watermark = self._filters.streams[source].hear(home, watermark)
             if source not in self.state.joined:
-                # One of a detector that is gone says nothing of how far it is.
+                # The watermark of a detector that is gone does not count.
                 watermark = None
         if usable or watermark is not None:
             self._journaled.hear(source, usable, watermark, now)
@@ -318,7 +291,7 @@ class Recorder:
             return list(self.homes.answered(home, payload, now))
         if not self._handshake.answered(payload):
             return []
-        # What was subscribed to before has been taken, too: now it may be counted on.
+        # The server has taken the subscriptions before, too.
         if self._anew is not None:
             self._listens(self._anew, now)
             self._anew = None
@@ -354,8 +327,8 @@ class Recorder:
         self.announced |= change.entry == self._entry
         if change.entry.since > self._entry.since and not self._has_namesake:
             self._has_namesake = True
-            note = "another recorder has this name: sources wait for one of the two only; give one another"
-            return [Note("warning", note, {"since": change.entry.since})]
+            advice = "sources wait for one of the two only: give one another name"
+            return [warning("name taken by another recorder", since=change.entry.since, advice=advice)]
         return []
 
     def _entered(self) -> Publish:

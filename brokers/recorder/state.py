@@ -1,34 +1,92 @@
 """State of a recorder: stable and late events, sources waited for, and the operations that change it.
 
-Design, sections 3 and 4. It consumes events as guaranteed detection does, with the same policy, so a recorder writes
-the events that a detector would have consumed, in that order. Every change of the state is an *operation*, a plain
-value; an earlier state and the operations since restore it, to the last event. That is the content of a recorder's
-journal (`brokers.live.recorder_journal`), and the reason why a restart neither loses events nor writes any twice: a
-`StableCut` is an operation, too, and applied again it gives the same events, of which the history makes the same files.
+Design, sections 3 and 4. It consumes events by the policy of guaranteed detection, so it writes the events that a
+detector would have consumed, in that order. Every change is an *operation*, a plain value; an earlier state and the
+operations since, the content of the journal (`brokers.live.recorder_journal`), restore it. A restart neither loses
+events nor writes any twice: a `StableCut`, applied again, gives the same events, and the history makes the same files.
 
-Journalling the messages themselves was rejected: the meaning of a message depends on the directory and on barriers
-under way, which are not available again after a restart.
+Journaling of messages was rejected: their meaning depends on the directory and on barriers under way, which are not
+available again after a restart.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from distced.brokers.recorder.sequence_runs import Runs
+from distced.brokers.core.effects import Effect
 from distced.detectors.runtime.detection_policy import Released
-from distced.detectors.snapshot_format import pack_event, unpack_event
+from distced.detectors.snapshot_format import WIDE, pack_event, unpack_event
 from distced.middleware.history.late_events import LateEvent
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import Event, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.detection.guaranteed import Guaranteed
 from distced.policies.detection.recent_ids import RecentIds
+
+RUNS: Final = 16
+"""Runs remembered of a source: those of the greatest numbers."""
+
+SOURCES: Final = 50_000
+"""Sources remembered: those received from last."""
+
+
+class Runs:
+    """Runs without gaps of the sequence numbers received, by source; numbers that are digests form none.
+
+    By its number an event delivered again long after, by a source that was away and repeats unacknowledged events for
+    example, is told from a late one.
+    """
+
+    def __init__(self, state: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
+        """From the result of `state`."""
+        self._runs = {source: [list(run) for run in runs] for source, runs in (state or {}).items()}
+
+    def __contains__(self, identity: EventId) -> bool:
+        source, number = identity
+        return any(first <= number <= last for first, last in self._runs.get(source, ()))
+
+    def add(self, identity: EventId) -> None:
+        """Add the id of an event received."""
+        source, number = identity
+        if number >= WIDE:
+            return
+        # Ordered by last reception.
+        runs = self._runs[source] = self._runs.pop(source, [])
+        if runs and runs[-1][1] + 1 == number:
+            runs[-1][1] = number
+            return
+        if len(self._runs) > SOURCES:
+            del self._runs[next(iter(self._runs))]
+        _insert(runs, number)
+        if len(runs) > RUNS:
+            del runs[0]
+
+    def state(self) -> dict[str, list[list[int]]]:
+        """Runs as plain values, to be remembered."""
+        return self._runs
+
+
+def _insert(runs: list[list[int]], number: int) -> None:
+    """Insert a number into ordered, disjoint runs."""
+    place = bisect(runs, number, key=lambda run: run[0])
+    if place and number <= runs[place - 1][1]:
+        return
+    begins = place < len(runs) and runs[place][0] == number + 1
+    if place and runs[place - 1][1] + 1 == number:
+        runs[place - 1][1] = runs.pop(place)[1] if begins else number
+    elif begins:
+        runs[place][0] = number
+    else:
+        runs.insert(place, [number, number])
+
 
 REMEMBERED: Final = 50_000
 """Ids remembered to tell events delivered again from late ones; those of detectors are in no order (`Runs`)."""
@@ -53,11 +111,7 @@ class Entered(_Operation, frozen=True):
 
 
 class Met(_Operation, frozen=True):
-    """Connection to a home established.
-
-    Attributes:
-        missing: since when what was published there may be missing, ns; None where the server has kept it.
-    """
+    """Connection to a home, with messages missing since an instant, ns; None where the server has kept them."""
 
     home: str
     missing: int | None
@@ -65,11 +119,7 @@ class Met(_Operation, frozen=True):
 
 
 class Resubscribed(_Operation, frozen=True, tag="Listening"):
-    """Repeated subscriptions over a connection in force.
-
-    Attributes:
-        began: when the connection stood, ns.
-    """
+    """Repeated subscriptions in force, over a connection begun at an instant, ns."""
 
     began: int
     now: int
@@ -159,12 +209,12 @@ class Batch(msgspec.Struct, frozen=True):
 
     Attributes:
         events: in the order of consumption, all beyond those of the batch before.
-        late: what came behind the watermark, and when.
+        late: events behind the watermark, with their arrival.
         watermark: every event with `hi` at or before it is in this batch or in one before; None for unknown.
-        types: the types of the events, as far as they are known.
-        names: the types that are recorded.
-        since: when the recorder began, ns.
-        gaps: from when to when it heard nothing, ns.
+        types: known types of the events.
+        names: the recorded types.
+        since: begin of the recording, ns.
+        gaps: intervals without reception, ns.
     """
 
     events: list[Event]
@@ -193,16 +243,16 @@ class RecorderState:
 
     Attributes:
         wants: the types to record; None for all.
-        policy: decides what is stable.
+        policy: decides which events are stable.
         runs: sequence numbers of the events received, however long ago.
-        entries: of the directory, those that matter, by kind and name, as they came.
-        joined: announced inputs that are waited for: sources with their homes, detectors with None.
+        entries: payloads of the relevant directory entries, by kind and name.
+        joined: inputs waited for: sources with their homes, detectors with None.
         met: the homes it was ever connected to.
-        since: when it began, ns.
-        heard: when it heard something last, ns.
-        gaps: from when to when it heard nothing, ns.
-        stable, late: what is to be written.
-        counts: since it was made: events that came, those written, late ones, duplicates.
+        since: begin of the recording, ns.
+        heard: last reception, ns.
+        gaps: intervals without reception, ns.
+        stable, late: events to be written.
+        counts: events received, written, late, and duplicates, since the start of the process.
     """
 
     def __init__(self) -> None:
@@ -395,3 +445,18 @@ class JournaledState:
         """Operations since the last call, packed."""
         operations, self._operations = self._operations, []
         return operations
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Journal an operation, packed, before anything received until now is acknowledged."""
+
+    operation: bytes
+
+
+class Write(msgspec.Struct, frozen=True):
+    """Write a batch; operations journaled before it are not needed then."""
+
+    batch: Batch
+
+
+RecorderEffect: TypeAlias = Effect | Append | Write

@@ -2,8 +2,8 @@
 
 A verb is an entry point of the group `distced.verbs`: its name, and a function with typer's annotations, or a typer
 application where it has verbs of its own. Only the module of the verb that is called is imported; the list of verbs
-imports them all for their summaries, so they import what is heavy (ray, pyarrow, numpy) inside. Importing every
-package's verbs outright was rejected: imports run one way, and this module is at the bottom.
+reads their summaries from the source. Importing every package's verbs outright was rejected: imports run one way, this
+module is the ground floor, and the drivers behind the verbs take a second to load.
 
 Exit codes: 0; 1 where a verb ran and the answer is no; 2 where it was given something wrong; 130 where it was
 interrupted. Unexpected exceptions are bugs and keep their traceback.
@@ -11,10 +11,13 @@ interrupted. Unexpected exceptions are bugs and keep their traceback.
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points, version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -44,6 +47,16 @@ class VerbGroup(typer.core.TyperGroup):
             return _command(entry)
         return None
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        entries = sorted({entry.name: entry for entry in entry_points(group=VERBS)}.items())
+        limit = formatter.width - 6 - max((len(name) for name, _ in entries), default=0)
+        rows = [
+            (name, typer.core.TyperCommand(name, help=_help(entry)).get_short_help_str(limit))
+            for name, entry in entries
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         names = self.list_commands(ctx)
         if args[0] not in names and not args[0].startswith("-"):
@@ -51,6 +64,30 @@ class VerbGroup(typer.core.TyperGroup):
             advice = f"did you mean {near[0]}?" if near else "distced --help lists them"
             raise DistcedError("no verb of this name", given=args[0], allowed=", ".join(names), advice=advice)
         return super().resolve_command(ctx, args)
+
+
+def _help(entry: EntryPoint) -> str:
+    """Help text of a verb, from the source of its module where that says it, else from the loaded verb."""
+    try:
+        return _documented(entry.module, entry.attr) or _command(entry).help or ""
+    except (ImportError, OSError, SyntaxError):
+        return _command(entry).help or ""
+
+
+def _documented(module: str, name: str) -> str:
+    """Docstring of a function of a module, or `help` of a typer application, without importing; empty for none."""
+    spec = find_spec(module)
+    if spec is None or spec.origin is None:
+        return ""
+    for node in ast.parse(Path(spec.origin).read_bytes()).body:
+        match node:
+            case ast.FunctionDef() if node.name == name:
+                return ast.get_docstring(node) or ""
+            case ast.Assign(targets=[ast.Name(id=target)], value=ast.Call(keywords=keywords)) if target == name:
+                return next((ast.literal_eval(each.value) for each in keywords if each.arg == "help"), "")
+            case ast.ImportFrom(module=str(origin)) if any(each.name == name for each in node.names):
+                return _documented(origin, name)
+    return ""
 
 
 def _command(entry: EntryPoint) -> Any:

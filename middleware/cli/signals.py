@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +12,18 @@ from types import FrameType
 from typing import Final
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Within it an interrupt, or the end of the reader of standard output, ends the block without an error."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    except (BrokenPipeError, SystemExit):
+        # rich exits where the reader of a pipe has ended; the rest of the buffer must not fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager

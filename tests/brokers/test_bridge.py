@@ -147,7 +147,7 @@ class Server:
         return [decode(p.payload, DeadLetter, where=p.topic) for p in self.published if p.topic.startswith("ced/x/")]
 
 
-def test_it_listens_to_devices_when_the_directory_is_read_and_its_types_are_registered() -> None:
+def test_bridge_subscribes_to_devices_when_its_types_are_registered() -> None:
     server = Server(HOME, home="127.0.0.1:1883")
     server.answers = False
     server.do(server.bridge.start(NOW))
@@ -170,7 +170,7 @@ def test_it_listens_to_devices_when_the_directory_is_read_and_its_types_are_regi
     assert decode(server.retained["ced/d/client/bridge"], ClientEntry, where="") == ClientEntry(NOW)
 
 
-def test_a_source_is_announced_before_its_first_event_and_again_with_another_type() -> None:
+def test_source_is_announced_before_its_first_event_and_again_with_another_type() -> None:
     server = Server(HOME, first_seq=100).connect()
     order: list[str] = []
     for payload in ({"occupancy": True}, {"occupancy": False}, {"contact": True}):
@@ -199,7 +199,7 @@ def test_promises_are_for_all_sources_and_only_grow() -> None:
     assert [beat.sources for beat in server.beats] == [("bridge",), *[("bridge", "hall")] * 3]
 
 
-def test_what_lies_at_or_before_the_promise_is_late() -> None:
+def test_event_at_or_before_the_watermark_is_late() -> None:
     server = Server(HOME).connect()
     server.tick(NOW)
     promised = NOW - 2 * SECOND
@@ -217,7 +217,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 3_000), st.integers(-5_000, 1_000), st
 
 @settings(max_examples=100, deadline=None)
 @given(steps=STEPS, lateness=st.integers(0, 3_000))
-def test_a_promise_is_kept_whatever_devices_send(steps: list[tuple[int, int, bool]], lateness: int) -> None:
+def test_watermark_holds_whatever_devices_send(steps: list[tuple[int, int, bool]], lateness: int) -> None:
     """Milliseconds: how much time passes, how far a device's clock is off, and whether it is time for a promise."""
     server = Server(HOME, lateness=lateness * MILLISECOND).connect()
     now, sent = NOW, 0
@@ -234,7 +234,7 @@ def test_a_promise_is_kept_whatever_devices_send(steps: list[tuple[int, int, boo
     assert all(entry.watermark <= server.bridge.watermark for entry in server.sources.values())
 
 
-def test_what_a_mapping_rejects_is_kept_and_the_rest_goes_on() -> None:
+def test_rejected_message_is_a_dead_letter_and_others_are_mapped() -> None:
     server = Server(HOME).connect()
     server.send("home/hall", {"occupancy": "perhaps"})
     server.send("home/hall", b"{")
@@ -252,14 +252,14 @@ def test_what_a_mapping_rejects_is_kept_and_the_rest_goes_on() -> None:
     assert server.bridge.counts == {"messages": 5, "events": 1, "late": 0, "rejected": 4, "retained": 0}
 
 
-def test_what_was_retained_before_the_start_is_old_news() -> None:
+def test_retained_messages_are_ignored() -> None:
     server = Server(HOME).connect()
     server.send("home/hall", {"occupancy": True}, retained=True)
     assert not server.events and "hall" not in server.sources
     assert server.bridge.counts["retained"] == 1
 
 
-def test_what_was_retained_can_be_taken_once() -> None:
+def test_retained_messages_can_be_taken_once() -> None:
     server = Server(HOME, retained=True).connect()
     server.send("home/hall", {"occupancy": True}, retained=True)
     server.connect()
@@ -268,7 +268,7 @@ def test_what_was_retained_can_be_taken_once() -> None:
     assert server.bridge.counts["retained"] == 1
 
 
-def test_a_next_life_clears_what_an_earlier_one_has_left() -> None:
+def test_bridge_clears_entries_of_an_earlier_life() -> None:
     left = SourceEntry(("Motion",), 5, 0, "bridge")
     others = SourceEntry(("Login",), 5, 0, "somebody")
     server = Server(HOME, entries={"ced/d/source/cellar": left, "ced/d/source/desk": others}).connect()
@@ -280,7 +280,7 @@ def test_a_next_life_clears_what_an_earlier_one_has_left() -> None:
     assert [note.fields for note in server.notes] == [{"source": "desk", "publisher": "somebody"}]
 
 
-def test_its_end_clears_its_entries_and_nothing_is_published_afterwards() -> None:
+def test_bridge_clears_its_entries_at_its_end() -> None:
     server = Server(HOME).connect()
     server.send("home/hall", {"occupancy": True})
     server.do(server.bridge.stop())
@@ -293,7 +293,7 @@ def test_its_end_clears_its_entries_and_nothing_is_published_afterwards() -> Non
     assert len(server.published) == count and not server.sources and not server.beats
 
 
-def test_connected_again_it_announces_everything_anew() -> None:
+def test_bridge_announces_its_entries_again_after_a_reconnection() -> None:
     server = Server(HOME).connect()
     server.send("home/hall", {"occupancy": True})
     server.tick(NOW + 10 * SECOND)
@@ -307,7 +307,7 @@ def test_connected_again_it_announces_everything_anew() -> None:
     assert server.filters.count("home/+") == 1
 
 
-def test_entries_that_others_clear_come_back_with_the_next_event_and_its_own_at_once() -> None:
+def test_entries_cleared_by_others_are_published_again() -> None:
     server = Server(HOME).connect()
     for device in ("hall", "front"):
         server.send(f"home/{device}", {"occupancy": True})
@@ -343,14 +343,14 @@ type = "C"
 """
 
 
-def test_a_message_that_several_filters_match_is_mapped_once() -> None:
+def test_message_that_several_filters_match_is_mapped_once() -> None:
     server = Server(OVERLAPPING, OVERLAPPING.replace('"C"', '"D"')).connect()
     assert server.filters[2:] == ["home/+", "home/#", "#"]
     server.send("home/hall", b"on")
     assert sorted(event.type for event in server.events) == ["A", "A", "B", "B", "C", "D"]
 
 
-def test_a_mapping_that_listens_to_everything_does_not_hear_the_bridge() -> None:
+def test_mapping_that_listens_to_everything_does_not_hear_the_bridge() -> None:
     server = Server(OVERLAPPING).connect()
     for topic in ("ced/e/A/s", "ced/d/source/s", "ced/x/late/bridge"):
         server.receive("#", topic, b"on")
@@ -373,7 +373,7 @@ def test_mappings_that_disagree_about_a_type_are_refused() -> None:
         Server(HOME, HOME.replace("moving =", "motion ="))
 
 
-def test_a_type_that_is_known_with_other_attributes_keeps_it_from_beginning() -> None:
+def test_type_with_other_attributes_stops_the_bridge() -> None:
     entries = {"ced/d/type/Door": event_type("Door", {"open": "number"})}
     server = Server(HOME, entries=entries).connect()
     assert isinstance(server.bridge.problem, TypeRegistryError)
@@ -384,13 +384,13 @@ def test_a_type_that_is_known_with_other_attributes_keeps_it_from_beginning() ->
     assert set(server.retained) == {"ced/d/type/Door"}
 
 
-def test_a_type_that_is_known_as_it_is_is_not_registered_again() -> None:
+def test_known_type_is_not_registered_again() -> None:
     known = event_type("Door", {"open": "boolean"}, home="elsewhere:1883")
     server = Server(HOME, entries={"ced/d/type/Door": known}).connect()
     assert server.types["Door"] == known
 
 
-def test_a_mapping_that_takes_the_wrong_field_for_the_source_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mapping_with_too_many_sources_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bridge_module, "MOST_SOURCES", 3)
     server = Server(HOME).connect()
     for number in range(5):
@@ -403,7 +403,7 @@ def test_a_mapping_that_takes_the_wrong_field_for_the_source_is_stopped(monkeypa
     ] * 3
 
 
-def test_a_number_of_the_source_s_own_is_kept_though_others_start_from_the_clock() -> None:
+def test_sequence_number_of_a_source_is_kept() -> None:
     mapping = '[[rule]]\ntopic = "home/{device}"\ntype = "E"\nsource = "{$device}"\nsequence = "n"\n'
     server = Server(mapping, first_seq=1_795_248_000_000_000).connect()
     for number in (5, 7, 6):

@@ -42,7 +42,7 @@ def since(node: Node) -> int:
     ("found", "expected"),
     [(None, 100), (word(40), 100), (word(100), 101), (word(7_000), 7_001), (b"", 100)],
 )
-def test_a_node_that_starts_is_later_than_whatever_it_finds(found: bytes | None, expected: int) -> None:
+def test_starting_node_is_later_than_any_claim_it_finds(found: bytes | None, expected: int) -> None:
     node, effects = up(100, found=found)
     assert since(node) == expected
     assert published(effects, TOPIC) == ([word(expected)] if found != word(expected) else [])
@@ -53,7 +53,7 @@ def test_a_node_that_starts_is_later_than_whatever_it_finds(found: bytes | None,
     assert not node.claim.lost
 
 
-def test_a_node_that_comes_back_and_finds_a_later_one_ends_without_a_trace() -> None:
+def test_node_that_finds_a_later_claim_ends_without_a_trace() -> None:
     node, _ = up(100)
     node.start(200)
     effects = node.receive(TOPIC, word(150), 200)
@@ -71,7 +71,7 @@ def test_a_node_that_comes_back_and_finds_a_later_one_ends_without_a_trace() -> 
     assert everything == []
 
 
-def test_a_node_that_comes_back_and_finds_its_own_word_goes_on() -> None:
+def test_node_that_finds_its_own_claim_continues() -> None:
     node, _ = up(100)
     effects = [*node.start(200), *node.receive(TOPIC, word(100), 200), *node.receive(KNOWN, b"200", 200)]
     assert published(effects, TOPIC) == []
@@ -80,25 +80,25 @@ def test_a_node_that_comes_back_and_finds_its_own_word_goes_on() -> None:
     assert not node.claim.lost
 
 
-def test_the_word_of_an_earlier_one_is_put_right() -> None:
+def test_claim_of_an_earlier_node_is_replaced() -> None:
     node, _ = up(100)
     assert published(node.receive(TOPIC, word(50), 200), TOPIC) == [word(100)]
     assert not node.claim.lost
 
 
-def test_a_node_that_ends_leaves_its_name_to_others() -> None:
+def test_node_that_ends_leaves_its_name_to_others() -> None:
     node, _ = up(100)
     assert published(node.stop(), TOPIC) == [b""]
 
 
-def test_a_word_that_nobody_understands_is_a_dead_letter() -> None:
+def test_malformed_claim_is_a_dead_letter() -> None:
     node, _ = up(100)
     node.receive(TOPIC, b"soon", 200)
     assert node.dead_letters.counts == {"malformed": 1}
     assert not node.claim.lost
 
 
-def test_a_claim_is_made_once() -> None:
+def test_claim_is_made_once() -> None:
     claim = NameClaim("n", "ced", 5)
     assert len(claim.make()) == 1
     assert claim.make() == []

@@ -73,7 +73,7 @@ class Scene:
         return sorted(topic for topic in self.network.retained if f"/{kind}/" in topic)
 
 
-def test_a_chain_of_detectors() -> None:
+def test_chain_of_detectors() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full")
     assert sorted(text for texts in scene.hosted.values() for text in texts) == [
@@ -94,7 +94,7 @@ def test_a_chain_of_detectors() -> None:
     assert scene.network.letters == []
 
 
-def test_what_nobody_needs_is_taken_away_all_the_way_down() -> None:
+def test_unneeded_parts_are_destroyed_all_the_way_down() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full")
     assert len(scene.entries("detector")) == len(scene.entries("subscription")) == 3
@@ -119,7 +119,7 @@ def test_patterns_that_begin_alike_share_a_detector() -> None:
     assert scene.found("r", other) == 2
 
 
-def test_a_detector_that_runs_already_is_read() -> None:
+def test_running_detector_is_read_as_a_part() -> None:
     """It kept no derivations so far; from now on it does."""
     scene = Scene()
     other = scene.network.client("other")
@@ -139,14 +139,14 @@ def test_a_detector_that_runs_already_is_read() -> None:
     assert scene.found("r", other) == 2
 
 
-def test_nothing_there_nothing_reused() -> None:
+def test_nothing_is_reused_without_running_detectors() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="for-reuse")
     assert sum(map(len, scene.hosted.values())) == 1
 
 
 @pytest.mark.parametrize("lost", ["[A] ; [B]", "[A] ; [B] ; [C] -> Out()"])
-def test_a_node_is_lost(lost: str) -> None:
+def test_chain_of_detectors_recovers_when_a_node_is_lost(lost: str) -> None:
     """What it had matched is lost with it; what happens from then on is found."""
     scene = Scene(4, seed=3)
     scene.subscribe("q", "[A] ; [B] ; [C] -> Out()", decomposition="full")
@@ -164,7 +164,7 @@ def test_a_node_is_lost(lost: str) -> None:
     assert len(scene.entries("subscription")) == 2
 
 
-def test_a_server_without_a_memory() -> None:
+def test_chain_of_detectors_recovers_when_the_server_forgets() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full")
     scene.network.restart()
@@ -177,7 +177,7 @@ def test_a_server_without_a_memory() -> None:
     assert scene.found("q") == 1
 
 
-def test_a_part_that_is_refused() -> None:
+def test_pattern_is_detected_whole_when_a_part_is_refused() -> None:
     scene = Scene()
     scene.subscribe("q", "[A] ; [B] ; [C] -> Out()", decomposition="full")
     reader = scene.host_of("[A] ; [B] ; [C] -> Out()")
@@ -192,7 +192,7 @@ def test_a_part_that_is_refused() -> None:
     assert scene.found("q") == 1
 
 
-def test_a_part_of_a_part_that_is_refused() -> None:
+def test_part_is_detected_whole_when_its_own_part_is_refused() -> None:
     """All of it is hidden, which a pattern of its own may not be; what it hands on makes no difference."""
     scene = Scene()
     scene.subscribe("q", "~([A as x] [B]) [C] [D] -> Out(v = x.v)", decomposition="full")
@@ -201,7 +201,7 @@ def test_a_part_of_a_part_that_is_refused() -> None:
     assert scene.found("q") == 1
 
 
-def test_what_is_found_by_best_effort_is_not_cut() -> None:
+def test_best_effort_pattern_is_not_cut() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full", policy="best-effort")
     assert sum(map(len, scene.hosted.values())) == 1
@@ -213,7 +213,7 @@ def test_consumption_by_epochs_is_not_cut() -> None:
     assert sum(map(len, scene.hosted.values())) == 1
 
 
-def test_what_is_throttled_stays_together() -> None:
+def test_throttled_pattern_stays_together() -> None:
     scene = Scene()
     scene.app.register(*KINDS)
     scene.app.put("type", "Seen", _throttled())
@@ -232,7 +232,7 @@ def _throttled() -> object:
     return derive(KINDS[0], "Seen", every=1000)
 
 
-def test_no_such_decomposition() -> None:
+def test_unknown_decomposition_is_refused() -> None:
     scene = Scene()
     scene.app.subscribe("q", CHAIN, decomposition="some")
     scene.network.run()
@@ -250,7 +250,7 @@ def test_no_such_decomposition() -> None:
         ({"exports": ("x",), "policy": "best-effort"}, "hands nothing on"),
     ],
 )
-def test_what_cannot_be_handed_on(asked: dict[str, object], problem: str) -> None:
+def test_unknown_exports_are_refused(asked: dict[str, object], problem: str) -> None:
     scene = Scene()
     scene.app.subscribe("q", "[A as x] ; [B where v == x.v]", **asked)
     scene.network.run()
@@ -259,7 +259,7 @@ def test_what_cannot_be_handed_on(asked: dict[str, object], problem: str) -> Non
     scene.subscribe("r", "[A] ; [B]")
 
 
-def test_an_answer_to_somebody_who_did_not_ask() -> None:
+def test_answer_to_an_unknown_subscription_is_ignored() -> None:
     scene = Scene()
     # Nobody's subscription is cleared because a node is told of it.
     scene.subscribe("q", "[A] ; [B]")
@@ -273,7 +273,7 @@ def test_an_answer_to_somebody_who_did_not_ask() -> None:
     assert scene.network.reasons() == ["malformed"]
 
 
-def test_open_gaps_are_told_so_that_nobody_waits_for_ever() -> None:
+def test_open_gaps_are_published_so_that_no_reader_waits_for_ever() -> None:
     scene = Scene()
     scene.subscribe("q", "[D] ; ([A <= {A, C}] ; [B <= {B, C}] within 1h) -> Out()", decomposition="full")
     (hosted,) = [hosted for each in scene.nodes for hosted in each.node.hosted.values() if hosted.parts]
@@ -285,7 +285,7 @@ def test_open_gaps_are_told_so_that_nobody_waits_for_ever() -> None:
     assert hosted.detector.engine.live_instances() <= 2
 
 
-def test_part_refused_while_its_reader_moves_is_asked_for_again() -> None:
+def test_part_refused_while_its_reader_moves_is_requested_again() -> None:
     scene = Scene(nodes=2)
     scene.subscribe("q", "[A] ; [B] ; [C] -> Out()", decomposition="full")
     reader = scene.host_of("[A] ; [B] ; [C] -> Out()")

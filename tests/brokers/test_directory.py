@@ -75,7 +75,7 @@ def test_entries_come_in_any_order_change_and_go() -> None:
         (("subscription", "q"), b"[" * 5000),
     ],
 )
-def test_what_is_no_entry_changes_nothing(levels: tuple[str, ...], payload: bytes) -> None:
+def test_malformed_entry_changes_nothing(levels: tuple[str, ...], payload: bytes) -> None:
     directory = Directory()
     for kind, name, entry in ENTRIES:
         directory.read((kind, name), encode(entry), where="before")
@@ -101,7 +101,7 @@ def test_types_that_cannot_be_are_left_out_of_the_registry() -> None:
     assert [each.name for each in directory.registry()] == ["A"]
 
 
-def test_a_type_may_be_published_once_and_with_the_same_attributes() -> None:
+def test_type_may_be_published_once_and_with_the_same_attributes() -> None:
     directory = Directory()
     directory.types = {"A": A, "Slow": derive(A, "Slow")}
     directory.detectors["c1"] = detector(("A",), "B", k="number")
@@ -125,7 +125,7 @@ def test_circles_are_found_however_long() -> None:
         directory.check_published(event_type("T0"), frozenset({"T5"}))
 
 
-def test_the_guarantee_reads_what_has_one() -> None:
+def test_guaranteed_detection_reads_guaranteed_detectors() -> None:
     directory = Directory()
     directory.detectors = {
         "c1": detector((), "B", "best-effort"),

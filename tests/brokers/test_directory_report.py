@@ -125,7 +125,7 @@ def test_nodes_fit_into_80_columns() -> None:
     ]
 
 
-def test_a_report_on_nodes_holds_everything() -> None:
+def test_report_on_nodes_holds_everything() -> None:
     counts = {**COUNTS, "dead letters, malformed": 0}
     known = directory({"n1": NodeEntry(UP, 3, counts)}, {"c2": detector("n1", "[B]"), "c1": detector("n1", "[A]")})
     assert as_json(nodes_report(known)) == {
@@ -236,7 +236,7 @@ def several_sites(*, topology: str = TOPOLOGY) -> Directory:
     return known
 
 
-def test_nodes_say_at_which_site_they_are_and_what_they_have_to_do() -> None:
+def test_nodes_are_shown_with_site_and_load() -> None:
     lines = drawn(nodes_text(nodes_report(several_sites()), UP), 160)
     assert [re.split(" {2,}", line) for line in lines[:-1]] == [
         ["node", "site", "up since", "for", "only for", "detectors", "replicas", "load", "of its capacity", "events",
@@ -250,12 +250,12 @@ def test_nodes_say_at_which_site_they_are_and_what_they_have_to_do() -> None:
 
 
 @pytest.mark.parametrize("topology", ["", "no topology ["])
-def test_without_a_topology_sites_are_told_by_their_servers(topology: str) -> None:
+def test_sites_are_shown_by_their_servers_without_a_topology(topology: str) -> None:
     lines = drawn(nodes_text(nodes_report(several_sites(topology=topology)), UP), 160)
     assert [line.split()[1] for line in lines[:-1]] == ["site", "10.0.2.10:1883", "directory", "directory"]
 
 
-def test_a_report_on_nodes_of_several_sites_holds_everything() -> None:
+def test_report_on_nodes_of_several_sites_holds_everything() -> None:
     attic, cellar, own = as_json(nodes_report(several_sites()))["nodes"]
     assert (attic["at"], cellar["at"]) == ({"home": AWAY, "site": "floor-2"}, {"home": "", "site": "floor-1"})
     assert (attic["detectors"], attic["replicas"]) == (["c2000000"], ["c1000000"])
@@ -265,7 +265,7 @@ def test_a_report_on_nodes_of_several_sites_holds_everything() -> None:
     assert (own["load"], own["capacity"]) == (None, None)
 
 
-def test_a_detector_says_where_it_publishes_who_listens_and_what_it_does() -> None:
+def test_detector_is_shown_with_home_listeners_and_measurements() -> None:
     lines = drawn(detectors_text(detectors_report(several_sites(), about="c1000000")), 200)
     assert lines == [
         "detector      c1000000",
@@ -298,7 +298,7 @@ def test_replicas_are_on_their_nodes_too() -> None:
     assert lines[-1] == "2 detectors on 3 nodes, 3 subscriptions of clients"
 
 
-def test_a_report_on_detectors_of_several_sites_holds_everything() -> None:
+def test_report_on_detectors_of_several_sites_holds_everything() -> None:
     one, other, _ = as_json(detectors_report(several_sites()))["detectors"]
     assert one["replicas"] == [
         {"node": "attic", "there": True, "at": {"home": AWAY, "site": "floor-2"}},
@@ -411,7 +411,7 @@ def test_detectors_are_shown_as_a_tree(known: Directory, node: str | None, expec
     assert drawn(detectors_text(detectors_report(known, node=node))) == expected
 
 
-def test_a_long_pattern_is_folded_to_the_width() -> None:
+def test_long_pattern_is_folded_to_the_width() -> None:
     known = directory(["n1"], {"ca": detector("n1", "[A] ; [B] ; [C] ; [D]")})
     assert drawn(detectors_text(detectors_report(known)), 15)[4:7] == ["  [A] ; [B] ;", "  [C] ; [D]", ""]
 
@@ -468,11 +468,11 @@ ABOUT = [
 
 
 @pytest.mark.parametrize(("name", "expected"), ABOUT)
-def test_one_detector_is_shown_with_all_it_reads_and_all_that_read_it(name: str, expected: list[str]) -> None:
+def test_detector_is_shown_with_its_inputs_and_readers(name: str, expected: list[str]) -> None:
     assert drawn(detectors_text(detectors_report(SYSTEM, about=name))) == expected
 
 
-def test_a_report_on_one_detector_holds_all_that_has_to_do_with_it() -> None:
+def test_report_on_one_detector_holds_all_related_ones() -> None:
     report = detectors_report(SYSTEM, about="cc-part")
     assert [each.id for each in report.detectors] == ["ca-whole", "cc-part", "cd-deep", "cf-other"]
     whole, part, _, other = report.detectors
@@ -486,13 +486,13 @@ def test_a_report_on_one_detector_holds_all_that_has_to_do_with_it() -> None:
     ]
 
 
-def test_a_detector_of_every_event_says_so() -> None:
+def test_detector_of_every_event_is_shown_as_such() -> None:
     known = directory(["n1"], {"ca": detector("n1", "[any]", reads=None, exports=("x", "n"))})
     lines = drawn(detectors_text(detectors_report(known, about="ca")))
     assert {"types     every primitive event", "exports   x, n"} <= set(lines)
 
 
-def test_what_guaranteed_detection_does_not_read_is_not_shown_as_read() -> None:
+def test_input_of_best_effort_is_not_shown_for_guaranteed_detection() -> None:
     found = {
         "ca": detector("n1", "[A] -> Out()", policy="best-effort", publishes="Out"),
         "cb": detector("n1", "[Out]", reads=("Out",)),
@@ -505,7 +505,7 @@ def test_what_guaranteed_detection_does_not_read_is_not_shown_as_read() -> None:
 
 
 @given(st.sets(st.text("ab.", min_size=1, max_size=12), max_size=12))
-def test_a_short_id_tells_a_detector_apart(names: set[str]) -> None:
+def test_short_id_tells_a_detector_apart(names: set[str]) -> None:
     short = short_ids(names)
     assert short.keys() == names
     for name, text in short.items():
@@ -530,7 +530,7 @@ FOUND = [
 
 
 @pytest.mark.parametrize(("prefix", "node", "expected"), FOUND)
-def test_a_detector_is_found_by_the_beginning_of_its_id(prefix: str, node: str | None, expected: str) -> None:
+def test_detector_is_found_by_the_beginning_of_its_id(prefix: str, node: str | None, expected: str) -> None:
     assert find_detector(KNOWN, prefix, node=node) == expected
 
 
@@ -551,21 +551,21 @@ NOT_FOUND = [
 
 
 @pytest.mark.parametrize(("known", "prefix", "node", "said"), NOT_FOUND)
-def test_a_detector_that_is_not_there(known: Directory, prefix: str, node: str | None, said: tuple[str, ...]) -> None:
+def test_unknown_detector_is_an_error(known: Directory, prefix: str, node: str | None, said: tuple[str, ...]) -> None:
     with pytest.raises(DistcedError) as caught:
         find_detector(known, prefix, node=node)
     for each in said:
         assert each in str(caught.value)
 
 
-def test_of_many_detectors_some_are_named() -> None:
+def test_error_names_some_of_many_detectors() -> None:
     known = directory(["n1"], {f"c{number:07}": detector("n1", "[A]") for number in range(100)})
     with pytest.raises(DistcedError, match="c0000007 and 92 more"):
         find_detector(known, "c0")
 
 
 @pytest.mark.parametrize("name", ["n1", "n2", "gone"])
-def test_a_node_is_known_by_its_entry_or_what_it_has_left(name: str) -> None:
+def test_node_is_known_by_its_entry_or_what_it_has_left(name: str) -> None:
     check_node(directory(["n1", "n2"], {"ca": detector("gone", "[A]")}), name)
 
 
@@ -577,7 +577,7 @@ def test_a_node_is_known_by_its_entry_or_what_it_has_left(name: str) -> None:
         (directory(), "n1", ("no broker node of this name: n1", "none is there")),
     ],
 )
-def test_a_node_that_nobody_knows(known: Directory, name: str, said: tuple[str, ...]) -> None:
+def test_unknown_node_is_an_error(known: Directory, name: str, said: tuple[str, ...]) -> None:
     with pytest.raises(DistcedError) as caught:
         check_node(known, name)
     for each in said:

@@ -28,7 +28,7 @@ def entry_of(network: Network, detector: str) -> DetectorEntry:
     return decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
 
 
-def test_a_node_is_started_and_ends_with_its_detector() -> None:
+def test_node_is_started_and_ends_with_its_detector() -> None:
     for seed in range(20):
         scene = Able(seed=seed)
         scene.subscribe("q", AB, hints=ALONE)
@@ -46,7 +46,7 @@ def test_a_node_is_started_and_ends_with_its_detector() -> None:
         assert scene.network.letters == []
 
 
-def test_a_subscription_that_ends_before_the_node_is_up() -> None:
+def test_isolated_node_ends_with_a_subscription_that_ends_early() -> None:
     for seed in range(30):
         scene = Able(seed=seed)
         scene.app.subscribe("q", AB, hints=ALONE)
@@ -57,7 +57,7 @@ def test_a_subscription_that_ends_before_the_node_is_up() -> None:
         assert scene.entries("detector") == []
 
 
-def test_one_that_is_lost_or_whose_owner_is_lost_is_made_anew() -> None:
+def test_isolated_node_is_made_again_when_it_or_its_owner_is_lost() -> None:
     for seed in range(10):
         for whose in ("own", "owner"):
             scene = Able(seed=seed)
@@ -76,7 +76,7 @@ def test_one_that_is_lost_or_whose_owner_is_lost_is_made_anew() -> None:
             assert scene.found("q") == 1, (seed, whose)
 
 
-def test_it_is_not_moved() -> None:
+def test_isolated_detector_is_not_moved() -> None:
     scene = Able()
     scene.subscribe("q", AB, hints=ALONE)
     identity = scene.app.detector("q")
@@ -87,7 +87,7 @@ def test_it_is_not_moved() -> None:
     assert scene.network.notes[-1].event == "move refused"
 
 
-def test_where_no_node_can() -> None:
+def test_isolated_detector_is_refused_without_a_capable_node() -> None:
     scene = Scene()
     scene.app.subscribe("q", AB, hints=ALONE)
     scene.network.run()

@@ -67,13 +67,13 @@ def test_effects_at_a_server_keep_their_order_across_threads() -> None:
     assert main.done == [("publish", "p"), ("publish", "r")]
 
 
-def test_a_filter_is_subscribed_to_once() -> None:
+def test_filter_is_subscribed_to_once() -> None:
     live, main, _ = node_on_paper()
     live._decide("", lambda: [Subscribe("a"), Subscribe("a"), Unsubscribe("a"), Subscribe("a")])
     assert main.done == [("subscribe", "a"), ("unsubscribe", "a"), ("subscribe", "a")]
 
 
-def test_what_finds_no_room_is_counted_and_takes_nothing_else_with_it() -> None:
+def test_dropped_message_is_counted_and_others_are_sent() -> None:
     live, main, island = node_on_paper()
     island.full = True
     structlog.reset_defaults()  # Verbs that ran in this process have set what is logged.
@@ -90,7 +90,7 @@ def test_what_finds_no_room_is_counted_and_takes_nothing_else_with_it() -> None:
     assert {each["home"] for each in logs} == {ISLAND}
 
 
-def test_a_home_that_is_none_is_told_of_once() -> None:
+def test_unusable_home_is_logged_once() -> None:
     live, main, _ = node_on_paper()
     structlog.reset_defaults()  # Verbs that ran in this process have set what is logged.
     with capture_logs() as logs:
@@ -102,7 +102,7 @@ def test_a_home_that_is_none_is_told_of_once() -> None:
     assert "not the URL of an MQTT server" in told["reason"]
 
 
-def test_a_note_may_speak_of_another_node() -> None:
+def test_note_may_name_another_node() -> None:
     live, main, _ = node_on_paper()
     structlog.reset_defaults()  # Verbs that ran in this process have set what is logged.
     with capture_logs() as logs:

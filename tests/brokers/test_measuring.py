@@ -46,7 +46,7 @@ def steady(meter: DetectorMeter, start: int, seconds: int, rate: int) -> int:
 
 
 @pytest.mark.parametrize("seconds", [2, 3, 10, 100])
-def test_a_steady_stream_is_told_exactly_from_the_first_seconds_on(seconds: int) -> None:
+def test_steady_stream_is_measured_exactly_from_the_first_seconds_on(seconds: int) -> None:
     meter = DetectorMeter(NOW)
     steady(meter, NOW, seconds, 100)
     assert meter.measured() == Measured(
@@ -60,7 +60,7 @@ def test_a_steady_stream_is_told_exactly_from_the_first_seconds_on(seconds: int)
 
 
 @given(st.lists(st.integers(1, 20 * SECOND), min_size=1, max_size=30), st.integers(1, 10**6))
-def test_a_steady_rate_is_exact_however_far_apart_readings_are(spans: list[int], rate: int) -> None:
+def test_steady_rate_is_exact_however_far_apart_readings_are(spans: list[int], rate: int) -> None:
     meter, now = DetectorMeter(NOW), NOW
     for span in [*spans, WARM_UP]:
         now += span
@@ -71,7 +71,7 @@ def test_a_steady_rate_is_exact_however_far_apart_readings_are(spans: list[int],
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 1000)), min_size=1, max_size=30))
-def test_a_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
+def test_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
     """By the definition: the integral of rate and weight over the time watched, divided by that of the weight."""
     meter, now = DetectorMeter(NOW), NOW
     for span, events in [*told, (2, 7)]:
@@ -93,7 +93,7 @@ def test_a_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
         assert measured.inputs["s"] == pytest.approx(10 * weighed / weight, rel=1e-3)
 
 
-def test_it_follows_a_change_with_the_time_constant() -> None:
+def test_rate_follows_a_change_with_the_time_constant() -> None:
     meter = DetectorMeter(NOW)
     now = steady(meter, NOW, 12 * TIME_CONSTANT // SECOND, 100)
     steady(meter, now, TIME_CONSTANT // SECOND, 400)
@@ -102,7 +102,7 @@ def test_it_follows_a_change_with_the_time_constant() -> None:
     assert measured.events == pytest.approx(400 - 300 * exp(-1), rel=1e-3)
 
 
-def test_nothing_is_said_before_it_is_warm() -> None:
+def test_meter_has_no_figures_during_warm_up() -> None:
     meter = DetectorMeter(NOW)
     meter.received("s", 100, 50)
     meter.read(NOW + WARM_UP - 1, 1000)
@@ -122,7 +122,7 @@ def test_silence_is_forgotten() -> None:
     assert max(measured.load, measured.rate, measured.size, measured.events) < 1e-6
 
 
-def test_the_delay_is_that_of_what_was_found_lately() -> None:
+def test_delay_is_that_of_recent_composite_events() -> None:
     meter = DetectorMeter(NOW)
     meter.sent(500, found(NOW, NOW + 10), NOW + 30)
     # A clock ahead of this one: nothing is known, and nothing is made up.
@@ -136,7 +136,7 @@ def test_the_delay_is_that_of_what_was_found_lately() -> None:
     assert measured.size == pytest.approx(1100 / (WARM_UP / SECOND))
 
 
-def test_what_was_touched_before_does_not_count_and_an_engine_may_begin_anew() -> None:
+def test_meter_ignores_earlier_touches_and_an_engine_that_begins_again() -> None:
     meter = DetectorMeter(NOW, touched=1_000_000)
     meter.read(NOW + SECOND, 1_000_100)
     meter.read(NOW + 2 * SECOND, 100)
@@ -158,7 +158,7 @@ def test_time_that_stands_still_or_goes_back_loses_nothing() -> None:
 # A node.
 
 
-def test_a_node_reads_once_a_second_and_says_what_it_has_to_do() -> None:
+def test_node_reads_meters_once_a_second_and_publishes_its_load() -> None:
     meter = Meter()
     touched = {"c1": 0, "c2": 500}
     one, _ = meter.begin("c1", NOW), meter.begin("c2", NOW, touched["c2"])
@@ -181,7 +181,7 @@ def test_a_node_reads_once_a_second_and_says_what_it_has_to_do() -> None:
     assert meter.entry({}).detectors.keys() == {"c2"}
 
 
-def test_a_detector_is_in_the_entry_when_it_is_warm() -> None:
+def test_detector_is_in_the_entry_after_warm_up() -> None:
     meter = Meter()
     meter.begin("c1", NOW)
     meter.tick(NOW + WARM_UP // 2, lambda _: 0)
@@ -190,7 +190,7 @@ def test_a_detector_is_in_the_entry_when_it_is_warm() -> None:
     assert meter.entry({}).detectors.keys() == {"c1"}
 
 
-def test_only_news_is_told_and_all_of_it_now_and_then() -> None:
+def test_load_is_published_on_changes_and_periodically() -> None:
     meter = Meter()
     hosted = meter.begin("c1", NOW)
     told = []
@@ -236,14 +236,14 @@ BEFORE = Measured(1000.0, 50.0, 10_000.0, {"s": 5000.0}, 100.0, 100_000, 50 * MI
         ({"engine": "columnar"}, True),
     ],
 )
-def test_what_is_a_change(figures: dict[str, object], differs: bool) -> None:
+def test_change_of_a_figure_is_relative_and_absolute(figures: dict[str, object], differs: bool) -> None:
     after = Measured(**{name: figures.get(name, getattr(BEFORE, name)) for name in BEFORE.__struct_fields__})  # type: ignore[arg-type]
     one, other = (LoadEntry(1000.0, {"c": each}, {"": MILLISECOND}) for each in (BEFORE, after))
     assert changed(one, other) is differs
     assert changed(other, one) is differs
 
 
-def test_what_is_a_change_of_the_whole() -> None:
+def test_change_of_the_total_load_is_a_change() -> None:
     entry = LoadEntry(1000.0, {"c": BEFORE}, {"": 10 * MILLISECOND})
     assert changed(entry, LoadEntry(1000.0, {}, entry.latencies))
     assert changed(entry, LoadEntry(1000.0, {"d": BEFORE}, entry.latencies))

@@ -44,7 +44,7 @@ def other_than(scene: Scene, name: str) -> str:
     return next(each.name for each in scene.nodes if each.name != name)
 
 
-def test_a_detector_moves_with_its_state() -> None:
+def test_detector_moves_with_its_state() -> None:
     scene = Scene()
     scene.subscribe("q", "[A] ; [B] -> Out()")
     scene.happen("A")
@@ -81,7 +81,7 @@ def test_each_link_of_a_chain_moves(text: str) -> None:
     assert scene.entries("detector") == scene.entries("subscription") == []
 
 
-def test_there_and_back_again() -> None:
+def test_detector_moves_there_and_back() -> None:
     scene = Scene(2)
     scene.subscribe("q", CHAIN, decomposition="full")
     for _ in range(4):
@@ -93,7 +93,7 @@ def test_there_and_back_again() -> None:
     assert scene.found("q") == 4
 
 
-def test_a_subscription_that_comes_or_goes_meanwhile() -> None:
+def test_subscription_begins_or_ends_during_a_move() -> None:
     for seed in range(30):
         scene = Scene(3, seed)
         scene.subscribe("q", "[A] ; [B] -> Out()")
@@ -114,7 +114,7 @@ def test_a_subscription_that_comes_or_goes_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("who", ["origin", "target"])
-def test_a_node_is_lost_on_the_way(who: str) -> None:
+def test_move_ends_when_a_node_is_lost(who: str) -> None:
     """At whatever step: afterwards there is one detector, and what happens from then on is found."""
     for seed in range(40):
         scene = Scene(3, seed)
@@ -134,7 +134,7 @@ def test_a_node_is_lost_on_the_way(who: str) -> None:
         assert scene.found("q") == before + 1, seed
 
 
-def test_a_target_that_says_nothing() -> None:
+def test_detector_stays_when_the_target_is_silent() -> None:
     scene = Scene()
     scene.subscribe("q", "[A] ; [B] -> Out()")
     scene.happen("A")
@@ -152,7 +152,7 @@ def test_a_target_that_says_nothing() -> None:
 
 @pytest.mark.parametrize("goes", [True, False])
 @pytest.mark.parametrize("how", ["leaves", "is fenced off", "joins"])
-def test_a_source_comes_or_goes_while_a_detector_is_on_its_way(how: str, goes: bool) -> None:
+def test_source_joins_or_leaves_during_a_move(how: str, goes: bool) -> None:
     """Whether the detector arrives or stays, it waits for those that are there, and for no others."""
     scene = Scene()
     other = scene.network.client("other")
@@ -192,7 +192,7 @@ def test_a_source_comes_or_goes_while_a_detector_is_on_its_way(how: str, goes: b
         assert scene.found("q") == 1
 
 
-def test_a_state_that_is_refused() -> None:
+def test_detector_stays_when_its_state_is_refused() -> None:
     """The target cannot read the state: the origin goes on with it, and with what came meanwhile."""
     scene = Scene()
     scene.subscribe("q", "[A] ; [B] -> Out()")
@@ -233,7 +233,7 @@ def test_words_out_of_place(kind: str, payload: bytes) -> None:
     assert scene.found("q") == 1
 
 
-def test_a_move_to_nowhere() -> None:
+def test_move_to_an_unknown_node_is_refused() -> None:
     scene = Scene()
     scene.subscribe("q", "[A] ; [B] -> Out()")
     before = scene.hosted
@@ -248,7 +248,7 @@ def test_a_move_to_nowhere() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
-def test_what_is_found_does_not_depend_on_moves(switching: bool) -> None:
+def test_composite_events_do_not_depend_on_moves(switching: bool) -> None:
     """Random patterns, cuts, inputs and interleavings; detectors move at random meanwhile, and their engines change."""
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")

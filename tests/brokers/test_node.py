@@ -56,7 +56,7 @@ def letters(network: Network) -> Counter[str]:
 # The life of a subscription.
 
 
-def test_a_subscription_is_offered_made_ready_served_and_cleared() -> None:
+def test_subscription_is_offered_made_ready_served_and_cleared() -> None:
     network, client = prepared()
     (node,) = network.nodes
     client.accepts = False
@@ -88,7 +88,7 @@ def test_a_subscription_is_offered_made_ready_served_and_cleared() -> None:
     assert {each.event for each in network.notes} == {"detector placed", "detector created", "detector destroyed"}
 
 
-def test_equal_patterns_share_a_detector_however_they_are_written() -> None:
+def test_equal_patterns_in_different_spellings_share_a_detector() -> None:
     network, client = prepared()
     other = network.client("other")
     first = subscribed(network, client, "q", "[A as x] ; [B where k == x.k] -> Out(k = x.k)")
@@ -141,7 +141,7 @@ def test_consumption_and_policy_make_detectors_of_their_own() -> None:
     ],
 )
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_what_cannot_be_detected_is_refused_by_one_node_with_the_reason(
+def test_faulty_pattern_is_refused_by_one_node_with_the_reason(
     pattern: str, quality: dict[str, Any], problem: str, nodes: int
 ) -> None:
     network, client = prepared(nodes=nodes)
@@ -185,7 +185,7 @@ def test_composite_events_found_by_best_effort_are_no_ground_for_a_guarantee() -
     assert [len(client.found[each]) for each in ("t", "v")] == [1, 1]
 
 
-def test_constituents_are_sent_along_as_long_as_somebody_wants_them() -> None:
+def test_constituents_are_sent_along_while_a_subscription_wants_them() -> None:
     network, client = prepared()
     detector = subscribed(network, client, "q", "[A] ; [B]")
     subscribed(network, client, "r", "[A] ; [B]", constituents=True)
@@ -202,7 +202,7 @@ def test_constituents_are_sent_along_as_long_as_somebody_wants_them() -> None:
     assert network.hosts(detector) == ["n1"]
 
 
-def test_a_changed_subscription_is_served_anew() -> None:
+def test_changed_subscription_is_served_again() -> None:
     network, client = prepared()
     before = subscribed(network, client, "q", "[A] ; [B]")
     after = subscribed(network, client, "q", "[B] ; [A]")
@@ -214,7 +214,7 @@ def test_a_changed_subscription_is_served_anew() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_composite_events_and_their_watermarks_reach_who_reads_them(seed: int) -> None:
+def test_composite_events_and_watermarks_reach_their_readers(seed: int) -> None:
     network, client = prepared(seed, nodes=3)
     subscribed(network, client, "q", "[A as a] ; [B] -> AB(k = a.k)")
     subscribed(network, client, "r", "[AB as x] ; [AB where k == x.k]")
@@ -229,7 +229,7 @@ def test_composite_events_and_their_watermarks_reach_who_reads_them(seed: int) -
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_a_reader_follows_writers_that_come_and_go(seed: int, nodes: int) -> None:
+def test_reader_follows_publishers_that_come_and_go(seed: int, nodes: int) -> None:
     network, client = prepared(seed, nodes=nodes)
     client.register(event_type("AB", {"k": "number"}))
     network.run()
@@ -258,7 +258,7 @@ def test_a_reader_follows_writers_that_come_and_go(seed: int, nodes: int) -> Non
     assert [each.hi for each in client.composites("reader")] == [1, 7, 12]
 
 
-def test_a_reader_that_comes_late_is_told_how_far_the_writer_is() -> None:
+def test_late_reader_receives_the_watermark_of_its_publisher() -> None:
     network, client = prepared()
     subscribed(network, client, "q", "[A] -> Out()")
     client.heartbeat(50, "s")
@@ -369,7 +369,7 @@ COMPOSITE = CompositeEvent("A", 1, 1, "s", 5, {"k": 1, "v": "x"}, constituents=(
         ("ced/a/fence/unknown", b"", [], 0),
     ],
 )
-def test_what_cannot_be_used_is_reported_and_takes_nothing_else_with_it(
+def test_unusable_message_is_a_dead_letter_and_others_are_used(
     topic: str, payload: bytes, reasons: list[str], consumed: int
 ) -> None:
     network, client = prepared()
@@ -427,7 +427,7 @@ def test_best_effort_counts_disorder_without_dead_letters() -> None:
     assert network.nodes[0].node.counts["late"] == 1
 
 
-def test_one_bad_type_in_the_directory_does_not_cost_the_others() -> None:
+def test_faulty_type_in_the_directory_leaves_others_usable() -> None:
     network, client = prepared()
     client.register(
         EventType("Orphan", {}, Derivation("Nobody")),
@@ -457,7 +457,7 @@ def test_filtered_types_are_read_from_the_types_they_are_derived_from() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_one_node_looks_at_all_events_for_those_of_unknown_types(nodes: int) -> None:
+def test_one_node_inspects_all_events_for_unknown_types(nodes: int) -> None:
     network, _ = prepared(nodes=nodes)
     stray = encode_frame([Event("Zork", 1, 1, "s", 1, {})], type="Zork", source="s")
 
@@ -478,7 +478,7 @@ def test_one_node_looks_at_all_events_for_those_of_unknown_types(nodes: int) -> 
         assert letters(network) == {"unknown-type": 2}
 
 
-def test_nodes_that_do_not_inspect_hear_what_they_read_only() -> None:
+def test_nodes_that_do_not_inspect_receive_their_inputs_only() -> None:
     network, client = prepared(inspects=False)
     subscribed(network, client, "q", "[A]")
     (node,) = network.nodes
@@ -488,7 +488,7 @@ def test_nodes_that_do_not_inspect_hear_what_they_read_only() -> None:
 # Sources.
 
 
-def test_every_node_answers_who_becomes_a_source_also_again() -> None:
+def test_every_node_acknowledges_a_source_also_again() -> None:
     network, client = prepared(nodes=3)
     assert set(client.acknowledged["s"]) == {"n1", "n2", "n3"}
     client.source("s", ["A", "B"])
@@ -496,7 +496,7 @@ def test_every_node_answers_who_becomes_a_source_also_again() -> None:
     assert set(client.acknowledged["s"]) == {"n1", "n2", "n3"}
 
 
-def test_a_source_is_told_how_far_the_detectors_are() -> None:
+def test_source_receives_the_watermark_of_the_detectors() -> None:
     network, client = prepared()
     subscribed(network, client, "q", "[A]")
     client.heartbeat(40, "s")
@@ -507,7 +507,7 @@ def test_a_source_is_told_how_far_the_detectors_are() -> None:
     assert told == {"t": 40, "u": 3}
 
 
-def test_a_source_that_leaves_or_changes_its_types_is_not_waited_for() -> None:
+def test_source_that_leaves_or_changes_its_types_is_not_waited_for() -> None:
     network, client = prepared()
     client.source("t", ["A"])
     subscribed(network, client, "q", "[A]")
@@ -527,7 +527,7 @@ def test_a_source_that_leaves_or_changes_its_types_is_not_waited_for() -> None:
     assert client.watermarks["q"] == 20
 
 
-def test_a_source_that_was_fenced_off_is_not_waited_for_by_detectors_there_and_to_come() -> None:
+def test_source_that_was_fenced_off_is_not_waited_for_by_detectors_there_and_to_come() -> None:
     network, client = prepared()
     client.source("t", ["A"])
     subscribed(network, client, "q", "[A]")
@@ -547,7 +547,7 @@ def test_a_source_that_was_fenced_off_is_not_waited_for_by_detectors_there_and_t
     assert client.watermarks["q"] == 40
 
 
-def test_a_lease_that_runs_out_is_said() -> None:
+def test_expired_lease_is_logged() -> None:
     network, client = prepared()
     client.source("t", ["A"], lease=5 * SECOND)
     subscribed(network, client, "q", "[A]")
@@ -560,7 +560,7 @@ def test_a_lease_that_runs_out_is_said() -> None:
     assert (note.fields["source"], note.fields["reason"]) == ("t", "its lease has run out")
 
 
-def test_a_source_of_the_last_instants_there_are() -> None:
+def test_source_may_use_the_last_instants() -> None:
     network, client = prepared()
     subscribed(network, client, "q", "([A], [T]) @ T = 5ns")
     client.publish(event("A", INSTANT_MAX - 5))
@@ -570,7 +570,7 @@ def test_a_source_of_the_last_instants_there_are() -> None:
     assert client.watermarks["q"] == INSTANT_MAX
 
 
-def test_a_source_nobody_announced_is_heard() -> None:
+def test_unannounced_source_is_heard() -> None:
     network, client = prepared()
     client.clear("source", "s")
     subscribed(network, client, "q", "[A]")
@@ -586,7 +586,7 @@ def test_a_source_nobody_announced_is_heard() -> None:
 # Clients.
 
 
-def test_the_subscriptions_of_a_client_that_does_not_come_back_are_cleared() -> None:
+def test_subscriptions_of_an_absent_client_are_cleared() -> None:
     network, client = prepared(nodes=2)
     other = network.client("other")
     detector = subscribed(network, other, "q", "[A] ; [B]")
@@ -600,7 +600,7 @@ def test_the_subscriptions_of_a_client_that_does_not_come_back_are_cleared() -> 
     assert {each.fields["client"] for each in network.notes if each.event == "subscription cleared"} == {"other"}
 
 
-def test_a_client_that_comes_back_in_time_keeps_its_subscriptions() -> None:
+def test_client_that_comes_back_in_time_keeps_its_subscriptions() -> None:
     network, client = prepared()
     detector = subscribed(network, client, "q", "[A] ; [B]")
     client.publish(event("A", 1))
@@ -616,7 +616,7 @@ def test_a_client_that_comes_back_in_time_keeps_its_subscriptions() -> None:
     assert len(client.composites("q")) == 1
 
 
-def test_a_client_that_never_says_that_it_is_ready_blocks_nobody() -> None:
+def test_client_that_is_never_ready_blocks_no_other() -> None:
     network, client = prepared()
     deaf = network.client("deaf")
     deaf.accepts = False
@@ -636,7 +636,7 @@ def test_a_client_that_never_says_that_it_is_ready_blocks_nobody() -> None:
     assert entry.subscriptions == 1
 
 
-def test_the_sources_of_a_client_that_is_gone_are_said_by_one_node() -> None:
+def test_sources_of_a_lost_client_are_logged_by_one_node() -> None:
     network, client = prepared(nodes=3)
     network.lose(client, for_good=True)
     network.run()

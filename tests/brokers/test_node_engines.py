@@ -52,7 +52,7 @@ class Scene:
 
 
 @pytest.mark.slow
-def test_frames_that_touch_much_are_run_by_the_columnar_engine_and_it_goes_home_for_a_move() -> None:
+def test_columnar_engine_runs_large_frames_and_switches_back_for_a_move() -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     scene = Scene(Engines(AtOnce()), nodes=2)
     scene.publish(20, 50)

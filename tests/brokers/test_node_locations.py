@@ -42,13 +42,13 @@ def described() -> Described:
     return Described("building.toml", TEXT, parse_topology(TEXT))
 
 
-def test_without_a_word_nodes_are_where_the_directory_is(described: Described) -> None:
+def test_nodes_are_at_the_directory_by_default(described: Described) -> None:
     assert node_locations(["x", "y"], None) == {"x": NodeLocation(), "y": NodeLocation()}
     assert node_locations(["x"], described) == {"x": NodeLocation()}
     assert node_locations(["x"], None, home="mqtt://a", capacity=3) == {"x": NodeLocation("mqtt://a", 3)}
 
 
-def test_a_topology_knows_its_nodes(described: Described) -> None:
+def test_topology_locates_its_nodes(described: Described) -> None:
     assert node_locations(["n1", "n2"], described) == {
         "n1": NodeLocation(ROOF, 500.0, "roof"),
         "n2": NodeLocation("", 0.0, "cellar"),
@@ -56,7 +56,7 @@ def test_a_topology_knows_its_nodes(described: Described) -> None:
     assert node_locations(["n1"], described, home="mqtt://b", capacity=1) == {"n1": NodeLocation("mqtt://b", 1)}
 
 
-def test_a_site_by_its_name(described: Described) -> None:
+def test_site_is_found_by_its_name(described: Described) -> None:
     assert node_locations(["x"], described, site="roof") == {"x": NodeLocation(ROOF, site="roof")}
     # Its server is that of the directory, whatever that is called.
     assert node_locations(["x"], described, site="cellar") == {"x": NodeLocation(site="cellar")}
@@ -88,7 +88,7 @@ def test_passwords_are_not_for_everybody(described: Described) -> None:
     assert _without_logins(Described("b", plain, parse_topology(plain))) == plain
 
 
-def test_a_broken_topology_is_refused_before_anything_is_done() -> None:
+def test_broken_topology_is_refused_before_anything_is_done() -> None:
     from pathlib import Path
 
     from distced.brokers.cli.node_locations import read_described

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from distced.brokers.core.directory import CONFIRM_WITHIN
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.membership import TAKE_OVER_AFTER
-from distced.brokers.node.node import CONFIRM_WITHIN
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
@@ -88,7 +88,7 @@ def named(network: Network, name: str) -> VirtualNode:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_each_subscription_is_hosted_by_exactly_one_node_which_stays_when_others_join(seed: int) -> None:
+def test_subscription_is_hosted_by_one_node_and_stays_when_others_join(seed: int) -> None:
     network, client = prepared(seed)
     before = placed(network, client)
     assert set(before.values()) == {"n1", "n2", "n3"}
@@ -102,7 +102,7 @@ def test_each_subscription_is_hosted_by_exactly_one_node_which_stays_when_others
 
 @pytest.mark.parametrize("seed", range(10))
 @pytest.mark.parametrize("how", ["lost", "stopped"])
-def test_the_others_take_over_when_a_node_goes(seed: int, how: str) -> None:
+def test_other_nodes_take_over_when_a_node_is_lost(seed: int, how: str) -> None:
     network, client = prepared(seed)
     before = placed(network, client)
     gone = named(network, "n2")
@@ -118,7 +118,7 @@ def test_the_others_take_over_when_a_node_goes(seed: int, how: str) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_the_last_node_comes_back_under_its_name_and_takes_up_what_was_its_own(seed: int) -> None:
+def test_last_node_comes_back_under_its_name_and_takes_up_its_detectors(seed: int) -> None:
     network, client = prepared(seed, nodes=1)
     network.lose(named(network, "n1"), for_good=True)
     # Some subscriptions end meanwhile: their detectors' entries are left over.
@@ -134,7 +134,7 @@ def test_the_last_node_comes_back_under_its_name_and_takes_up_what_was_its_own(s
 
 @pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("will", [True, False])
-def test_a_node_that_starts_again_under_its_name_finds_its_old_entries(seed: int, will: bool) -> None:
+def test_node_that_starts_again_under_its_name_finds_its_old_entries(seed: int, will: bool) -> None:
     """With the will the others have taken over meanwhile; without it nobody has noticed."""
     network, client = prepared(seed)
     old = named(network, "n2")
@@ -150,7 +150,7 @@ def test_a_node_that_starts_again_under_its_name_finds_its_old_entries(seed: int
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_after_any_coming_and_going_every_subscription_is_hosted_once(seed: int) -> None:
+def test_subscription_is_hosted_once_after_any_coming_and_going(seed: int) -> None:
     random = Random(seed)
     network, client = prepared(seed, patterns=6)
     for _ in range(8):
@@ -182,7 +182,7 @@ def test_after_any_coming_and_going_every_subscription_is_hosted_once(seed: int)
     placed(network, client)
 
 
-def test_two_nodes_that_host_the_same_agree_on_one() -> None:
+def test_nodes_that_host_one_detector_agree_on_a_host() -> None:
     network, client = prepared(3, nodes=2, patterns=4)
     before = placed(network, client)
     split = named(network, "n1")
@@ -212,7 +212,7 @@ def stale(node: str) -> bytes:
     return encode(DetectorEntry(node, "[A] -> Ghost()", "guaranteed", ("A",), "Ghost", {}))
 
 
-def test_entries_of_detectors_of_lost_nodes_are_cleared_when_nobody_needs_them() -> None:
+def test_unneeded_entries_of_lost_nodes_are_cleared() -> None:
     network = Network()
     network.publish("ced/d/detector/c1", stale("lost"), retain=True)
     network.publish("ced/d/detector/c2", stale("n1"), retain=True)
@@ -222,7 +222,7 @@ def test_entries_of_detectors_of_lost_nodes_are_cleared_when_nobody_needs_them()
     assert [topic for topic in network.retained if "/detector/" in topic] == []
 
 
-def test_a_reader_does_not_wait_for_a_detector_of_a_lost_node() -> None:
+def test_reader_does_not_wait_for_a_detector_of_a_lost_node() -> None:
     network, client = prepared(1, nodes=1, patterns=0)
     client.register(event_type("Ghost"))
     for number in range(6):
@@ -245,7 +245,7 @@ def placed_by(client: VirtualClient) -> dict[str, str]:
     return {identity: answers[-1].node for identity, answers in client.answers.items()}
 
 
-def test_an_entry_that_somebody_clears_by_mistake_is_put_back() -> None:
+def test_entry_cleared_by_mistake_is_published_again() -> None:
     network, client = prepared(0, nodes=2, patterns=2)
     before = placed(network, client)
     for identity in client.answers:
@@ -260,7 +260,7 @@ def test_an_entry_that_somebody_clears_by_mistake_is_put_back() -> None:
 # Connections and servers that are lost.
 
 
-def test_a_node_that_was_away_forgets_what_was_cleared_meanwhile() -> None:
+def test_node_that_was_away_forgets_what_was_cleared_meanwhile() -> None:
     network, client = prepared(0, nodes=1, patterns=2)
     client.source("t", ["A", "B"])
     network.run()
@@ -283,7 +283,7 @@ def test_a_node_that_was_away_forgets_what_was_cleared_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_everything_goes_on_after_the_server_has_lost_its_memory(seed: int) -> None:
+def test_nodes_continue_after_the_server_forgets(seed: int) -> None:
     network, client = prepared(seed, patterns=4)
     before = placed(network, client)
     client.publish(Event("A", 1, 1, "s", 1, {"k": 0}))
@@ -306,7 +306,7 @@ def test_everything_goes_on_after_the_server_has_lost_its_memory(seed: int) -> N
     works(network, client, 10)
 
 
-def test_a_node_looks_whether_the_directory_knows_of_what_it_hosts() -> None:
+def test_node_compares_its_detectors_with_the_directory() -> None:
     network, client = prepared(0, nodes=2, patterns=6)
     moved = [client.detector(each) for each, host in placed(network, client).items() if host == "n1"]
     network.lose(named(network, "n1"), for_good=True)
@@ -330,7 +330,7 @@ def test_a_node_looks_whether_the_directory_knows_of_what_it_hosts() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_server_that_takes_messages_before_subscriptions_will_do(seed: int) -> None:
+def test_server_may_take_messages_before_subscriptions(seed: int) -> None:
     network = Network(seed, hasty=True)
     client = network.client("c")
     client.register(*TYPES)
@@ -343,7 +343,7 @@ def test_a_server_that_takes_messages_before_subscriptions_will_do(seed: int) ->
     placed(network, client)
 
 
-def test_nodes_say_how_they_are_when_that_has_changed() -> None:
+def test_node_publishes_its_entry_when_it_changes() -> None:
     network, client = prepared(0, nodes=1, patterns=1)
     network.pass_time(3 * SECOND)
     entry = decode(network.retained["ced/d/node/n1"], NodeEntry, where="")

@@ -44,7 +44,7 @@ STATUS: dict[str, Any] = {
         ),
     ],
 )
-def test_how_it_goes_on_one_line(changes: dict[str, Any], text: str) -> None:
+def test_status_is_shown_on_one_line(changes: dict[str, Any], text: str) -> None:
     assert status_line(STATUS | changes, 2.0, 12 * SECOND).plain == text
 
 
@@ -56,12 +56,12 @@ def test_how_it_goes_on_one_line(changes: dict[str, Any], text: str) -> None:
         ({"waiting": 5, "problem": "the disk is full"}, "note: 5 events not written: kept, and written when"),
     ],
 )
-def test_what_is_said_at_the_end(changes: dict[str, Any], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_summary_is_shown_at_the_end(changes: dict[str, Any], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     summarise(STATUS | changes, as_json=False)
     assert text in capsys.readouterr().err
 
 
-def test_the_rate_is_that_of_late() -> None:
+def test_rate_is_that_of_the_last_seconds() -> None:
     rate = Rate()
     assert rate.take(0.0, 100) == 0.0
     assert rate.take(1.0, 110) == 10.0
@@ -102,7 +102,7 @@ def test_types_that_cannot(name: str, message: str) -> None:
         check_types(directory(), [name])
 
 
-def test_a_journal_gives_back_what_was_synced(tmp_path: Path) -> None:
+def test_journal_returns_synced_operations(tmp_path: Path) -> None:
     with Journal(tmp_path, "r") as journal:
         assert journal.state is None
         journal.renew(b"one")
@@ -131,7 +131,7 @@ def test_a_journal_gives_back_what_was_synced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 26, 3))
-def test_what_is_half_written_is_cut_off(tmp_path: Path, cut: int) -> None:
+def test_journal_cuts_off_an_incomplete_piece(tmp_path: Path, cut: int) -> None:
     with Journal(tmp_path, "r") as journal:
         journal.renew(b"one")
         journal.append(b"whole")
@@ -149,7 +149,7 @@ def test_what_is_half_written_is_cut_off(tmp_path: Path, cut: int) -> None:
         assert (journal.operations, journal.cut_off) == ([b"whole", b"again"], 0)
 
 
-def test_zeros_at_the_end_are_nothing_that_was_written(tmp_path: Path) -> None:
+def test_journal_ignores_zeros_at_its_end(tmp_path: Path) -> None:
     """Some file systems leave them there after a crash."""
     with Journal(tmp_path, "r") as journal:
         journal.renew(b"one")
@@ -162,7 +162,7 @@ def test_zeros_at_the_end_are_nothing_that_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 4, 9])
-def test_damage_with_something_whole_behind_it_is_said(tmp_path: Path, at: int) -> None:
+def test_journal_reports_damage_before_a_whole_piece(tmp_path: Path, at: int) -> None:
     """What is behind it was acknowledged, and does not come again."""
     with Journal(tmp_path, "r") as journal:
         journal.renew(b"one")
@@ -178,7 +178,7 @@ def test_damage_with_something_whole_behind_it_is_said(tmp_path: Path, at: int) 
     assert journal.path.read_bytes() == content
 
 
-def test_what_could_not_be_written_is_written_once_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_journal_writes_queued_operations_once_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Journal(tmp_path, "r") as journal:
         journal.renew(b"one")
         journal.append(b"a")
@@ -203,7 +203,7 @@ def test_what_could_not_be_written_is_written_once_later(tmp_path: Path, monkeyp
         assert (journal.state, journal.operations) == (b"two", [b"b"])
 
 
-def test_a_state_that_is_none(tmp_path: Path) -> None:
+def test_journal_refuses_a_malformed_state(tmp_path: Path) -> None:
     with Journal(tmp_path, "r") as journal:
         journal.renew(b"one")
     content = bytearray(journal.path.read_bytes())

@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
-from distced.brokers.recorder.effects import Append, Write
 from distced.brokers.recorder.recorder import Recorder
-from distced.brokers.recorder.sequence_runs import Runs
-from distced.brokers.recorder.state import Batch, RecorderState, decode_operation
+from distced.brokers.recorder.state import Append, Batch, RecorderState, Runs, Write, decode_operation
 from distced.middleware.history import History, HistoryWriter, events_of_history
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.event_types import derive, event_type
@@ -217,7 +215,7 @@ class Speaker:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_what_is_written_is_what_guaranteed_detection_consumes(seed: int) -> None:
+def test_recorder_writes_the_events_that_guaranteed_detection_consumes(seed: int) -> None:
     random = Random(seed)
     network = RecordingNetwork(seed, again=0.2, hasty=seed % 3 == 0)
     network.node("n")
@@ -269,7 +267,7 @@ def test_what_is_written_is_what_guaranteed_detection_consumes(seed: int) -> Non
     assert not recorder.recorder.state.gaps
 
 
-def test_a_source_waits_for_a_recorder_and_is_acknowledged() -> None:
+def test_source_waits_for_a_recorder_and_is_acknowledged() -> None:
     network, recorder, client = started()
     client.source("s", ["A"], watermark=5)
     client.source("other", ["C"], watermark=7)
@@ -284,7 +282,7 @@ def test_a_source_waits_for_a_recorder_and_is_acknowledged() -> None:
     assert directory_topic("recorder", "r") not in network.retained
 
 
-def test_what_is_late_is_kept_apart() -> None:
+def test_late_events_are_kept_apart() -> None:
     network, recorder, client = started()
     client.source("s", ["A"], watermark=0)
     network.run()
@@ -302,7 +300,7 @@ def test_what_is_late_is_kept_apart() -> None:
     assert batch.late[0].came == network.now
 
 
-def test_it_writes_by_age_and_by_number() -> None:
+def test_recorder_writes_by_age_and_by_number() -> None:
     network, recorder, client = started(flush_every=MINUTE, flush_events=3)
     client.source("s", ["A"], watermark=0)
     network.run()
@@ -324,7 +322,7 @@ def test_it_writes_by_age_and_by_number() -> None:
     assert (recorder.batches[-1].events, recorder.batches[-1].watermark) == ([], 1000)
 
 
-def test_a_silent_source_is_waited_for_until_its_lease_runs_out_and_never_while_disconnected() -> None:
+def test_silent_source_is_waited_for_until_its_lease_runs_out_and_never_while_disconnected() -> None:
     network, recorder, client = started(flush_every=SECOND)
     client.source("s", ["A"], watermark=0)
     client.source("silent", ["A"], watermark=0, lease=10 * SECOND)
@@ -344,7 +342,7 @@ def test_a_silent_source_is_waited_for_until_its_lease_runs_out_and_never_while_
     assert [each.source for each in recorder.late] == ["silent"]
 
 
-def test_an_administrator_fences_a_source_off() -> None:
+def test_administrator_fences_a_source_off() -> None:
     network, recorder, client = started(flush_every=SECOND)
     client.source("s", ["A"], watermark=0)
     client.source("silent", ["A"], watermark=0)
@@ -356,7 +354,7 @@ def test_an_administrator_fences_a_source_off() -> None:
     assert recorder.recorder.status()["holding"] == ["s"]
 
 
-def test_who_leaves_is_not_waited_for() -> None:
+def test_source_that_leaves_is_not_waited_for() -> None:
     network, recorder, client = started(flush_every=SECOND)
     for name in ("s", "t"):
         client.source(name, ["A"], watermark=0)
@@ -370,7 +368,7 @@ def test_who_leaves_is_not_waited_for() -> None:
     assert recorder.events == events(2)
 
 
-def test_a_server_that_has_forgotten_everything_leaves_a_gap() -> None:
+def test_server_that_has_forgotten_everything_leaves_a_gap() -> None:
     network, recorder, client = started(flush_every=SECOND)
     for name in ("s", "t"):
         client.source(name, ["A"], watermark=0)
@@ -393,10 +391,10 @@ def test_a_server_that_has_forgotten_everything_leaves_a_gap() -> None:
     ((begin, end),) = recorder.batches[-1].gaps
     # From when it heard something last.
     assert (begin, end) == (SECOND // 2, 9 * SECOND)
-    assert "is missing" in network.notes[0].event
+    assert network.notes[0].event == "events missed"
 
 
-def test_one_that_begins_behind_a_history_takes_nothing_before_it() -> None:
+def test_recorder_behind_a_history_takes_nothing_before_its_end() -> None:
     network = RecordingNetwork()
     recorder = Recorder("r", 0, types=["A"])
     recorder.begin(0, beyond=100)
@@ -406,7 +404,7 @@ def test_one_that_begins_behind_a_history_takes_nothing_before_it() -> None:
     assert not network.notes
 
 
-def test_of_what_it_has_forgotten_the_history_keeps_a_gap() -> None:
+def test_history_keeps_a_gap_of_a_forgotten_interval() -> None:
     """A journal may be lost, and with it what came after the last that was written."""
     network, recorder, _ = started(flush_every=SECOND)
     network.pass_time(50 * SECOND)
@@ -430,7 +428,7 @@ def test_of_what_it_has_forgotten_the_history_keeps_a_gap() -> None:
     assert recorder.recorder.state.since == 5 * SECOND
 
 
-def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
+def test_clock_that_is_set_back_delays_no_batch() -> None:
     recorder = Recorder("r", 1_000 * MINUTE, types=["A"])
     recorder.begin(1_000 * MINUTE)
     assert not [each for each in recorder.tick(1_000 * MINUTE) if isinstance(each, Write)]
@@ -493,8 +491,8 @@ def test_best_effort_and_derived_types_are_refused_aloud() -> None:
     client.subscribe("both", "[A] ; [B] -> Both()", policy="best-effort")
     network.run()
     said = [each.event for each in network.notes]
-    assert any("best effort are not recorded" in each for each in said)
-    assert any("under a derived type" in each for each in said)
+    assert any("detector not recorded" in each for each in said)
+    assert any("type not recorded" in each for each in said)
     assert recorder.recorder.status()["sources"] == 0
 
 
@@ -525,7 +523,7 @@ def test_all_types_are_those_that_are_registered_and_published() -> None:
         (lambda n: n.publish(administration_topic("heartbeat", "x"), b"{"), "malformed"),
     ],
 )
-def test_what_cannot_be_used_is_a_dead_letter(publish: Callable[[Network], object], reason: str) -> None:
+def test_unusable_event_is_a_dead_letter(publish: Callable[[Network], object], reason: str) -> None:
     network, recorder, _ = started()
     publish(network)
     network.run()
@@ -533,7 +531,7 @@ def test_what_cannot_be_used_is_a_dead_letter(publish: Callable[[Network], objec
     assert recorder.recorder.status()["dead_letters"] == 1
 
 
-def test_it_takes_up_its_place_in_the_directory_again() -> None:
+def test_recorder_publishes_its_cleared_entry_again() -> None:
     network, recorder, _ = started()
     recorder.lose()
     assert directory_topic("recorder", "r") not in network.retained
@@ -545,10 +543,10 @@ def test_it_takes_up_its_place_in_the_directory_again() -> None:
     assert directory_topic("recorder", "r") in network.retained
     network.publish(directory_topic("recorder", "r"), b'{"since": 5}', retain=True)
     network.run()
-    assert "another recorder has this name" in network.notes[-1].event
+    assert "name taken by another recorder" in network.notes[-1].event
 
 
-def test_what_is_written_makes_a_history(tmp_path: Any) -> None:
+def test_batches_make_a_history(tmp_path: Any) -> None:
     pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
     network, recorder, client = started()
     client.source("s", ["A", "B"], watermark=0)
@@ -565,7 +563,7 @@ def test_what_is_written_makes_a_history(tmp_path: Any) -> None:
     assert {area for area, _ in map(parse_topic, network.retained)} == {Area.DIRECTORY}
 
 
-def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> None:
+def test_written_event_delivered_again_after_a_restart_is_not_late() -> None:
     network, recorder, client = started(flush_every=SECOND)
     client.source("s", ["A"], watermark=0)
     network.run()
@@ -580,7 +578,7 @@ def test_what_was_written_and_comes_again_after_a_restart_is_no_late_event() -> 
     assert recorder.recorder.state.counts["duplicates"] == 3
 
 
-def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_delivered_again_after_many_others_is_not_late(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distced.brokers.recorder.state.REMEMBERED", 3)
     network, recorder, client = started(flush_every=SECOND)
     for name in ("s", "t"):
@@ -602,7 +600,7 @@ def test_what_comes_again_after_many_others_is_no_late_event(monkeypatch: pytest
 
 
 @given(st.lists(st.tuples(st.sampled_from("st"), st.integers(0, 20)), max_size=60))
-def test_runs_hold_what_was_added(given: list[tuple[str, int]]) -> None:
+def test_runs_hold_added_numbers(given: list[tuple[str, int]]) -> None:
     """With no more holes than are remembered."""
     runs = Runs()
     for place, each in enumerate(given):
@@ -615,7 +613,7 @@ def test_runs_hold_what_was_added(given: list[tuple[str, int]]) -> None:
 
 
 def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("distced.brokers.recorder.sequence_runs.SOURCES", 2)
+    monkeypatch.setattr("distced.brokers.recorder.state.SOURCES", 2)
     runs = Runs()
     for n in range(0, 100, 2):
         runs.add(("s", n))
@@ -628,7 +626,7 @@ def test_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_who_is_acknowledged_is_heard(seed: int) -> None:
+def test_acknowledged_source_is_heard(seed: int) -> None:
     """Also by a server that takes messages before the subscriptions that were sent before them."""
     network = RecordingNetwork(seed, hasty=True)
     client = network.client("app")
@@ -647,7 +645,7 @@ def test_who_is_acknowledged_is_heard(seed: int) -> None:
     assert recorder.events == events(2)
 
 
-def test_who_announces_itself_again_is_told_how_far_it_was() -> None:
+def test_source_announced_again_receives_its_watermark() -> None:
     network, _, client = started()
     for watermark in (0, 10):
         client.source("s", ["A"], watermark=watermark)

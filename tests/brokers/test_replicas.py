@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.node.node import CONFIRM_WITHIN
+from distced.brokers.core.directory import CONFIRM_WITHIN
 from distced.brokers.node.policy_settings import EVERYBODY
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest, SetPolicy
@@ -31,7 +31,7 @@ def reliable(seed: int = 0, nodes: int = 3, pattern: str = AB, **quality: object
     return scene, scene.app.detector("q")
 
 
-def test_who_wants_reliability_has_two_detectors_that_say_the_same() -> None:
+def test_reliable_subscription_has_two_replicas_that_publish_the_same() -> None:
     scene, identity = reliable()
     entry = entry_of(scene.network, identity)
     assert len(entry.replicas) == 1
@@ -45,7 +45,7 @@ def test_who_wants_reliability_has_two_detectors_that_say_the_same() -> None:
     assert scene.network.hosts(identity) == []
 
 
-def test_a_replica_of_a_detector_that_has_begun_knows_what_has_begun() -> None:
+def test_replica_has_the_matches_begun_by_its_primary() -> None:
     scene = Scene(3)
     scene.subscribe("q", AB)
     scene.happen("A")
@@ -64,7 +64,7 @@ def test_a_replica_of_a_detector_that_has_begun_knows_what_has_begun() -> None:
 @pytest.mark.parametrize("which", ["primary", "replica"])
 @pytest.mark.parametrize("how", ["lost", "stopped"])
 @pytest.mark.parametrize("pattern", [AB, CHAIN])
-def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None:
+def test_replicas_lose_nothing_with_a_node(which: str, how: str, pattern: str) -> None:
     """At any moment, with what is under way; afterwards there are two again."""
     for seed in range(25):
         scene, identity = reliable(seed, 4, pattern)
@@ -89,7 +89,7 @@ def test_nothing_is_lost_with_a_node(which: str, how: str, pattern: str) -> None
         assert scene.found("q") == 3, seed
 
 
-def test_a_detector_is_moved_to_the_node_of_its_copy() -> None:
+def test_detector_is_moved_to_the_node_of_its_copy() -> None:
     scene, identity = reliable()
     entry = entry_of(scene.network, identity)
     (host,) = entry.replicas
@@ -103,7 +103,7 @@ def test_a_detector_is_moved_to_the_node_of_its_copy() -> None:
     assert scene.network.letters == []
 
 
-def test_a_detector_with_a_replica_moves_elsewhere() -> None:
+def test_detector_with_a_replica_moves_elsewhere() -> None:
     scene, identity = reliable()
     entry = entry_of(scene.network, identity)
     free = next(each.name for each in scene.nodes if each.name not in {entry.node, *entry.replicas})
@@ -134,7 +134,7 @@ def test_replicas_follow_the_policy() -> None:
     assert scene.found("q") == 1
 
 
-def test_what_is_no_policy_is_reported_and_changes_nothing() -> None:
+def test_malformed_policy_is_reported_and_changes_nothing() -> None:
     scene = Scene(2)
     scene.network.publish(administration_topic("policy", EVERYBODY), encode(SetPolicy("min-latenzy")), retain=True)
     scene.network.publish(administration_topic("policy", EVERYBODY), b"{", retain=True)
@@ -147,7 +147,7 @@ def test_what_is_no_policy_is_reported_and_changes_nothing() -> None:
     assert "min-latency" in scene.app.answers["r"][0].message
 
 
-def test_one_that_was_thought_lost_comes_back_to_a_replica_that_serves() -> None:
+def test_node_comes_back_to_a_replica_that_serves() -> None:
     for seed in range(20):
         scene, identity = reliable(seed)
         entry = entry_of(scene.network, identity)
@@ -229,6 +229,16 @@ def test_detector_begins_where_a_replica_of_a_destroyed_one_was_left_behind() ->
         assert scene.network.hosts(identity) == [replica.name], seed
 
 
+def test_new_subscription_is_served_soon_where_a_replica_of_a_destroyed_one_was_left_behind() -> None:
+    for seed in range(20):
+        scene, _, _ = left_behind(seed)
+        scene.app.subscribe("r", AB)
+        scene.network.pass_time(5 * SECOND)
+        assert scene.app.states("r")[-1] == "active", seed
+        scene.happen("AB")
+        assert scene.found("r") == 1, seed
+
+
 def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
     for seed in range(20):
         scene, identity = reliable(seed)
@@ -237,9 +247,11 @@ def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
         without_memory(scene, replica)
         scene.network.pass_time(CONFIRM_WITHIN)
         assert scene.network.hosts(identity).count(host) == 0, seed
-        for each in scene.network.participants:
+        # With fewer nodes than replicas the subscription, new to the server, would be refused.
+        for each in (*scene.nodes, *scene.network.participants):
             if not each.connected:
                 each.connect()
+                scene.network.run()
         scene.network.pass_time(20 * SECOND)
         entry = entry_of(scene.network, identity)
         assert len(entry.replicas) == 1

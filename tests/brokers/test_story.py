@@ -54,7 +54,7 @@ def test_detector_has_a_story_with_causes() -> None:
     assert node.node.story(detector[:6]) == node.node.story(detector)
 
 
-def test_subscription_has_a_story_on_every_node_that_saw_to_it() -> None:
+def test_subscription_has_a_story_on_every_node_involved() -> None:
     network, app = scene(nodes=3)
     known = {each.name: texts(each.node.story("q")) for each in network.nodes}
     host = network.hosts(app.detector("q"))[0]
@@ -112,7 +112,7 @@ def _frame(app: VirtualClient, network: Network) -> tuple[str, bytes]:
     return sent.topic, sent.payload
 
 
-def test_effects_are_equal_whatever_has_caused_them() -> None:
+def test_effects_are_equal_whatever_their_cause() -> None:
     assert Publish("t", b"", cause=1) == Publish("t", b"", cause=2)
     assert Publish("t", b"") != Publish("t", b"x")
     assert Subscribe("t") != Note("info", "t")
@@ -162,7 +162,7 @@ def test_lines_that_repeat_are_counted_and_rings_are_bounded() -> None:
     assert stories.of("s1") != {}
 
 
-def test_what_follows_from_a_barrier_names_the_stimulus_that_waited() -> None:
+def test_effect_behind_a_barrier_names_the_stimulus_that_waited() -> None:
     stories = Stories("n", "ced")
     stories.begin(MessageArrived("ced/a/listening"), 1)
     then = stories.continued(lambda now: [Note("info", "detector moved", {"detector": "c1"})])

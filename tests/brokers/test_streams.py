@@ -5,7 +5,7 @@ from __future__ import annotations
 from distced.brokers.core.replica_streams import Streams
 
 
-def test_one_home() -> None:
+def test_streams_of_one_home_give_its_watermark() -> None:
     streams = Streams()
     streams.want(["a"])
     assert streams.homes == {"a"}
@@ -13,7 +13,7 @@ def test_one_home() -> None:
     assert streams.hear("b", 9) is None
 
 
-def test_a_further_home_counts_when_the_first_has_come_to_where_it_began() -> None:
+def test_further_home_counts_when_the_first_has_come_to_where_it_began() -> None:
     streams = Streams(["a"])
     streams.hear("a", 3)
     streams.want(["a", "b"])
@@ -28,14 +28,14 @@ def test_a_further_home_counts_when_the_first_has_come_to_where_it_began() -> No
     assert streams.trusted == {"a", "b"}
 
 
-def test_one_that_is_behind_counts_at_once() -> None:
+def test_home_that_is_behind_counts_at_once() -> None:
     streams = Streams(["a"])
     streams.hear("a", 30)
     streams.want(["a", "b"])
     assert streams.hear("b", 10) == 10
 
 
-def test_a_home_is_left_when_another_can_be_trusted() -> None:
+def test_home_is_left_when_another_can_be_trusted() -> None:
     streams = Streams(["a"])
     streams.hear("a", 3)
     streams.want(["b"])
@@ -48,7 +48,7 @@ def test_a_home_is_left_when_another_can_be_trusted() -> None:
     assert streams.hear("b", 9) == 9
 
 
-def test_a_home_that_is_lost_is_not_waited_for() -> None:
+def test_home_that_is_lost_is_not_waited_for() -> None:
     streams = Streams(["a"])
     streams.hear("a", 3)
     streams.want(["b"])
@@ -58,7 +58,7 @@ def test_a_home_that_is_lost_is_not_waited_for() -> None:
     assert streams.hear("b", 8) == 8
 
 
-def test_all_homes_lost_and_another_one_wanted() -> None:
+def test_stream_takes_another_home_when_all_are_lost() -> None:
     streams = Streams(["a"])
     streams.lost("a")
     assert streams.homes == set()
@@ -66,7 +66,7 @@ def test_all_homes_lost_and_another_one_wanted() -> None:
     assert streams.hear("c", 1) == 1
 
 
-def test_one_that_is_not_wanted_any_more_before_it_was_trusted() -> None:
+def test_home_no_longer_wanted_is_left_before_it_is_trusted() -> None:
     streams = Streams(["a"])
     streams.hear("a", 3)
     streams.want(["b"])

@@ -28,7 +28,7 @@ def fits_thoroughly(event: Event, wanted: EventType) -> bool:
 
 
 @given(st.dictionaries(st.sampled_from(["name", "temp", "open", "other"]), VALUES))
-def test_both_tests_agree(attributes: dict[str, Any]) -> None:
+def test_quick_test_agrees_with_the_check_of_types(attributes: dict[str, Any]) -> None:
     event = Event("Room", 1, 1, "s", 1, attributes)
     assert fitting(ROOM)(attributes) == fits_thoroughly(event, ROOM)
 

@@ -53,7 +53,7 @@ def _send(client: VirtualClient, message: Message) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
-def test_what_is_found_does_not_depend_on_who_detects_it_or_on_what_arrives_when(switching: bool) -> None:
+def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: bool) -> None:
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     found = read = cut = columnar = 0

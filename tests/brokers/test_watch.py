@@ -19,7 +19,7 @@ from distced.middleware.wire.directory_entries import (
 
 ENTRIES = [
     ("type/Temp", event_type("Temp", {"c": "number"}), "type registered", "type forgotten", {"has": "c: number"}),
-    ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joins", "source leaves", {"types": "A, B"}),
+    ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joined", "source left", {"types": "A, B"}),
     ("node/n1", NodeEntry(1), "node up", "node gone", {"node": "n1"}),
     ("detector/c1", DetectorEntry("n1", "[A]", "guaranteed", ("A",)), "detector created", "detector destroyed", {}),
     ("subscription/s.1", SubscriptionEntry("s", "[A]"), "subscribed", "unsubscribed", {"client": "s"}),
@@ -27,7 +27,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize(("level", "entry", "came", "went", "fields"), ENTRIES)
-def test_entries_are_told_of_as_they_come_and_go(
+def test_entries_are_logged_as_they_come_and_go(
     level: str, entry: object, came: str, went: str, fields: dict[str, object]
 ) -> None:
     watch = Watch(0)
@@ -46,7 +46,7 @@ def test_clients_show_in_their_sources_and_subscriptions() -> None:
     assert watch.receive("ced/d/client/shop", b"") == []
 
 
-def test_of_many_dead_letters_the_first_are_told_and_then_their_number() -> None:
+def test_first_dead_letters_are_logged_and_further_ones_counted() -> None:
     watch = Watch(0)
     letter = encode(DeadLetter("late", "it came too late", "home/hall"))
     told = [watch.receive("ced/x/late/bridge", letter) for _ in range(SHOWN + 4)]
@@ -71,6 +71,6 @@ def test_of_many_dead_letters_the_first_are_told_and_then_their_number() -> None
         ("ced/x/late/bridge", b"\xff", "message rejected"),
     ],
 )
-def test_fencing_and_what_cannot_be_read(topic: str, payload: bytes, event: str) -> None:
+def test_fencing_and_malformed_messages_are_logged(topic: str, payload: bytes, event: str) -> None:
     (note,) = Watch(0).receive(topic, payload)
     assert (note.level, note.event) == ("warning", event)

@@ -79,7 +79,7 @@ def test_types_can_be_subscribed_to(play: Any) -> None:
     play(scenario)
 
 
-def test_the_first_match_ends_the_iteration(play: Any) -> None:
+def test_first_match_ends_the_iteration(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]", quality=QualityOfService(matches="first"))
         await send(client, source, 1, 2, 3)
@@ -88,7 +88,7 @@ def test_the_first_match_ends_the_iteration(play: Any) -> None:
     play(scenario)
 
 
-def test_an_iteration_that_is_cancelled_loses_nothing(play: Any) -> None:
+def test_iteration_that_is_cancelled_loses_nothing(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]")
         reading = asyncio.create_task(taken(subscription))
@@ -103,7 +103,7 @@ def test_an_iteration_that_is_cancelled_loses_nothing(play: Any) -> None:
     play(scenario)
 
 
-def test_the_client_that_stops_ends_every_iteration(mosquitto: Server, root: str, node: LiveNode) -> None:
+def test_client_that_stops_ends_every_iteration(mosquitto: Server, root: str, node: LiveNode) -> None:
     async def run() -> list[int]:
         async with AsyncClient(mosquitto.url, name=f"{root}-app", root=root) as client:
             await client.register(A)
@@ -115,7 +115,7 @@ def test_the_client_that_stops_ends_every_iteration(mosquitto: Server, root: str
     assert asyncio.run(run()) == []
 
 
-def test_a_subscription_that_is_cancelled_while_it_is_made_is_given_up(
+def test_subscription_that_is_cancelled_while_it_is_made_is_given_up(
     play: Any, node: LiveNode, eventually: Callable[[Callable[[], bool]], None]
 ) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
@@ -134,7 +134,7 @@ def test_a_subscription_that_is_cancelled_while_it_is_made_is_given_up(
     play(scenario)
 
 
-def test_a_slow_application_holds_the_events_back(play: Any) -> None:
+def test_slow_application_holds_the_events_back(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=LONG))
         await send(client, source, *range(1, 31))
@@ -151,7 +151,7 @@ def test_a_slow_application_holds_the_events_back(play: Any) -> None:
     play(scenario)
 
 
-def test_a_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
+def test_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         subscription = await client.subscribe("[A]", quality=QualityOfService(queue=1, patience=0.01))
         await send(client, source, *range(1, 31))
@@ -163,7 +163,7 @@ def test_a_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
     play(scenario)
 
 
-def test_what_goes_wrong_is_raised(play: Any, root: str) -> None:
+def test_errors_are_raised_by_the_asyncio_client(play: Any, root: str) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         with pytest.raises(SubscriptionError, match="unknown event type: X"):
             await client.subscribe("[X]")

@@ -247,7 +247,7 @@ def test_condition_wakes_tasks_when_it_holds() -> None:
 # Pauses
 
 
-def test_paused_bus_takes_nothing_until_it_resumes(mosquitto: Server, root: str) -> None:
+def test_paused_bus_receives_nothing_until_it_resumes(mosquitto: Server, root: str) -> None:
     async def test() -> None:
         got: list[bytes] = []
 

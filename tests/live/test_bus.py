@@ -100,7 +100,7 @@ def test_unsubscribing_leaves_overlapping_filters_alone(
     assert not received
 
 
-def test_what_a_handler_publishes_is_sent(any_bus: MakeBus, root: str, received: Collector) -> None:
+def test_message_published_by_a_handler_is_sent(any_bus: MakeBus, root: str, received: Collector) -> None:
     bus = any_bus(max_queued=50)
 
     def answer(topic: str, payload: bytes, retain: bool) -> None:
@@ -167,7 +167,7 @@ def test_small_packets_are_not_held_back(any_bus: MakeBus) -> None:
 # Failures in handlers
 
 
-def test_what_a_handler_raises_goes_no_further(any_bus: MakeBus, root: str, received: Collector) -> None:
+def test_error_in_a_handler_stops_no_other(any_bus: MakeBus, root: str, received: Collector) -> None:
     failures: list[Failure] = []
 
     def fail(topic: str, payload: bytes, retain: bool) -> None:

@@ -36,7 +36,7 @@ def accept(connection: socket.socket) -> None:
 # Refusals
 
 
-def test_the_embedded_server_is_spoken_to_in_its_own_version(amqtt: Server, make_bus: MakeBus) -> None:
+def test_bus_uses_the_protocol_version_of_the_embedded_server(amqtt: Server, make_bus: MakeBus) -> None:
     states: list[BusState] = []
     bus = make_bus(amqtt.url, on_state=lambda state, error: states.append(state))
     assert bus.protocol == "3.1.1"
@@ -65,7 +65,7 @@ def test_passwords(start_mosquitto: Callable[..., Server], make_bus: MakeBus, op
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
-def test_what_the_server_does_not_accept_is_reported(
+def test_refused_messages_are_reported(
     start_mosquitto: Callable[..., Server], make_bus: MakeBus, open_folder: Path, received: Collector, protocol: str
 ) -> None:
     rights = open_folder / "rights"
@@ -87,7 +87,7 @@ def test_what_the_server_does_not_accept_is_reported(
     assert bus.statistics.losses == 0
 
 
-def test_a_message_larger_than_the_server_takes_is_given_up(
+def test_message_larger_than_the_server_takes_is_given_up(
     start_mosquitto: Callable[..., Server], make_bus: MakeBus, received: Collector
 ) -> None:
     server = start_mosquitto(settings=["max_packet_size 2000"])
@@ -141,7 +141,7 @@ def test_encrypted_connections(encrypted: tuple[Server, str], make_bus: MakeBus,
 # Servers that are none, or misbehave
 
 
-def test_where_nothing_listens_the_error_says_what_to_do(make_bus: MakeBus) -> None:
+def test_error_of_an_absent_server_has_advice(make_bus: MakeBus) -> None:
     bus = make_bus("mqtt://127.0.0.1:9", wait=False)
     with pytest.raises(BusError) as caught:
         bus.wait_connected(0.3)
@@ -151,7 +151,7 @@ def test_where_nothing_listens_the_error_says_what_to_do(make_bus: MakeBus) -> N
     assert bus.statistics.attempts_failed >= 1
 
 
-def test_a_server_that_hangs_up_is_tried_in_both_versions(
+def test_server_that_hangs_up_is_tried_in_both_versions(
     make_bus: MakeBus, impostor: MakeImpostor, eventually: Eventually
 ) -> None:
     greetings: list[int] = []
@@ -168,7 +168,7 @@ def test_a_server_that_hangs_up_is_tried_in_both_versions(
         bus.stop()
 
 
-def test_a_server_that_never_answers_is_given_up(make_bus: MakeBus, impostor: MakeImpostor) -> None:
+def test_server_that_never_answers_is_given_up(make_bus: MakeBus, impostor: MakeImpostor) -> None:
     with impostor(lambda connection: connection.recv(1000) and connection.recv(1000)) as server:
         bus = make_bus(server.url, wait=False, connect_timeout=0.2)
         with pytest.raises(BusError, match="does not answer"):
@@ -176,7 +176,7 @@ def test_a_server_that_never_answers_is_given_up(make_bus: MakeBus, impostor: Ma
         bus.stop()
 
 
-def test_what_the_server_says_when_it_leaves_is_passed_on(
+def test_reason_of_the_server_for_its_end_is_reported(
     make_bus: MakeBus, impostor: MakeImpostor, received: Collector
 ) -> None:
     def serve(connection: socket.socket) -> None:
@@ -206,7 +206,7 @@ def test_what_the_server_says_when_it_leaves_is_passed_on(
     ],
     ids=repr,
 )
-def test_garbage_costs_the_connection_and_nothing_else(
+def test_malformed_packet_ends_the_connection_only(
     make_bus: MakeBus, impostor: MakeImpostor, received: Collector, garbage: bytes
 ) -> None:
     count = itertools.count()
@@ -232,7 +232,7 @@ def test_garbage_costs_the_connection_and_nothing_else(
 # Too much
 
 
-def test_without_a_server_publishing_is_bounded(make_bus: MakeBus, received: Collector) -> None:
+def test_publishing_without_a_server_is_bounded(make_bus: MakeBus, received: Collector) -> None:
     bus = make_bus("mqtt://127.0.0.1:9", wait=False, max_queued=10)
     for number in range(10):
         bus.publish("a", b"%d" % number, timeout=0)
@@ -259,7 +259,7 @@ def test_without_a_server_publishing_is_bounded(make_bus: MakeBus, received: Col
     assert bus.statistics.dropped == 10
 
 
-def test_a_server_that_stops_reading_holds_up_publishers_and_timers_go_on(
+def test_server_that_stops_reading_holds_up_publishers_and_timers_go_on(
     make_bus: MakeBus, impostor: MakeImpostor, received: Collector, also_received: Collector
 ) -> None:
     release = threading.Event()
@@ -319,7 +319,7 @@ def test_subscriptions_that_cannot_be(make_bus: MakeBus) -> None:
         bus.subscribe("a", print, timeout=0.05)
 
 
-def test_the_window_of_the_server_is_kept(make_bus: MakeBus, impostor: MakeImpostor) -> None:
+def test_bus_keeps_the_window_of_the_server(make_bus: MakeBus, impostor: MakeImpostor) -> None:
     under_way: list[int] = []
 
     def serve(connection: socket.socket) -> None:
@@ -348,7 +348,7 @@ def test_the_window_of_the_server_is_kept(make_bus: MakeBus, impostor: MakeImpos
     assert [count for count in under_way if count] == [3, 3, 3, 1]
 
 
-def test_a_refused_subscription_is_raised_and_reported(
+def test_refused_subscription_is_raised_and_reported(
     make_bus: MakeBus, impostor: MakeImpostor, eventually: Eventually
 ) -> None:
     def serve(connection: socket.socket) -> None:

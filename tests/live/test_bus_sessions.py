@@ -25,7 +25,7 @@ MakeBus = Callable[..., Bus]
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
-def test_after_a_loss_it_reconnects_and_subscribes_again(
+def test_bus_reconnects_and_subscribes_again_after_a_loss(
     start_mosquitto: Callable[..., Server],
     make_bus: MakeBus,
     received: Collector,
@@ -86,7 +86,7 @@ def test_another_client_of_the_same_name_is_told_of(
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
-def test_a_session_keeps_messages_for_an_absent_client(
+def test_session_keeps_messages_for_an_absent_client(
     mosquitto: Server, make_bus: MakeBus, root: str, received: Collector, protocol: str
 ) -> None:
     session = {"client_id": root, "session_expiry": 60, "protocol": protocol}
@@ -140,7 +140,7 @@ def test_held_acknowledgements_cover_a_prefix(
 
 
 @pytest.mark.parametrize("protocol", ["5", "3.1.1"])
-def test_what_was_unsubscribed_while_away_is_unsubscribed_on_return(
+def test_filter_unsubscribed_while_away_is_unsubscribed_on_return(
     start_mosquitto: Callable[..., Server],
     make_bus: MakeBus,
     received: Collector,
@@ -169,7 +169,7 @@ def test_what_was_unsubscribed_while_away_is_unsubscribed_on_return(
     assert bus.statistics.reconnections == 1
 
 
-def test_a_session_needs_a_name() -> None:
+def test_session_needs_a_name() -> None:
     with pytest.raises(BusError, match="without a client id"):
         Bus("mqtt://127.0.0.1", session_expiry=60)
 
@@ -185,7 +185,7 @@ bus.start(); bus.wait_connected(); os._exit(0)
 
 
 @pytest.mark.parametrize("kind", ["mosquitto 5", "mosquitto 3.1.1", "amqtt 3.1.1"])
-def test_the_will_is_published_for_who_dies(
+def test_will_of_a_killed_client_is_published(
     request: pytest.FixtureRequest, make_bus: MakeBus, root: str, received: Collector, kind: str
 ) -> None:
     name, protocol = kind.split()
@@ -197,7 +197,7 @@ def test_the_will_is_published_for_who_dies(
     assert received.payloads == [b"gone"]
 
 
-def test_who_stops_leaves_no_will_and_loses_nothing(any_bus: MakeBus, root: str, received: Collector) -> None:
+def test_stopped_bus_leaves_no_will_and_loses_nothing(any_bus: MakeBus, root: str, received: Collector) -> None:
     bus = any_bus()
     bus.subscribe(f"{root}/#", received.handler, qos=1, timeout=5)
     leaving = any_bus(will=Message(f"{root}/will", b"gone"))
@@ -218,7 +218,7 @@ def test_who_stops_leaves_no_will_and_loses_nothing(any_bus: MakeBus, root: str,
         leaving.start()
 
 
-def test_a_bus_stopped_by_its_own_handler(any_bus: MakeBus, root: str, received: Collector) -> None:
+def test_bus_may_be_stopped_by_its_own_handler(any_bus: MakeBus, root: str, received: Collector) -> None:
     bus, other = any_bus(), any_bus()
     other.subscribe(f"{root}/last", received.handler, timeout=5)
 
@@ -235,7 +235,7 @@ def test_a_bus_stopped_by_its_own_handler(any_bus: MakeBus, root: str, received:
     assert bus.statistics.dropped == 0
 
 
-def test_a_bus_that_never_ran_is_stopped_all_the_same() -> None:
+def test_bus_that_never_ran_is_stopped_all_the_same() -> None:
     bus = Bus("mqtt://127.0.0.1:9")
     bus.stop()
     assert bus.state is BusState.STOPPED

@@ -104,7 +104,7 @@ def test_types_are_registered_for_everybody(site: Site, eventually: Eventually) 
     eventually(lambda: not other.types)
 
 
-def test_one_bad_type_in_the_directory_does_not_keep_others_out(site: Site, make_bus: Callable[..., Bus]) -> None:
+def test_faulty_type_in_the_directory_leaves_others_usable(site: Site, make_bus: Callable[..., Bus]) -> None:
     bus = make_bus(site.url)
     for name, content in {
         "Orphan": b'{"name": "Orphan", "attributes": {}, "derived": {"base": "Nobody"}}',
@@ -119,7 +119,7 @@ def test_one_bad_type_in_the_directory_does_not_keep_others_out(site: Site, make
     assert "Bad" not in client.types
 
 
-def test_a_type_that_detectors_publish_cannot_be_registered_differently(site: Site) -> None:
+def test_type_that_detectors_publish_cannot_be_registered_differently(site: Site) -> None:
     client, _ = site.ready()
     client.subscribe("[A as a] -> Out(k = a.k)")
     with pytest.raises(TypeRegistryError, match=r"'Out' are published already, and differ: x .allowed: k"):
@@ -127,7 +127,7 @@ def test_a_type_that_detectors_publish_cannot_be_registered_differently(site: Si
     client.register(event_type("Out", {"k": "number"}))
 
 
-def test_a_source_returns_when_all_nodes_count_with_it(site: Site) -> None:
+def test_source_is_ready_when_all_nodes_have_acknowledged_it(site: Site) -> None:
     client, _ = site.ready(nodes=2)
     subscription = client.subscribe("[A] ; [A]")
     source = client.source("t", ["A"], watermark=5)
@@ -143,7 +143,7 @@ def eventually_watermark(subscription: Subscription, watermark: int) -> None:
     assert subscription.wait_watermark(watermark, 10)
 
 
-def test_a_source_says_when_it_is_done(site: Site) -> None:
+def test_source_publishes_its_end(site: Site) -> None:
     client, source = site.ready()
     other = client.source("t", ["A"], watermark=0)
     subscription = client.subscribe("[A]")
@@ -180,7 +180,7 @@ def test_two_clients_cannot_be_one_source(site: Site) -> None:
         other.source("s", ["A"])
 
 
-def test_nodes_that_do_not_answer_are_named_and_nothing_is_left(site: Site, make_bus: Callable[..., Bus]) -> None:
+def test_silent_nodes_are_named_and_no_entry_is_left(site: Site, make_bus: Callable[..., Bus]) -> None:
     client = site.client(patience=0.3)
     client.register(A)
     topic = directory_topic("node", "ghost", root=site.root)
@@ -195,7 +195,7 @@ def test_nodes_that_do_not_answer_are_named_and_nothing_is_left(site: Site, make
     assert patient.source("t", ["A"]).name == "t"
 
 
-def test_what_a_source_must_not_publish(site: Site) -> None:
+def test_source_refuses_foreign_and_late_events(site: Site) -> None:
     client, source = site.ready()
     foreign = client.source("t", ["A"], watermark=0)
     good = source.create("A", 5, k=1)
@@ -220,14 +220,14 @@ def test_what_a_source_must_not_publish(site: Site) -> None:
     assert source.published == 2
 
 
-def test_a_promise_reaches_who_reads_one_of_several_types(site: Site) -> None:
+def test_watermark_reaches_readers_of_one_of_several_types(site: Site) -> None:
     client, source = site.ready()
     subscription = client.subscribe("[A]")
     send(source, ("A", 1), ("B", 2), watermark=2)
     assert his(subscription, 1) == [1]
 
 
-def test_a_source_that_was_fenced_off_does_not_hold_the_stream(site: Site) -> None:
+def test_source_that_was_fenced_off_does_not_hold_the_stream(site: Site) -> None:
     client, source = site.ready()
     client.source("silent", ["A"], watermark=0)
     subscription = client.subscribe("[A]")
@@ -264,7 +264,7 @@ def test_events_come_by_iteration_and_by_callback(site: Site, eventually: Eventu
     eventually(lambda: not site.nodes[0].node.hosted)
 
 
-def test_a_callback_that_fails_is_counted_and_called_again(site: Site, eventually: Eventually) -> None:
+def test_callback_that_fails_is_counted_and_called_again(site: Site, eventually: Eventually) -> None:
     client, source = site.ready()
 
     def fail(event: Event) -> None:
@@ -275,7 +275,7 @@ def test_a_callback_that_fails_is_counted_and_called_again(site: Site, eventuall
     eventually(lambda: subscription.statistics.errors == 2)
 
 
-def test_only_the_first_match(site: Site, eventually: Eventually) -> None:
+def test_subscription_ends_with_the_first_match(site: Site, eventually: Eventually) -> None:
     client, source = site.ready()
     subscription = client.subscribe("[A]", quality=QualityOfService(matches="first"))
     send(source, ("A", 1), ("A", 2), watermark=2)
@@ -285,7 +285,7 @@ def test_only_the_first_match(site: Site, eventually: Eventually) -> None:
     client.unsubscribe(subscription)
 
 
-def test_an_upper_rate(site: Site, eventually: Eventually) -> None:
+def test_subscription_has_an_upper_rate(site: Site, eventually: Eventually) -> None:
     client, source = site.ready()
     # One in a thousand seconds.
     subscription = client.subscribe("[A]", quality=QualityOfService(rate=0.001))
@@ -314,7 +314,7 @@ def test_rates_are_kept_by_the_clock() -> None:
     assert passing(0.5, [0, 1, 1.9, 2, 3, 4.5]) == [0, 2, 4.5]
 
 
-def test_a_queue_that_nobody_reads_is_bounded(site: Site, eventually: Eventually) -> None:
+def test_unread_queue_is_bounded(site: Site, eventually: Eventually) -> None:
     client, source = site.ready()
     subscription = client.subscribe("[A]", quality=QualityOfService(queue=3, patience=0.05))
     send(source, *(("A", instant) for instant in range(1, 51)), watermark=50)
@@ -325,7 +325,7 @@ def test_a_queue_that_nobody_reads_is_bounded(site: Site, eventually: Eventually
     assert his(subscription, 1) == [60]
 
 
-def test_a_slow_application_loses_nothing_within_its_patience(site: Site, eventually: Eventually) -> None:
+def test_slow_application_loses_nothing_within_its_patience(site: Site, eventually: Eventually) -> None:
     client, source = site.ready()
     heard: list[int] = []
 
@@ -356,12 +356,12 @@ def test_qualities_of_service_that_cannot_be(quality: dict[str, Any]) -> None:
         QualityOfService(**quality)
 
 
-def test_a_name_that_is_a_nodes() -> None:
+def test_client_with_the_name_of_a_node_is_refused() -> None:
     with pytest.raises(DistcedError, match="node:n1"):
         Client("mqtt://127.0.0.1:1", name="node:n1")
 
 
-def test_a_pattern_that_is_refused(site: Site) -> None:
+def test_refused_pattern_is_an_error(site: Site) -> None:
     client, _ = site.ready()
     with pytest.raises(
         SubscriptionError, match=r"(?s)unknown event type: X .*line 1, column 8.*\[A\] ; \[X\].*at node"
@@ -381,7 +381,7 @@ def test_definitions_types_and_other_objects_are_patterns(site: Site) -> None:
     assert (his(defined, 1), his(by_type, 2), his(named, 1)) == ([3], [1, 3], [2])
 
 
-def test_without_a_broker_node_it_is_said_in_time(site: Site) -> None:
+def test_absence_of_broker_nodes_is_reported_in_time(site: Site) -> None:
     client = site.client(patience=0.2)
     client.register(A)
     with pytest.raises(SubscriptionError, match=r"no broker node has answered.*0 nodes are known.*start one"):
@@ -465,7 +465,7 @@ def test_composite_events_come_by_the_name_of_their_type(site: Site, eventually:
     assert his(subscription, 1) == [2]
 
 
-def test_nobody_publishes_under_a_derived_type(site: Site) -> None:
+def test_derived_type_cannot_be_published(site: Site) -> None:
     client, _ = site.ready()
     client.register(derive(A, "Slow", where="k < 3"))
     with pytest.raises(TypeRegistryError, match=r"subscribe to the pattern .Slow."):
@@ -488,7 +488,7 @@ def test_another_node_takes_over_without_the_applications_doing(site: Site, even
     assert his(subscription, 1) == [2]
 
 
-def test_a_subscription_that_somebody_clears_says_so(site: Site, make_bus: Callable[..., Bus]) -> None:
+def test_cleared_subscription_reports_an_error(site: Site, make_bus: Callable[..., Bus]) -> None:
     client, source = site.ready()
     subscription = client.subscribe("[A]")
     send(source, ("A", 1), watermark=1)
@@ -500,7 +500,7 @@ def test_a_subscription_that_somebody_clears_says_so(site: Site, make_bus: Calla
     assert subscription.statistics.received == 1
 
 
-def test_a_subscription_that_nobody_can_serve_any_more_says_why(site: Site, eventually: Eventually) -> None:
+def test_unservable_subscription_reports_the_reason(site: Site, eventually: Eventually) -> None:
     client, _ = site.ready()
     subscription = client.subscribe("[B]")
     client.unregister("B")
@@ -522,7 +522,7 @@ def test_a_subscription_that_nobody_can_serve_any_more_says_why(site: Site, even
     assert "unknown event type: B" in str(ended[0])
 
 
-def test_a_client_that_crashes_leaves_the_directory(site: Site, eventually: Eventually) -> None:
+def test_client_that_crashes_leaves_the_directory(site: Site, eventually: Eventually) -> None:
     watching = site.client("watching")
     code = (
         "import sys, time; from distced.middleware.client.client import Client\n"
@@ -538,7 +538,7 @@ def test_a_client_that_crashes_leaves_the_directory(site: Site, eventually: Even
         eventually(lambda: f"{site.root}-crash" not in clients)
 
 
-def test_a_client_that_stops_leaves_nothing_behind(site: Site, eventually: Eventually) -> None:
+def test_client_that_stops_leaves_nothing_behind(site: Site, eventually: Eventually) -> None:
     site.node()
     watching = site.client("watching")
     with Client(site.url, root=site.root, name=f"{site.root}-short") as client:
@@ -550,7 +550,7 @@ def test_a_client_that_stops_leaves_nothing_behind(site: Site, eventually: Event
     eventually(lambda: not (left.sources or left.subscriptions or left.detectors or len(left.clients) > 1))
 
 
-def test_everything_goes_on_after_the_server_was_restarted(
+def test_client_continues_after_a_restart_of_the_server(
     start_mosquitto: Callable[..., Server], root: str, eventually: Eventually
 ) -> None:
     server = start_mosquitto()
@@ -582,7 +582,7 @@ def test_everything_goes_on_after_the_server_was_restarted(
 
 
 @pytest.mark.slow
-def test_the_embedded_server_will_do(amqtt: Server, root: str) -> None:
+def test_client_works_with_the_embedded_server(amqtt: Server, root: str) -> None:
     with ExitStack() as stack:
         site = Site(amqtt.url, root, stack)
         client, source = site.ready(nodes=2)
@@ -594,14 +594,14 @@ def test_the_embedded_server_will_do(amqtt: Server, root: str) -> None:
         assert set(watching.detectors) == {each.detector for each in subscriptions}
 
 
-def test_a_client_that_cannot_connect_says_so() -> None:
+def test_client_without_a_connection_is_an_error() -> None:
     client = Client("mqtt://127.0.0.1:1")
     with pytest.raises(BusError, match=r"127.0.0.1:1"):
         client.start(0.5)
     client.stop()
 
 
-def test_nobody_answers_to_a_raw_subscription_of_an_absent_client(
+def test_raw_subscription_of_an_absent_client_gets_no_answer(
     site: Site, make_bus: Callable[..., Bus], eventually: Eventually
 ) -> None:
     site.ready()
@@ -612,7 +612,7 @@ def test_nobody_answers_to_a_raw_subscription_of_an_absent_client(
     assert not any(each.running for each in site.nodes[0].node.hosted.values())
 
 
-def test_the_last_watermark_there_is(site: Site) -> None:
+def test_source_may_promise_the_last_watermark(site: Site) -> None:
     client, source = site.ready()
     subscription = client.subscribe("([A], [T]) @ T = 5ns")
     send(source, ("A", 1))

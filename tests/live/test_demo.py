@@ -88,7 +88,7 @@ def test_patterns_of_ones_own(run: Run, tmp_path: Path) -> None:
     assert figures["patterns"]["Aired"]["found"] > 0
 
 
-def test_a_composite_event_that_gets_lost_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_composite_event_that_gets_lost_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, count = Subscription._is_wanted, iter(range(10**9))
     monkeypatch.setattr(Subscription, "_is_wanted", lambda *given: wanted(*given) and next(count) != 2)
     code, figures = run()
@@ -96,7 +96,7 @@ def test_a_composite_event_that_gets_lost_is_noticed(run: Run, monkeypatch: pyte
     assert (figures["check"]["holds"], figures["check"]["only_live"], figures["check"]["only_run"]) == (False, 0, 1)
 
 
-def test_a_composite_event_too_many_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_composite_event_too_many_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     publish = session.DemoSession._publish
 
     def forgetful(self: session.DemoSession, events: Any) -> None:
@@ -110,7 +110,7 @@ def test_a_composite_event_too_many_is_noticed(run: Run, monkeypatch: pytest.Mon
     assert figures["check"]["only_live"] > 0
 
 
-def test_a_subscription_that_falls_behind_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscription_that_falls_behind_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PATIENCE", 0.5)
     heartbeat = session.Client.heartbeat
     source: list[Any] = []
@@ -140,12 +140,12 @@ def test_people_see_lines_and_a_verdict(mosquitto: Server, capsys: pytest.Captur
         ({"patterns": [Path("nowhere.pattern")]}, "nowhere.pattern"),
     ],
 )
-def test_what_cannot_be_is_said(run: Run, options: dict[str, Any], problem: str) -> None:
+def test_impossible_options_are_refused(run: Run, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         run(**options)
 
 
-def test_an_empty_recording_is_said(run: Run, tmp_path: Path) -> None:
+def test_empty_recording_is_refused(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "empty.jsonl"
     path.write_text("")
     with pytest.raises(DistcedError, match=r"(?s)empty.jsonl"):
@@ -154,7 +154,7 @@ def test_an_empty_recording_is_said(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)")
-def test_the_command_with_ray() -> None:
+def test_command_with_ray() -> None:
     code = "import sys; from distced.middleware.cli.command import main; sys.exit(main())"
     arguments = ["demo", "--speed", "1200", "--minutes", "10", "--json"]
     done = subprocess.run(

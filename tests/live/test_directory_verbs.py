@@ -118,7 +118,7 @@ def test_detectors_are_shown_with_their_parts(system: System, printed: Callable[
     assert lines[-1].endswith("1 subscription of a client")
 
 
-def test_one_detector_and_those_of_a_node(system: System, printed: Callable[..., tuple[int, str]]) -> None:
+def test_detectors_are_shown_by_id_and_by_node(system: System, printed: Callable[..., tuple[int, str]]) -> None:
     known = system.client.detectors
     whole = system.subscription.detector
     part = known[whole].parts[0]
@@ -144,7 +144,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "problem"), WRONG)
-def test_what_is_not_there_is_told_of(
+def test_unknown_detector_or_node_is_an_error(
     printed: Callable[..., tuple[int, str]], arguments: tuple[str, ...], problem: str
 ) -> None:
     code, out = printed(*arguments, "--json")
@@ -189,7 +189,7 @@ def test_nodes_at_several_sites(
         assert {report["node"], report["replicas"][0]["node"]} == {"attic", "cellar"}
 
 
-def test_a_server_without_nodes_has_neither(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_without_nodes_shows_none(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:
     # The tests that share this server have roots of their own.
     assert main(["nodes", "--server", mosquitto.url]) == 1
     assert "no broker nodes: start one with `distced broker`" in capsys.readouterr().out
@@ -198,7 +198,7 @@ def test_a_server_without_nodes_has_neither(mosquitto: Server, capsys: pytest.Ca
 
 
 @pytest.mark.slow
-def test_a_server_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_absent_server_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["nodes", "--server", "mqtt://127.0.0.1:9"]) == 2
     assert "nothing listens at 127.0.0.1:9" in capsys.readouterr().err
 
@@ -237,7 +237,7 @@ def test_watching_shows_changes_until_an_interrupt(system: System) -> None:
 
 
 @pytest.mark.parametrize("kind", ["mosquitto", "amqtt"])
-def test_what_cannot_be_read_is_told_of(
+def test_malformed_entry_is_shown(
     kind: str, request: pytest.FixtureRequest, root: str, eventually: Callable[[Callable[[], bool]], None]
 ) -> None:
     server: Server = request.getfixturevalue(kind)
@@ -257,7 +257,7 @@ def test_what_cannot_be_read_is_told_of(
             assert not reading.look(names)[1].unreadable
 
 
-def test_after_a_lost_connection_it_is_read_anew(
+def test_directory_is_read_again_after_a_lost_connection(
     start_mosquitto: Callable[..., Server], eventually: Callable[[Callable[[], bool]], None]
 ) -> None:
     server = start_mosquitto()

@@ -59,7 +59,7 @@ def _application(verb: Any) -> Any:
 
 @pytest.mark.mqtt
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
-def test_the_application_runs() -> None:
+def test_application_runs_in_containers() -> None:
     with LocalSites(SITES, ray=False) as sites:
         nodes = {site: sites.location(site) for site in SITES}
         with LocalNodes(sites.url, nodes):

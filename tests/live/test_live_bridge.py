@@ -101,7 +101,7 @@ def ago(seconds: float, hours: float = 0.0) -> str:
     return moment.isoformat().replace("+00:00", "" if hours else "Z")
 
 
-def test_a_pattern_over_three_kinds_of_devices_is_detected_though_messages_come_in_the_wrong_order(
+def test_pattern_over_three_kinds_of_devices_is_detected_out_of_order(
     home: Callable[..., Home],
 ) -> None:
     here = home(ZIGBEE, TASMOTA, PLAIN, lateness=1500 * MILLISECOND)
@@ -143,7 +143,7 @@ def test_bad_payloads_go_to_the_dead_letters_and_the_rest_goes_on(home: Callable
     assert here.bridge.statistics() | {"messages": 5, "events": 2, "rejected": 3} == here.bridge.statistics()
 
 
-def test_what_comes_too_late_is_kept_apart_and_nobody_waits_for_a_silent_device(
+def test_late_events_are_dead_letters_and_silent_devices_delay_nothing(
     home: Callable[..., Home], received: Any
 ) -> None:
     here = home(ZIGBEE, lateness=SECOND)
@@ -158,7 +158,7 @@ def test_what_comes_too_late_is_kept_apart_and_nobody_waits_for_a_silent_device(
     assert found.get(10) is not None
 
 
-def test_a_device_nobody_has_heard_of_is_not_late_behind_sources_that_are_ahead(home: Callable[..., Home]) -> None:
+def test_unknown_device_is_not_late_behind_other_sources(home: Callable[..., Home]) -> None:
     here = home(ZIGBEE, lateness=1500 * MILLISECOND)
     here.client.register(event_type("Login"))
     desk = here.client.source("desk", ["Login"])
@@ -170,9 +170,7 @@ def test_a_device_nobody_has_heard_of_is_not_late_behind_sources_that_are_ahead(
     assert found.get(10) is not None
 
 
-def test_what_devices_retain_is_passed_over_or_taken(
-    start_mosquitto: Callable[..., Server], eventually: Eventually
-) -> None:
+def test_retained_messages_are_ignored_or_taken(start_mosquitto: Callable[..., Server], eventually: Eventually) -> None:
     server = start_mosquitto()
     with Bus(server.url) as devices:
         devices.wait_connected()
@@ -187,7 +185,7 @@ def test_what_devices_retain_is_passed_over_or_taken(
             eventually(lambda: set(taking.bridge.sources) == {"bridge", "hall"})
 
 
-def test_it_comes_back_after_the_server_was_away(
+def test_bridge_reconnects_to_a_restarted_server(
     start_mosquitto: Callable[..., Server], received: Any, eventually: Eventually
 ) -> None:
     server = start_mosquitto()
@@ -227,7 +225,7 @@ def test_amqtt_will_do(amqtt: Server, root: str) -> None:
         assert found.get(10) is not None
 
 
-def test_a_type_in_the_way_is_an_error_at_the_start(start_mosquitto: Callable[..., Server]) -> None:
+def test_type_with_other_attributes_is_an_error_at_the_start(start_mosquitto: Callable[..., Server]) -> None:
     server = start_mosquitto()
     with Client(server.url) as client:
         client.register(event_type("Temperature", {"kelvin": "number"}))
@@ -235,6 +233,6 @@ def test_a_type_in_the_way_is_an_error_at_the_start(start_mosquitto: Callable[..
             LiveBridge(server.url, "bridge", [parse_mapping(PLAIN)]).start()
 
 
-def test_a_server_that_is_not_there_is_an_error_at_the_start() -> None:
+def test_absent_server_is_an_error_at_the_start() -> None:
     with pytest.raises(BusError, match=r"nothing listens at 127\.0\.0\.1:9"):
         LiveBridge("mqtt://127.0.0.1:9", "bridge", [parse_mapping(PLAIN)]).start(0.5)

@@ -23,7 +23,9 @@ PATTERN = "[A as x] ; [B where v >= x.v] ; ([C] & [A] ; [B]) by k within 1s -> O
 
 
 @pytest.mark.parametrize("decomposition", ["none", "full"])
-def test_the_same_is_found(decomposition: Decomposition, mosquitto: Server, root: str) -> None:
+def test_cut_patterns_give_the_same_composite_events(
+    decomposition: Decomposition, mosquitto: Server, root: str
+) -> None:
     random = Random(11)
     events = [
         Event(
@@ -68,7 +70,7 @@ def test_the_same_is_found(decomposition: Decomposition, mosquitto: Server, root
             node.stop()
 
 
-def test_any_and_what_others_publish(mosquitto: Server, root: str) -> None:
+def test_any_reads_composite_events_that_are_named(mosquitto: Server, root: str) -> None:
     """`any` has the composite events of a type where the pattern names it, beside `any`, too; as in a run."""
     node = LiveNode(mosquitto.url, f"{root}-n0", root=root)
     node.start()

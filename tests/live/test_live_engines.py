@@ -23,7 +23,7 @@ A = event_type("A", {"k": "number"})
 
 
 @pytest.mark.slow
-def test_it_serves_until_the_other_engine_is_ready_and_goes_on_with_it(distced: Callable[..., Verb]) -> None:
+def test_node_detects_stepwise_until_the_columnar_engine_is_ready(distced: Callable[..., Verb]) -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     broker = distced("broker", "--port", "0", "--no-ray", "--engine", "columnar", "--json")
     url = json.loads(broker.wait_for('"ready"'))["server"]
@@ -54,7 +54,7 @@ def _engine(distced: Callable[..., Verb], url: str) -> str:
     return detector["measured"]["engine"] if detector["measured"] else ""
 
 
-def test_what_is_no_engine(distced: Callable[..., Verb]) -> None:
+def test_unknown_engine_is_refused(distced: Callable[..., Verb]) -> None:
     broker = distced("broker", "--port", "0", "--no-ray", "--engine", "vectorised")
     assert broker.end() == 2
     assert "vectorised" in broker.said

@@ -33,7 +33,7 @@ def url() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_while_a_detector_moves_to_and_fro(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_detector_loses_nothing_while_it_moves_to_and_fro(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     random = Random(5)
     events = [Event(random.choice("ABC"), at, at, "s", at, {"v": random.randrange(3)}) for at in range(1, 1500)]
     engine = StepwiseEngine([compile_pattern(PATTERN)])
@@ -68,7 +68,7 @@ def test_nothing_is_lost_while_a_detector_moves_to_and_fro(url: str, capsys: pyt
     assert capsys.readouterr().out.count("moved from") >= 5
 
 
-def test_what_cannot_be_moved(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_impossible_moves_are_refused(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     with Client(url, name="app") as client:
         client.wait_for_nodes(2)
         client.register(event_type("A", {}))

@@ -14,7 +14,9 @@ from distced.middleware.client.client import Client
 pytestmark = pytest.mark.mqtt
 
 
-def test_the_later_one_stays(mosquitto: Server, root: str, eventually: Callable[[Callable[[], bool]], None]) -> None:
+def test_later_node_of_a_name_stays(
+    mosquitto: Server, root: str, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
     name = f"{root}-n"
     with (
         Client(mosquitto.url, name=f"{root}-app", root=root) as client,

@@ -43,7 +43,7 @@ def test_hints_in_the_directory(mosquitto: Server, tmp_path: Path) -> None:
         assert client.subscribe(PATTERN).node == "second"
 
 
-def test_a_file_that_is_none_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+def test_malformed_hint_file_is_refused_before_the_start(tmp_path: Path) -> None:
     wanted = BrokerOptions(name="n", ray=False, hints=tmp_path / "none.json")
     with pytest.raises(DistcedError, match="cannot read the hints"):
         host(wanted, None)

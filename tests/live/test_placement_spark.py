@@ -68,7 +68,7 @@ def test_matches_that_last_long_over_midnight(tmp_path: Path, pattern: str, paus
     assert (apart.events, apart.duration) == (row.events, row.duration)
 
 
-def test_from_the_first_event_as_far_as_was_heard(tmp_path: Path) -> None:
+def test_placement_counts_from_the_first_event_to_the_watermark(tmp_path: Path) -> None:
     """Days without events count, those after it was heard no more do not, whatever else was recorded then."""
     midnight = (START // DAY + 1) * DAY
     heard = [Event(name, midnight + at, midnight + at, name.lower(), at, {}) for at, name in enumerate("AB")]
@@ -83,7 +83,7 @@ def test_from_the_first_event_as_far_as_was_heard(tmp_path: Path) -> None:
     assert (found(apart), apart.streams, apart.events) == (found(row), row.streams, row.events)
 
 
-def test_a_history_without_events(tmp_path: Path) -> None:
+def test_history_without_events_is_refused(tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "history", "test")
     with pytest.raises(DistcedError, match="a history without events"):
         count_days(DayTask(str(tmp_path / "history"), PATTERN, "", {}))

@@ -81,7 +81,7 @@ def test_policies_are_set_shown_and_unset(run: Callable[..., Any], server: Serve
         eventually(lambda: not live.node.policies.set)
 
 
-def test_what_cannot_be_set(run: Callable[..., Any], server: Server) -> None:
+def test_unknown_policies_are_refused(run: Callable[..., Any], server: Server) -> None:
     with Client(server.url) as client:
         client.register(event_type("A", {}))
         for arguments, error, problem in [
@@ -102,7 +102,7 @@ def test_what_cannot_be_set(run: Callable[..., Any], server: Server) -> None:
     assert run("show")["policies"] == []
 
 
-def test_what_others_have_set_and_nobody_can_read_is_shown(
+def test_malformed_policy_of_others_is_shown(
     run: Callable[..., Any], server: Server, make_bus: Callable[..., Bus]
 ) -> None:
     bus = make_bus(server.url)
@@ -117,7 +117,7 @@ def test_what_others_have_set_and_nobody_can_read_is_shown(
 
 
 @pytest.mark.slow
-def test_without_a_server_it_says_so() -> None:
+def test_absent_server_is_an_error() -> None:
     command = typer.main.get_command(policy)
     with pytest.raises(DistcedError, match="nothing listens"):
         command(args=["show", "--server", "mqtt://127.0.0.1:9"], standalone_mode=False)

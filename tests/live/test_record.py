@@ -127,7 +127,9 @@ def test_recorded_killed_recorded_on_and_replayed(
     assert [tuple(each["id"]) for each in found if "id" in each] == [each.id for each in wanted] != []
 
 
-def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recording_ends_after_its_duration(
+    server: Server, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--history", str(tmp_path / "h"), "--server", server.url, "--for", "300ms", "--keep", "0s"]
     assert main(["record", "--types", "Motion,Motoin", "--name", "trial", *options]) == 0
     told = capsys.readouterr().err
@@ -137,7 +139,7 @@ def test_it_ends_by_itself(server: Server, client: Client, tmp_path: Path, capsy
     assert History(tmp_path / "h").recorders["trial"].types == ("Motion", "Motoin")
 
 
-def test_that_sources_do_not_wait_for_it_is_said(
+def test_unconfirmed_recorder_is_reported(
     server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("distced.brokers.live.recorder.LiveRecorder.wait_announced", lambda *_: False)
@@ -155,7 +157,7 @@ def test_that_sources_do_not_wait_for_it_is_said(
         (["--types", "#"], "not a name for a type"),
     ],
 )
-def test_what_is_asked_for_wrongly(
+def test_faulty_options_of_record_are_refused(
     server: Server, client: Client, tmp_path: Path, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert main(["record", "--history", str(tmp_path / "h"), "--server", server.url, *options]) == 2
@@ -164,7 +166,9 @@ def test_what_is_asked_for_wrongly(
 
 
 @pytest.mark.slow
-def test_no_server_and_no_history(tmp_path: Path, capsys: pytest.CaptureFixture[str], server: Server) -> None:
+def test_record_needs_a_server_and_a_history(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], server: Server
+) -> None:
     assert main(["record", "--all", "--history", str(tmp_path / "h"), "--server", "mqtt://127.0.0.1:9"]) == 2
     assert "127.0.0.1:9" in capsys.readouterr().err
     (tmp_path / "thesis.tex").write_text("…")

@@ -78,7 +78,7 @@ def overlapping(history: Path) -> list[Any]:
     return found
 
 
-def test_it_records_what_is_stable_and_keeps_what_is_late(
+def test_recorder_writes_stable_events_and_keeps_late_ones(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
 ) -> None:
     with LiveRecorder(mosquitto.url, history, "r", types=["A", "B"], root=root) as recorder:
@@ -123,7 +123,7 @@ def test_that_time_has_passed_is_noted_without_events(
 
 
 @pytest.mark.slow
-def test_killed_again_and_again_it_loses_nothing_and_writes_nothing_twice(
+def test_killed_recorder_loses_nothing_and_writes_nothing_twice(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
 ) -> None:
     arguments = [sys.executable, "-c", RECORD, mosquitto.url, str(history), root, str(SECOND // 20)]
@@ -164,7 +164,7 @@ def test_killed_again_and_again_it_loses_nothing_and_writes_nothing_twice(
     assert late_files(history) == []
 
 
-def test_a_server_that_is_started_again_without_a_memory_leaves_a_gap(
+def test_server_that_is_started_again_without_a_memory_leaves_a_gap(
     start_mosquitto: Callable[..., Server], history: Path, eventually: Eventually
 ) -> None:
     server = start_mosquitto()
@@ -226,7 +226,7 @@ def test_sources_at_other_sites(start_mosquitto: Callable[..., Server], history:
     assert History(history).recorders["r"].gaps == ()
 
 
-def test_one_recorder_of_a_name_at_a_time(mosquitto: Server, root: str, history: Path) -> None:
+def test_second_recorder_of_a_name_is_refused(mosquitto: Server, root: str, history: Path) -> None:
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root):
         with pytest.raises(HistoryError, match="a recorder of this name is running: r"):
             LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root)
@@ -237,7 +237,7 @@ def test_one_recorder_of_a_name_at_a_time(mosquitto: Server, root: str, history:
             LiveRecorder(mosquitto.url, history, "of\ntwo lines", types=["A"], root=root)
 
 
-def test_a_journal_that_is_damaged_is_said_and_not_taken_for_none(mosquitto: Server, root: str, history: Path) -> None:
+def test_damaged_journal_is_an_error(mosquitto: Server, root: str, history: Path) -> None:
     LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root).stop()
     journal = history / "recorders" / "r.journal"
     content = journal.read_bytes()
@@ -250,7 +250,7 @@ def test_a_journal_that_is_damaged_is_said_and_not_taken_for_none(mosquitto: Ser
     assert journal.read_bytes() == content
 
 
-def test_what_cannot_be_written_is_tried_again(
+def test_failed_batch_is_written_again(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("distced.brokers.live.recorder.AGAIN_EVERY", SECOND // 10)
@@ -270,7 +270,7 @@ def test_what_cannot_be_written_is_tried_again(
     assert [each.hi for each in recorded(history)] == [10, 20]
 
 
-def test_without_its_journal_it_goes_on_with_a_gap(
+def test_recorder_without_its_journal_continues_with_a_gap(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually
 ) -> None:
     with LiveRecorder(mosquitto.url, history, "r", types=["A"], root=root) as recorder:
@@ -289,13 +289,13 @@ def test_without_its_journal_it_goes_on_with_a_gap(
     assert begin == 20 < end
 
 
-def test_sessions_are_kept_as_long_as_can_be_said(mosquitto: Server, root: str, history: Path) -> None:
+def test_session_expiry_has_an_upper_bound(mosquitto: Server, root: str, history: Path) -> None:
     for keep in (SECOND // 2, 200 * 365 * 86_400 * SECOND):
         with LiveRecorder(mosquitto.url, history, f"r{keep}", types=["A"], root=root, keep=keep) as recorder:
             assert recorder.wait_announced(10)
 
 
-def test_it_goes_on_when_the_journal_can_be_written_again(
+def test_recorder_continues_when_the_journal_is_writable_again(
     mosquitto: Server, root: str, client: Client, history: Path, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than the server sends before something is acknowledged; and it is the history that is written first."""

@@ -95,7 +95,7 @@ def test_replay_over_spark_connect(master: str, tmp_path: Path) -> None:
     assert (tmp_path / "there.jsonl").read_bytes() == (tmp_path / "here.jsonl").read_bytes()
 
 
-def test_no_server_is_said_soon(tmp_path: Path) -> None:
+def test_absent_server_is_reported_soon(tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "h", "test").write([Event("A", 0, 0, "s", 0, {})])
     failed = distced(tmp_path, "replay", "[A]", "--history", "h", "--master", f"sc://127.0.0.1:{free_port()}")
     assert failed.returncode == 2

@@ -95,7 +95,7 @@ class Deadly(DetectTask):
 
 
 @pytest.mark.slow
-def test_a_task_whose_worker_dies_is_said_and_gone_on_with(session: Any, history: History, tmp_path: Path) -> None:
+def test_task_whose_worker_dies_is_reported_and_repeated(session: Any, history: History, tmp_path: Path) -> None:
     made = replays(history, tmp_path / "w")
     expected = replays(history, tmp_path / "here")
     expected.perform(Inline())
@@ -123,7 +123,7 @@ def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("master", "said"), (("no-such-cluster://x", "not a master of Spark"), ("local[0]", "Spark did not start"))
 )
-def test_a_master_that_is_not_there(history: History, master: str, said: str) -> None:
+def test_absent_master_is_an_error(history: History, master: str, said: str) -> None:
     failed = distced("replay", "[A]", "--history", history.root, "--master", master)
     assert failed.returncode != 0
     assert said in failed.stderr
@@ -132,7 +132,7 @@ def test_a_master_that_is_not_there(history: History, master: str, said: str) ->
 
 
 @pytest.mark.slow
-def test_the_verb_on_spark(history: History, tmp_path: Path) -> None:
+def test_replay_verb_runs_on_spark(history: History, tmp_path: Path) -> None:
     pattern = "[A] ; [B] within 2h by k -> P()"
     done = distced("replay", pattern, "--history", history.root, "--master", "local[1]", "--to", HOUR, "--json")
     assert done.returncode == 0, done.stderr

@@ -36,7 +36,7 @@ def connects(server: Server) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
-def test_a_server_starts_serves_and_stops(kind: str, host: str) -> None:
+def test_server_starts_serves_and_stops(kind: str, host: str) -> None:
     needs(kind)
     with start_server(kind, host) as server:  # type: ignore[arg-type]
         assert server.kind == kind
@@ -54,7 +54,7 @@ def test_a_server_starts_serves_and_stops(kind: str, host: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_its_end_is_noticed(kind: str) -> None:
+def test_end_of_the_server_is_noticed(kind: str) -> None:
     needs(kind)
     with start_server(kind) as server:  # type: ignore[arg-type]
         assert not server.wait(0.01)
@@ -93,7 +93,7 @@ def test_settings_reach_mosquitto_and_a_wrong_one_is_quoted(start_mosquitto: Cal
         start_mosquitto(settings=["nonsense 1"])
 
 
-def test_a_port_that_is_taken_is_named(mosquitto: Server) -> None:
+def test_port_that_is_taken_is_named(mosquitto: Server) -> None:
     with pytest.raises(BusError, match=f"127.0.0.1:{mosquitto.port}.*in use.*another port"):
         start_server(port=mosquitto.port)
 
@@ -108,7 +108,7 @@ def test_a_port_that_is_taken_is_named(mosquitto: Server) -> None:
         ({"kind": "amqtt", "settings": ["x 1"]}, "takes none"),
     ],
 )
-def test_what_cannot_be_is_refused(arguments: dict[str, object], said: str) -> None:
+def test_impossible_settings_are_refused(arguments: dict[str, object], said: str) -> None:
     with pytest.raises(BusError) as caught:
         start_server(**arguments)  # type: ignore[arg-type]
     assert said in str(caught.value)
@@ -124,7 +124,7 @@ def test_many_servers_at_once_have_ports_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_ends_with_the_interpreter_that_started_it(kind: str) -> None:
+def test_server_ends_with_the_interpreter_that_started_it(kind: str) -> None:
     needs(kind)
     code = (
         "from distced.brokers.live.mqtt_server import start_server\n"

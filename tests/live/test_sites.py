@@ -91,7 +91,7 @@ def his(subscription: Subscription, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("host", ["directory", "north"])
-def test_what_is_found_does_not_depend_on_where_anybody_is(sites: Sites, host: str) -> None:
+def test_composite_events_do_not_depend_on_sites(sites: Sites, host: str) -> None:
     random = Random(3)
     pattern = "[A as x] ; [B where k >= x.k] -> Out(k = x.k)"
     events = {
@@ -157,7 +157,7 @@ def test_entries_name_homes_and_events_travel_at_home_only(sites: Sites, eventua
     assert not {event, beat} & set(seen["north"])
 
 
-def test_a_server_that_is_that_of_the_directory_is_no_other_home(sites: Sites) -> None:
+def test_server_of_the_directory_is_no_other_home(sites: Sites) -> None:
     node, client = sites.node("directory"), sites.client("directory")
     assert (node.node.home, client.home) == ("", "")
     assert client.home_bus is client.bus
@@ -225,7 +225,7 @@ def test_composite_events_of_a_type_are_heard_wherever_detectors_are(sites: Site
 # What goes wrong.
 
 
-def test_a_home_that_cannot_be_reached_is_named_and_stands_in_nobodys_way(
+def test_unreachable_home_is_named_and_delays_no_other(
     sites: Sites, eventually: Eventually, make_bus: Callable[..., Bus]
 ) -> None:
     sites.urls["nowhere"] = NOWHERE
@@ -253,7 +253,7 @@ def test_a_home_that_cannot_be_reached_is_named_and_stands_in_nobodys_way(
     assert his(subscription, 1) == [1]
 
 
-def test_a_client_whose_own_server_is_not_there_says_so(sites: Sites) -> None:
+def test_client_reports_the_absence_of_its_own_server(sites: Sites) -> None:
     sites.urls["nowhere"] = NOWHERE
     with pytest.raises(BusError, match=r"nothing listens at 127.0.0.1:9"):
         sites.client("nowhere")
@@ -262,7 +262,7 @@ def test_a_client_whose_own_server_is_not_there_says_so(sites: Sites) -> None:
     assert other._session.entries.clients.keys() == {other.name}
 
 
-def test_a_site_whose_server_was_restarted_goes_on(
+def test_site_whose_server_was_restarted_goes_on(
     sites: Sites, start_mosquitto: Callable[..., Server], eventually: Eventually
 ) -> None:
     server = start_mosquitto()
@@ -293,9 +293,7 @@ def test_a_site_whose_server_was_restarted_goes_on(
     pytest.fail("nothing was detected any more")
 
 
-def test_a_node_elsewhere_takes_over_without_the_applications_doing(
-    sites: Sites, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_node_at_another_site_takes_over(sites: Sites, eventually: Eventually, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("distced.middleware.client.subscription_session.LINGER", 200 * MILLISECOND)
     sites.node("north")
     client = sites.client("south")
@@ -315,7 +313,7 @@ def test_a_node_elsewhere_takes_over_without_the_applications_doing(
     eventually(lambda: {place.home for place in subscription.places} == {sites.name("south")})
 
 
-def test_a_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: Sites, eventually: Eventually) -> None:
+def test_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: Sites, eventually: Eventually) -> None:
     for site in sites.urls:
         sites.node(site)
     client = sites.client()
@@ -347,7 +345,7 @@ def test_a_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: S
     assert his(subscription, 1) == [4]
 
 
-def test_a_detector_moves_to_another_site_and_its_topic_stays(
+def test_detector_moves_to_another_site_and_its_topic_stays(
     sites: Sites, eventually: Eventually, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # `distced move` speaks of the usual root.
@@ -374,7 +372,7 @@ def test_a_detector_moves_to_another_site_and_its_topic_stays(
 # Finding the directory.
 
 
-def test_who_knows_its_own_server_alone_finds_the_directory(sites: Sites, eventually: Eventually) -> None:
+def test_client_finds_the_directory_by_its_own_server(sites: Sites, eventually: Eventually) -> None:
     sites.node("north")
     topic, seen = pointer_topic(root=sites.root), []
     sites.bus("north").subscribe(topic, lambda _, payload, retain: seen.append(payload), qos=1)
@@ -394,7 +392,7 @@ def test_who_knows_its_own_server_alone_finds_the_directory(sites: Sites, eventu
         assert stubborn._session.entries.clients.keys() == {stubborn.name}
 
 
-def test_a_pointer_to_a_server_that_is_away_is_named(sites: Sites) -> None:
+def test_pointer_to_a_server_that_is_away_is_named(sites: Sites) -> None:
     topic = pointer_topic(root=sites.root)
     sites.bus("north").publish(topic, b'{"url": "mqtt://127.0.0.1:9"}', qos=1, retain=True)
     time.sleep(0.1)

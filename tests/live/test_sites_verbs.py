@@ -83,7 +83,7 @@ def broker(*arguments: str) -> Iterator[dict[str, Any]]:
             process.wait(20)
 
 
-def test_a_broker_publishes_the_topology_and_takes_its_seat(
+def test_broker_publishes_the_topology_and_takes_its_seat(
     urls: tuple[str, str], topology: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory, site = urls
@@ -112,7 +112,7 @@ def test_a_broker_publishes_the_topology_and_takes_its_seat(
             assert f"error: {problem}" in capsys.readouterr().err
 
 
-def test_without_a_topology_there_are_no_sites(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_site_option_needs_a_topology(urls: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     server = ("--server", urls[0])
     assert main(["broker", "--no-ray", *server, "--site", "floor-1"]) == 2
     assert "error: there is no topology in the directory" in capsys.readouterr().err
@@ -161,7 +161,7 @@ def test_publishing_and_subscribing_at_another_site(urls: tuple[str, str], capsy
         (["--home", "mqtt://127.0.0.1:9"], "nothing listens at 127.0.0.1:9"),
     ],
 )
-def test_what_is_said_of_options_that_cannot_be(
+def test_impossible_options_are_refused(
     mosquitto: Server, options: list[str], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["subscribe", "[A]", "--server", mosquitto.url, *options]) == 2

@@ -154,7 +154,7 @@ def retained(url: str, wanted: str = "ced/d/#") -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_broker_a_bridge_and_both_ends_find_a_composite_event(
+def test_broker_a_bridge_and_both_ends_find_a_composite_event(
     distced: Callable[..., Verb], tmp_path: Path, make_bus: Callable[..., Bus]
 ) -> None:
     mapping = tmp_path / "home.toml"
@@ -191,11 +191,11 @@ def test_a_broker_a_bridge_and_both_ends_find_a_composite_event(
     assert broker.terminate() == 0
     told = [json.loads(line)["event"] for line in broker.out]
     assert told.count("detector created") == told.count("detector destroyed") == 1
-    assert told[-1] == "ended"
+    assert told[-1] == "broker stopped"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_an_end_leaves_a_clean_directory(
+def test_end_leaves_a_clean_directory(
     distced: Callable[..., Verb],
     start_mosquitto: Callable[..., Server],
     tmp_path: Path,
@@ -226,7 +226,7 @@ def test_an_end_leaves_a_clean_directory(
 
 
 @pytest.mark.slow
-def test_a_next_life_comes_after_a_sudden_death(
+def test_bridge_continues_after_it_was_killed(
     distced: Callable[..., Verb], start_mosquitto: Callable[..., Server], tmp_path: Path, make_bus: Callable[..., Bus]
 ) -> None:
     url = start_mosquitto().url
@@ -249,7 +249,7 @@ def test_a_next_life_comes_after_a_sudden_death(
 
 
 @pytest.mark.slow
-def test_a_server_that_is_not_there_is_told_of(distced: Callable[..., Verb], tmp_path: Path) -> None:
+def test_absent_server_is_an_error(distced: Callable[..., Verb], tmp_path: Path) -> None:
     recording = tmp_path / "a.jsonl"
     recording.write_text('{"type": "A", "time": 1}\n')
     verbs = [
@@ -280,7 +280,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "problem"), WRONG)
-def test_what_is_wrong_is_told_of_before_anything_is_started(
+def test_faulty_options_are_refused_before_the_start(
     arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -310,21 +310,19 @@ def system() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(("arguments", "problem"), REFUSED)
-def test_what_the_system_refuses_is_told_of(
+def test_error_of_the_system_is_shown(
     system: str, arguments: tuple[str, ...], problem: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([*arguments, "--server", system]) == 2
     assert problem in capsys.readouterr().err
 
 
-def test_time_that_is_up_without_an_event_is_a_no(system: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_timeout_without_an_event_gives_exit_code_1(system: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["subscribe", "[A] ; [B]", "--timeout", "100ms", "--server", system]) == 1
     assert "0 events" in capsys.readouterr().err.splitlines()
 
 
-def test_a_recording_gives_live_what_it_gives_when_it_is_run(
-    system: str, distced: Callable[..., Verb], tmp_path: Path
-) -> None:
+def test_recording_gives_the_same_live_as_offline(system: str, distced: Callable[..., Verb], tmp_path: Path) -> None:
     recording, patterns = tmp_path / "events.jsonl", tmp_path / "pairs.pattern"
     events = [
         {
@@ -367,7 +365,7 @@ def test_a_recording_gives_live_what_it_gives_when_it_is_run(
     )
 
 
-def test_events_of_a_type_are_shown_as_they_come(system: str, distced: Callable[..., Verb]) -> None:
+def test_events_of_a_type_are_printed_on_arrival(system: str, distced: Callable[..., Verb]) -> None:
     subscription = distced("subscribe", "A", "--first", "--server", system)
     subscription.wait_for("listening: ")
     published = distced(

@@ -93,7 +93,7 @@ def test_readme_runs_beside_an_application(python: Path, application: Path, mosq
     assert re.search(r"Met.*one='Jean'.*other='Peter'|'one': 'Jean', 'other': 'Peter'", said), said
 
 
-def test_command_is_there(python: Path, application: Path) -> None:
+def test_wheel_installs_the_command(python: Path, application: Path) -> None:
     code = (
         "from importlib.metadata import entry_points\n"
         "(command,) = entry_points(group='console_scripts', name='distced')\n"

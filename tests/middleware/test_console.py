@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import EntryPoint, version
+from importlib.metadata import EntryPoint, entry_points, version
 from pathlib import Path
 
 import pytest
@@ -44,13 +45,20 @@ def imported(done: subprocess.CompletedProcess[str]) -> set[str]:
     return set(done.stderr.splitlines()[-1].split()[1:])
 
 
-def test_list_of_verbs_has_a_line_for_each_and_imports_nothing_heavy() -> None:
+def test_list_of_verbs_has_a_line_for_each_and_imports_no_verb() -> None:
     done = in_a_process("--help")
     assert done.returncode == 0
     for verb in MINE:
         line = next(line for line in done.stdout.splitlines() if line.strip().startswith(verb))
         assert len(line.split()) > 3
     assert not imported(done) & set(HEAVY)
+    assert not [module for module in imported(done) if ".cli." in module and ".middleware." not in module]
+
+
+def test_help_read_from_the_source_is_that_of_the_loaded_verb() -> None:
+    for entry in entry_points(group=command.VERBS):
+        loaded = command._command(entry)
+        assert inspect.cleandoc(command._help(entry)) == inspect.cleandoc(loaded.help), entry.name
 
 
 def test_only_the_module_of_the_verb_that_is_called_is_imported() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.compiler import Compiled, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full, none
 from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
@@ -64,7 +64,7 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
     if entry.policy != "guaranteed" or entry.publishes:
         return None
     try:
-        compiled = compile_pattern(entry.pattern, registry)
+        compiled = check_pattern(entry.pattern, registry)
         graph = cut([compiled], none, exports=frozenset(entry.exports))
     except (DistcedError, KeyError):
         return None

@@ -5,7 +5,7 @@ node reads it once for all its detectors, by its one connection to each server. 
 detector to its nodes.
 
 A node with detectors hears all heartbeats at the server of the directory, for sources that were not announced
-(`brokers.node.topic_filters`); elsewhere those of the publishers it reads.
+(`brokers.node.upstream`); elsewhere those of the publishers it reads.
 """
 
 from __future__ import annotations
