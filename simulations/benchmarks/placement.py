@@ -22,14 +22,6 @@ from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
-from distced.simulations.benchmarks.report import (
-    Column,
-    OnProgress,
-    Report,
-    ReportTable,
-    ignore_progress,
-    number_columns,
-)
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.placement.by_policy import place_all, settle
 from distced.simulations.placement.evaluation import METRICS, OWN, Metric, evaluate, gap
@@ -38,6 +30,14 @@ from distced.simulations.placement.optimum.search_space import PatternRequest, s
 from distced.simulations.placement.problem import PlacementProblem, expected_figures
 from distced.simulations.placement.replanning import replan
 from distced.simulations.plots import bars
+from distced.simulations.report import (
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
 
 NODES: Final = (5, 10, 20, 50, 100, 200)
 """Numbers of nodes of instances, at most the number asked for."""

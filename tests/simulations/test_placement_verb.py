@@ -36,7 +36,6 @@ from distced.policies.topology.topology_file import load_topology, parse_topolog
 from distced.policies.topology.topology_writer import topology_as_toml
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.placement import measure, report
-from distced.simulations.benchmarks.report import as_dict, show
 from distced.simulations.experiments.comparison import scenario_of
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.network.scenario.run import Simulation
@@ -47,6 +46,7 @@ from distced.simulations.placement.cli import place
 from distced.simulations.placement.history_figures.counting import count
 from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
 from distced.simulations.placement.what_if import LinkCompared, RecordedStretch, Replayed, replay
+from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib
 from tests.support.random_placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 
