@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+import msgspec
+
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
@@ -94,8 +96,7 @@ class ScenarioSubscription:
     hints: Hints = field(default_factory=Hints)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledMove:
+class ScheduledMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A requested move of a detector.
 
     Attributes:
@@ -109,8 +110,7 @@ class ScheduledMove:
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledPolicy:
+class ScheduledPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A distribution policy set by the administration.
 
     Attributes:
@@ -124,8 +124,7 @@ class ScheduledPolicy:
     detector: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
+class Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Late start of a further node of the topology.
 
     Attributes:
@@ -137,16 +136,14 @@ class Join:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Stop of a node, with a farewell."""
 
     at: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Crash:
+class Crash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Loss of a node with its state.
 
     Attributes:
@@ -163,8 +160,7 @@ class Crash:
     silent: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A link, or all links of a site, down for a while.
 
     Attributes:
@@ -179,8 +175,7 @@ class Partition:
     site: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRestart:
+class ServerRestart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Restart of the server of a site, without its state.
 
     Attributes:

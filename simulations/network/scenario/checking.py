@@ -37,6 +37,11 @@ class Comparison:
         """Whether the events received are those expected."""
         return not self.missing and not self.unexpected
 
+    @property
+    def verdict(self) -> str:
+        """The comparison in words."""
+        return "as one engine" if self.holds else f"{len(self.missing)} missing, {len(self.unexpected)} unexpected"
+
 
 def compare(outcome: ScenarioOutcome) -> dict[str, Comparison]:
     """The comparison of each subscription that has a single right answer."""
