@@ -21,8 +21,7 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.network.scenario.random_scenario import random_patterns, streams_by_rates
 from distced.simulations.network.scenario_model import START
 from distced.simulations.placement.analysis import hints_of
 from distced.simulations.placement.by_policy import place_all

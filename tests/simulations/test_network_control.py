@@ -12,8 +12,7 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, compare
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario.toml import parse_scenario
 from distced.simulations.network.scenario_model import (

@@ -10,8 +10,7 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import BrokerNode, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.participants.broker_node import PREPARATION, VirtualReadiness
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, compare
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, Send, SourceStream
 

@@ -6,7 +6,7 @@ from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
 from distced.simulations.network.transport.packet_sizes import (

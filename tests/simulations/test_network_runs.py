@@ -18,10 +18,8 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
-from distced.simulations.network.scenario.random_scenario import random_scenario
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, compare
+from distced.simulations.network.scenario.random_scenario import random_scenario, streams_by_rates
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario_model import (
     START,

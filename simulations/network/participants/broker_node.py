@@ -15,7 +15,7 @@ from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Place
-from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 
 TICK: Final = 100 * MILLISECOND

@@ -19,7 +19,7 @@ from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import ROOT, Area, directory_topic, matches
 from distced.policies.topology.model import Place
-from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 
 PATIENCE: Final = 3_600 * SECOND

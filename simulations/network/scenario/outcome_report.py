@@ -11,8 +11,7 @@ from rich.text import Text
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND, format_instant
 from distced.simulations.network.participants.subscriber import SimulatedSubscription
-from distced.simulations.network.scenario.checking import Comparison
-from distced.simulations.network.scenario.outcome import LinkTraffic, ScenarioOutcome
+from distced.simulations.network.scenario.outcome import Comparison, LinkTraffic, ScenarioOutcome
 from distced.simulations.report import Cell, Column, ReportTable, number_columns, show_table
 
 AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration", "x": "dead letters", "mqtt": "MQTT"}

@@ -26,7 +26,7 @@ from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.simulations.network.scenario.event_streams import HEARTBEAT, streams_by_rates
+from distced.simulations.network.scenario.random_scenario import HEARTBEAT, streams_by_rates
 from distced.simulations.network.scenario_model import (
     START,
     Crash,

@@ -7,10 +7,10 @@ connection; messages wait while there is none, in order; those of QoS 1 without 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.model.timestamps import SECOND
 from distced.policies.topology.model import Place
@@ -27,32 +27,6 @@ LONGEST_DELAY: Final = 10.0
 """Seconds between attempts to connect; as of the bus."""
 
 
-class ConnectionUser(Protocol):
-    """Interface of a participant to its connections.
-
-    Attributes:
-        place: of the topology.
-        client_id: the client id on servers.
-        alive: whether it runs; the connection of a participant that does not is not tried again.
-    """
-
-    place: Place
-    client_id: str
-    alive: bool
-
-    def will_for(self, home: str) -> Publish | None:
-        """The will of the connection to a server."""
-
-    def connected(self, home: str) -> None:
-        """Handle a connection established, or established again."""
-
-    def disconnected(self, home: str) -> None:
-        """Handle a lost connection, which is retried."""
-
-    def arrived(self, topic: str, payload: bytes, home: str) -> None:
-        """Handle a message."""
-
-
 class SimulatedConnection:
     """A connection to a server, reconnected after losses.
 
@@ -64,7 +38,7 @@ class SimulatedConnection:
         waiting: messages to be sent once it stands.
     """
 
-    def __init__(self, network: Fabric, participant: ConnectionUser, home: str) -> None:
+    def __init__(self, network: Fabric, participant: Participant, home: str) -> None:
         self._network = network
         self.participant = participant
         self.home = home
@@ -224,3 +198,78 @@ class SimulatedConnection:
 
 def _ignore(item: Any) -> None:
     return None
+
+
+class Participant:
+    """A participant with connections to servers.
+
+    Attributes:
+        place: kind, name and site.
+        name: its name in the topology.
+        client_id: client id on servers.
+        home: the home of its site.
+        connections: by home; that to the directory's server is there from the beginning.
+        alive: whether it runs.
+    """
+
+    def __init__(self, network: Fabric, place: Place) -> None:
+        self.network = network
+        self.place = place
+        self.name = place.name
+        self.client_id = str(place)
+        self.home = network.home_of(network.site_of(place))
+        self.connections: dict[str, SimulatedConnection] = {}
+        self.alive = True
+
+    def begin(self) -> None:
+        """Connect to the server of the directory."""
+        self.connection("")
+
+    def connection(self, home: str) -> SimulatedConnection:
+        """The connection to a server, opened where there is none."""
+        found = self.connections.get(home)
+        if found is None:
+            found = self.connections[home] = SimulatedConnection(self.network, self, home)
+            found.open()
+        return found
+
+    def do(self, effects: Iterable[Effect]) -> None:
+        """Perform the actions of a decision, in order."""
+        for effect in effects:
+            match effect:
+                case Publish(home=home):
+                    self.connection(home).publish(effect)
+                case Subscribe(topic_filter=topic_filter, qos=qos, home=home):
+                    self.connection(home).subscribe(topic_filter, qos)
+                case Unsubscribe(topic_filter=topic_filter, home=home):
+                    self.connection(home).unsubscribe(topic_filter)
+                case Note():
+                    self.network.note(self.name, effect)
+
+    def end(self) -> None:
+        """Disconnect from all servers."""
+        self.alive = False
+        for each in self.connections.values():
+            each.close()
+
+    def crash(self, *, silent: bool) -> None:
+        """Crash without a farewell; see `SimulatedConnection.crash`."""
+        self.alive = False
+        for each in self.connections.values():
+            each.crash(silent=silent)
+
+    # Events of its connections.
+
+    def will_for(self, home: str) -> Publish | None:
+        """The will a server publishes when it loses the participant."""
+        return None
+
+    def connected(self, home: str) -> None:
+        """Handle a connection established, or established again."""
+
+    def disconnected(self, home: str) -> None:
+        """Handle a lost connection, which is retried."""
+
+    def arrived(self, topic: str, payload: bytes, home: str) -> None:
+        """Handle a message."""
+        raise NotImplementedError
