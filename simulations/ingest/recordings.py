@@ -22,11 +22,27 @@ from typing import Final
 import msgspec
 
 from distced.middleware.model.errors import EventError, HistoryError
-from distced.simulations.ingest.sequence_state import ClockJump
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"
 UNDER_WAY: Final = ".ingest"
+
+
+class ClockJump(msgspec.Struct, frozen=True):
+    """A source whose time went back, beyond its uncertainty, while its numbers went on.
+
+    Attributes:
+        times: number of jumps.
+        most: greatest jump, ns.
+        seq: the number of the event that came after that.
+        hi: its `hi`, ns.
+    """
+
+    source: str
+    times: int
+    most: int
+    seq: int
+    hi: int
 
 
 class Ingested(msgspec.Struct, frozen=True):

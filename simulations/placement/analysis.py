@@ -9,11 +9,10 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.policy import NAMED, Policy
 from distced.policies.distribution.situation.rates import hosting
-from distced.simulations.placement.by_policy import PolicyPlacement, place_all, settle
+from distced.simulations.placement.by_policy import PolicyPlacement, place_all, replan, settle
 from distced.simulations.placement.evaluation import OWN, Cost, Metric, evaluate, gap
 from distced.simulations.placement.optimum.optimum import SECONDS, Optimum, optimum
 from distced.simulations.placement.problem import PlacementProblem
-from distced.simulations.placement.replanning import replan
 
 REPLANNED = "replanned"
 OPTIMUM = "optimum"

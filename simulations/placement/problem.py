@@ -138,7 +138,7 @@ class PlacementProblem:
         found: dict[str, int] = {}
         # A participant with two subscriptions has one connection.
         for place in dict.fromkeys(self.subscribers(name)):
-            home = home_of(self.topology, self.empty.site_of(place))
+            home = self.topology.home_of(self.empty.site_of(place))
             found[home] = found.get(home, 0) + 1
         return found
 
@@ -165,11 +165,6 @@ class PlacementProblem:
     def hint(self, name: str, nodes: tuple[str, ...] = (), parts: tuple[str, ...] | None = None) -> HintEntry:
         """The hint for a detector."""
         return HintEntry(nodes, parts, self.foreseen.get(name))
-
-
-def home_of(topology: Topology, site: str) -> str:
-    """Name of the server of a site in entries; empty for the site of the directory."""
-    return "" if site == topology.directory else site
 
 
 def expected_figures(topology: Topology, space: SearchSpace) -> dict[str, Foreseen]:

@@ -20,8 +20,7 @@ from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, format_duration
-from distced.simulations.replay.pattern_properties import groups_of, key_of_group
-from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group, reach_of
 
 CutWay: TypeAlias = Literal["key", "time", "parts", "whole"]
 WAYS: Final[tuple[CutWay, ...]] = ("key", "time", "parts", "whole")

@@ -22,9 +22,8 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.simulations.replay.file_ranges import UNIT, FileRange, Trouble, units_of
-from distced.simulations.replay.pattern_properties import may_lack_constituents, names_in
+from distced.simulations.replay.pattern_properties import may_lack_constituents, names_in, reach_of
 from distced.simulations.replay.plan import LEAST, CutWay, GroupPlan, ReplayPlan, Slice, plan_of
-from distced.simulations.replay.reach import reach_of
 from distced.simulations.replay.result_files import read_found
 from distced.simulations.replay.runners import Runner
 from distced.simulations.replay.sub_patterns import TOLD, SubPatternTask, days_between, stages_of, writers_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.ingest.sequence_state import ClockWatch, SequenceState
+from distced.simulations.ingest.recording_task import ClockWatch, SequenceState
 
 
 def test_clocks_that_go_back() -> None:

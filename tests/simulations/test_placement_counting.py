@@ -25,8 +25,14 @@ from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.network.scenario.random_scenario import random_patterns
-from distced.simulations.placement.history_figures.counting import Counting, count, frame_size
-from distced.simulations.placement.history_figures.counts import HistoryCounts, add, total
+from distced.simulations.placement.history_figures.counting import (
+    Counting,
+    HistoryCounts,
+    add,
+    count,
+    frame_size,
+    total,
+)
 from distced.simulations.placement.history_figures.heartbeat_rates import WatermarkStep, heartbeat_counts, steps
 from distced.simulations.placement.history_figures.measuring import (
     foreseen_of,

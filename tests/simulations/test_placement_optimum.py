@@ -24,14 +24,13 @@ from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.placement import random_instance
 from distced.simulations.placement import analysis_report
 from distced.simulations.placement.analysis import analyse
-from distced.simulations.placement.by_policy import place_all, settle
+from distced.simulations.placement.by_policy import place_all, replan, settle
 from distced.simulations.placement.evaluation import METRICS, Cost, Metric, evaluate, gap, parse_metrics
-from distced.simulations.placement.history_figures.counts import HistoryCounts
+from distced.simulations.placement.history_figures.counting import HistoryCounts
 from distced.simulations.placement.optimum.optimum import optimum
 from distced.simulations.placement.optimum.programme import OutOfTimeError
 from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
 from distced.simulations.placement.problem import PlacementProblem, expected_figures
-from distced.simulations.placement.replanning import replan
 from tests.support.random_placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)

@@ -17,9 +17,8 @@ from distced.middleware.history.layout import FileNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
-from distced.simulations.replay.pattern_properties import groups_of, key_of_group
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group, longest, reach_of
 from distced.simulations.replay.plan import plan_of, together
-from distced.simulations.replay.reach import longest, reach_of
 
 BOUNDED = [
     ("[A]", 0),

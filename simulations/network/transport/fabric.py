@@ -75,7 +75,7 @@ class Fabric:
                 published=self._keep_dead_letter,
             )
             for site in topology.sites
-            for home in (_home_of(topology, site),)
+            for home in (topology.home_of(site),)
         }
         # Sessions that may still stand at one end.
         self._sessions: dict[ServerSession, None] = {}
@@ -83,7 +83,7 @@ class Fabric:
 
     def home_of(self, site: str) -> str:
         """The home of topics that are published at a site."""
-        return "" if self.one_home else _home_of(self.topology, site)
+        return "" if self.one_home else self.topology.home_of(site)
 
     def site_of(self, place: Place) -> str:
         """The site of a participant."""
@@ -91,7 +91,7 @@ class Fabric:
 
     def server_at(self, site: str) -> SimulatedServer:
         """The server of a site."""
-        return self.servers[_home_of(self.topology, site)]
+        return self.servers[self.topology.home_of(site)]
 
     def open_session(
         self, owner: SessionOwner, server: SimulatedServer, client: str, place: Place, will: Publish | None
@@ -149,8 +149,3 @@ class Fabric:
     def _keep_dead_letter(self, topic: str, payload: bytes) -> None:
         if area_of(topic) == "x":
             self.letters.append(decode(payload, DeadLetter, where=topic))
-
-
-def _home_of(topology: Topology, site: str) -> str:
-    """Name of the server of a site in entries: the name of the site; empty for the site of the directory."""
-    return "" if site == topology.directory else site

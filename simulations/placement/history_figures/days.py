@@ -1,35 +1,29 @@
-"""Days of a history counted separately, in parallel: in this process one after the other, or as tasks of Spark.
+"""Days of a history counted apart: in this process one after the other, or as tasks of Spark.
 
-A `DayTask` is all that a task needs: paths and texts, from which it makes the patterns again, so that nothing but a few
-strings travels to a worker, and counts travel back. What began before midnight is found as far as the lead goes: so
-much before the day is read, and not counted, as long as a match of any detector may last (`simulations.replay.reach`).
-Columns of a day through `mapInArrow` were rejected: engines need all events of a day in order, in one place, and
-reading the files of a day is a thousandth of detecting in them.
+A `DayTask` has paths and texts alone, and its results are counts, so that little travels. What began before midnight is
+found as far as the lead goes: before each day as much is read, and not counted, as a match of any detector may last
+(`simulations.replay.pattern_properties`). Columns of a day through `mapInArrow` were rejected: engines need all events
+of a day in order, in one place, and reading them is a thousandth of detecting in them.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
-import distced
-from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.history.history import History
 from distced.middleware.history.reader import events_of_history
-from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import DAY, MINUTE
 from distced.middleware.wire.directory_entries import SourceEntry
 from distced.policies.topology.model import Place
-from distced.simulations.placement.history_figures.counting import Counting
-from distced.simulations.placement.history_figures.counts import HistoryCounts, total
+from distced.simulations.placement.history_figures.counting import Counting, HistoryCounts, total
 from distced.simulations.placement.history_figures.measuring import (
     kinds_of,
     measured,
@@ -40,7 +34,8 @@ from distced.simulations.placement.history_figures.measuring import (
     wanted_types,
 )
 from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
-from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.pattern_properties import reach_among
+from distced.simulations.replay.runners import LOG, session_of
 
 LEAD: Final = 10 * MINUTE
 """Least time read before a day, ns: some matches may last for any time, and instances are touched, and records refer to
@@ -129,59 +124,26 @@ def counts_of(
 def lead_of(space: SearchSpace) -> int:
     """Time read before a day, ns: the longest match of any detector."""
     patterns = [space.whole(root).compiled for root in space.roots]
-    reaches = [
-        reach_of([each, *_read_by(each, patterns)]) for each in (space.whole(name).compiled for name in space.ways)
-    ]
+    reaches = [reach_among(space.whole(name).compiled, patterns) for name in space.ways]
     return max(LEAD, *(each for each in reaches if each is not None))
 
 
-def _read_by(pattern: Compiled, patterns: Sequence[Compiled]) -> list[Compiled]:
-    """The patterns whose composite events another reads, and those that they read."""
-    found: list[Compiled] = []
-    waiting = [pattern]
-    while waiting:
-        names = waiting.pop().names()
-        for each in patterns:
-            output = each.automaton.output
-            if output is not None and output.type_name in names and each is not pattern and each not in found:
-                found.append(each)
-                waiting.append(each)
-    return found
-
-
 def on_spark(master: str = "local[*]") -> Spread:
-    """Days as tasks of Spark.
-
-    Args:
-        master: of Spark.
-    """
+    """Days as partitions of a Spark job, whose workers see the history."""
 
     def spread(task: Callable[[int], bytes], days: Sequence[int]) -> Iterable[bytes]:
-        session = _session(master)
-        try:
-            context = session.sparkContext
-            return list(context.parallelize(list(days), len(days)).map(task).collect())
-        finally:
-            session.stop()
+        def counted(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                yield pa.record_batch([[task(day) for day in batch.column(0).to_pylist()]], ["counts"])
+
+        with tempfile.TemporaryDirectory(prefix="distced-place-") as folder:
+            session = session_of(master, Path(folder) / LOG)
+            try:
+                job = session.range(days[0], days[-1] + 1, 1, len(days)).mapInArrow(counted, "counts binary")
+                return [bytes(row.counts) for row in job.collect()]
+            finally:
+                session.stop()
 
     return spread
-
-
-def _session(master: str) -> Any:
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise DistcedError("days on Spark need pyspark, which is not installed",
-                           advice="pip install 'distced[spark]'") from None  # fmt: skip
-    # Workers run the same Python, and find the packages where this process has found them.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    here = str(Path(distced.__file__).parents[1])
-    known = os.environ.get("PYTHONPATH", "")
-    if here not in known.split(os.pathsep):
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (here, known)))
-    try:
-        builder = SparkSession.builder.master(master).appName("distced place")
-        return builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
-    except Exception as error:
-        # Java is missing, or the master does not answer: any error of the gateway.
-        raise DistcedError("Spark does not start", given=master, advice=f"it needs Java 17: {error}") from error

@@ -24,10 +24,9 @@ from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.topology import Topology
-from distced.simulations.placement.history_figures.counting import Counting, frame_size
-from distced.simulations.placement.history_figures.counts import DetectorCount, HistoryCounts
+from distced.simulations.placement.history_figures.counting import Counting, DetectorCount, HistoryCounts, frame_size
 from distced.simulations.placement.optimum.search_space import SearchSpace
-from distced.simulations.placement.problem import PlacementProblem, home_of
+from distced.simulations.placement.problem import PlacementProblem
 
 OnProgress: TypeAlias = Callable[[str, int, int], None]
 
@@ -206,11 +205,11 @@ def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[
                 )
             publisher = able[0]
         every = tuple(sorted({*types, *(publisher.types if publisher.name == source else ())}))
-        found[source] = SourceEntry(every, 0, publisher=publisher.name, home=home_of(topology, publisher.site))
+        found[source] = SourceEntry(every, 0, publisher=publisher.name, home=topology.home_of(publisher.site))
     speaking = {entry.publisher for entry in found.values()}
     for each in topology.publishers.values():
         if each.name not in speaking:
-            found[each.name] = SourceEntry(each.types, 0, publisher=each.name, home=home_of(topology, each.site))
+            found[each.name] = SourceEntry(each.types, 0, publisher=each.name, home=topology.home_of(each.site))
     return found
 
 
