@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.policy import NAMED, Policy
@@ -37,19 +39,22 @@ class Option:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(
+    msgspec.Struct,
+    frozen=True,
+    rename={"policy": "nearest_policy", "instead": "nearest_nodes", "delay": "delay_ns"},
+):
     """Advice on a pattern.
 
     Attributes:
-        pattern: its name; `text` is its text.
+        pattern, text: its name and its text.
         detector: its id.
-        parts: the detectors it should read, as text; none for leaving it whole.
-        nodes: where its detector should stand.
-        policy: the named policy nearest to the optimum for all patterns together.
-        instead: the nodes that policy takes.
+        parts: the detectors to read, as text; empty for a whole pattern.
+        nodes: hosts of its detector.
+        policy: the named policy nearest to the optimum over all patterns.
+        instead: the hosts by that policy.
         rate: composite events a second.
-        selectivity: the same for each event that it reads.
+        selectivity: composite events for each event read.
         delay: ns until subscribers receive it.
     """
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace as replace_entry
 
 from distced.detectors.runtime.engines import Kinds
@@ -62,8 +63,7 @@ LEAST: Final = 100.0
 """Least rate of a link to be compared, bytes a second: below it, a message now and then decides."""
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCompared:
+class LinkCompared(msgspec.Struct, frozen=True, rename={"origin": "from", "target": "to"}):
     """Prediction and measurement of a link in one direction.
 
     Attributes:
