@@ -34,18 +34,18 @@ def simulate(
 ) -> int:
     """Run a scenario in virtual time: broker nodes, publishers and subscribers on the links of a topology.
 
-    The nodes are those that run live. The report has composite events and their delays, bytes by link, loads of nodes,
-    and their decisions with reasons. The same seed is the same run, to the byte; its digest tells.
+    The nodes are the shipped ones. The report has composite events and their delays, bytes by link, loads of nodes, and
+    decisions of nodes with their reasons. A run is a function of its seed, to the byte; its digest shows it.
 
     The exit code is 0 only if everything has arrived, and is what one engine detects in the events.
 
     Examples:
 
-      distced simulate cold-rooms.toml
+        distced simulate cold-rooms.toml
 
-      distced simulate cold-rooms.toml --seed 7 --json
+        distced simulate cold-rooms.toml --seed 7 --json
 
-      distced simulate cold-rooms.toml --log messages.jsonl
+        distced simulate cold-rooms.toml --log messages.jsonl
     """
     from distced.simulations.network.scenario.outcome import compare
     from distced.simulations.network.scenario.outcome_report import as_dict, show

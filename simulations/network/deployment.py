@@ -10,12 +10,7 @@ from distced.simulations.network.transport.fabric import Fabric
 
 
 class Deployment:
-    """The running participants, by name.
-
-    Attributes:
-        network: the fabric between them.
-        nodes, publishers, subscribers: those that run.
-    """
+    """Running nodes, publishers and subscribers, by name, on a network."""
 
     def __init__(self, network: Fabric, *, tick: int = TICK) -> None:
         """`tick`: interval between ticks of a node, ns."""

@@ -1,6 +1,5 @@
-"""Simulated administrator: registers the types, describes the network, moves detectors, sets policies.
-
-It sits at the server of the directory, so its messages cost no link anything beyond what the server passes on.
+"""Simulated administrator at the server of the directory: registers types, publishes the topology, moves detectors,
+sets policies.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class Administrator(SimulatedClient):
         self.do([Publish(administration_topic("move", detector), encode(MoveRequest(node)))])
 
     def set_policy(self, detector: str, policy: str) -> None:
-        """Set the distribution policy of a detector or, without an id, of all detectors; an empty policy clears it."""
+        """Set the policy of a detector, or without an id of all detectors; an empty policy clears it."""
         topic = administration_topic("policy", detector or EVERYBODY)
         self.do([Publish(topic, encode(SetPolicy(policy)) if policy else b"", retain=True)])
 

@@ -1,7 +1,7 @@
-"""Simulated publisher: an application that becomes a source and publishes a stream when its messages are due.
+"""Simulated publisher: opens sources and publishes their streams when messages are due.
 
-It waits for a broker node and for its types before it opens a source. Where nodes take long, its events wait. Events
-that are at or before the watermark of the source by then are not sent, for they would be late everywhere.
+A source opens once there are a broker node and its types; until then its events wait. Events at or before its watermark
+by then are not sent: they would be late everywhere.
 """
 
 from __future__ import annotations
@@ -21,19 +21,12 @@ from distced.simulations.network.scenario_model import Send, SourceStream
 from distced.simulations.network.transport.fabric import Fabric
 
 PROMISE_AGAIN: Final = SECOND
-"""Interval at which the last watermark is repeated, ns: a heartbeat at QoS 0 may be lost, and nodes may come later."""
+"""Interval at which the last watermark is repeated, ns: a heartbeat at QoS 0 may be lost, and nodes may start later."""
 
 
 @dataclass(eq=False)
 class _Source:
-    """A source of a publisher.
-
-    Attributes:
-        stream: its messages.
-        start: origin of their times, ns.
-        state: of the open source; unset before.
-        sent: number of messages sent.
-    """
+    """An open source; `start` is the origin of the stream's times, ns, `sent` the number of messages sent."""
 
     stream: SourceStream
     start: int
@@ -46,9 +39,9 @@ class SimulatedPublisher(SimulatedClient):
 
     Attributes:
         sources: by name.
-        published: the events that were sent and not lost, in order.
+        published: events sent and not lost, in order.
         lost: number of messages lost on the way to the server.
-        late: events that were not sent, for the detectors were beyond them when the source began.
+        late: events not sent, at or before the watermark of their new source.
     """
 
     def __init__(self, network: Fabric, place: Place, loss: float) -> None:
@@ -62,7 +55,7 @@ class SimulatedPublisher(SimulatedClient):
         self._unopened: list[_Source] = []
 
     def source(self, stream: SourceStream, start: int) -> None:
-        """Open a source that publishes from `start`, ns, on."""
+        """Open a source that publishes from `start` on, ns."""
         source = self.sources[stream.source] = _Source(stream, start)
         self._unopened.append(source)
         self._open_sources()
@@ -132,5 +125,5 @@ class SimulatedPublisher(SimulatedClient):
         return True
 
     def _publishes(self, source: _Source) -> bool:
-        """Whether a source continues: a cleared entry means that it was fenced off."""
+        """Whether a source continues; one whose entry was cleared has been fenced off."""
         return self.alive and ("source", source.stream.source) in self.session.directory.own

@@ -1,4 +1,8 @@
-"""The outcome of a run."""
+"""Outcome of a run, and its comparison with one engine over the published events.
+
+Design, section 2, "Transparency": under guaranteed detection composite events are a function of the pattern and the
+events. Only subscriptions active from before the streams until the end have a single right answer.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +27,7 @@ class LinkTraffic:
 
     Attributes:
         origin, target: sites.
-        messages, bytes: by subject: `e` events, `c` composite events, `d` the directory, `a`
-            administration, `x` dead letters, `mqtt` the traffic of connections themselves.
+        messages, bytes: by area of topics (`outcome_report.AREAS`).
         cost: of all bytes.
     """
 
@@ -41,10 +44,10 @@ class NodeFigures:
 
     Attributes:
         site: of the node.
-        received: number of messages received.
-        counts: its counters, as of `NodeEntry`.
+        received: number of messages.
+        counts: as of `NodeEntry`.
         detectors: number hosted at the end.
-        load: last reported load; None without a report.
+        load: last report; None without one.
     """
 
     site: str
@@ -56,13 +59,7 @@ class NodeFigures:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A move of a detector to a node.
-
-    Attributes:
-        at: when, ns after the start.
-        detector: its id.
-        origin, node: previous and new host.
-    """
+    """A move of a detector from `origin` to `node`, `at` ns after the start."""
 
     at: int
     detector: str
@@ -72,11 +69,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """A log event of a node.
-
-    Attributes:
-        at: when, ns after the start.
-    """
+    """A log event of a node, `at` ns after the start."""
 
     at: int
     node: str
@@ -88,23 +81,19 @@ class ScenarioOutcome:
     """The outcome of a run.
 
     Attributes:
-        scenario: of the run.
-        subscriptions: by name, with the events received.
-        published: the events that reached a server, or will not be lost on the way.
-        lost: number of messages of publishers at QoS 0 lost.
-        late: events that sources did not publish, for detectors were beyond them when the source began.
-        links: traffic over each link and direction.
+        subscriptions: by name, with their composite events.
+        published: events that reached a server, or will.
+        lost: number of messages lost at QoS 0.
+        late: events not published, at or before the watermark of their new source.
         nodes: present at the end, by name.
-        detectors: the directory's entries at the end, by id.
-        moved: moves of detectors, in order.
-        notes, letters: log events of nodes, and dead letters.
-        complete: whether the watermark of every subscription is beyond the last promise of the sources; without those
-            by best effort.
-        final: that promise, ns; None where no source has promised anything.
-        ended: the virtual instant of the end, ns.
-        messages: number delivered, to servers and from them.
-        steps: number of calls made.
-        digest: of all messages delivered.
+        detectors: entries at the end, by id.
+        moved: moves in order.
+        complete: whether the watermark of every subscription under guaranteed detection is at or beyond `final`.
+        final: least of the last promises of all sources, ns; None where one promises nothing.
+        ended: instant of the end, ns.
+        messages: number delivered, to and from servers.
+        steps: number of scheduled calls.
+        digest: of all delivered messages.
     """
 
     scenario: Scenario
@@ -138,13 +127,7 @@ class ScenarioOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Events received and expected of a subscription.
-
-    Attributes:
-        missing: expected composite events that did not arrive.
-        unexpected: those that arrived without being expected.
-        same: number that arrived as expected.
-    """
+    """Composite events received and expected of a subscription; `same` is the number of those received as expected."""
 
     missing: tuple[CompositeEvent, ...]
     unexpected: tuple[CompositeEvent, ...]
@@ -152,7 +135,7 @@ class Comparison:
 
     @property
     def holds(self) -> bool:
-        """Whether the events received are those expected."""
+        """Whether those received are those expected."""
         return not self.missing and not self.unexpected
 
     @property
@@ -162,7 +145,7 @@ class Comparison:
 
 
 def compare(outcome: ScenarioOutcome) -> dict[str, Comparison]:
-    """The comparison of each subscription that has a single right answer."""
+    """Comparison of each subscription with a single right answer, by name."""
     final = outcome.final
     comparable = {name: each for name, each in outcome.subscriptions.items() if _is_comparable(each, outcome)}
     if final is None or not comparable:
@@ -191,7 +174,7 @@ def _is_comparable(each: SimulatedSubscription, outcome: ScenarioOutcome) -> boo
 
 
 def _compiled(subscriptions: Iterable[SimulatedSubscription], outcome: ScenarioOutcome) -> dict[str, Compiled]:
-    """The patterns by the names of their subscriptions; each after those whose composite events it reads."""
+    """Patterns by subscription; each after those whose composite events it reads."""
     registry = TypeRegistry(outcome.scenario.types)
     compiled: dict[str, Compiled] = {}
     waiting = list(subscriptions)

@@ -1,8 +1,12 @@
-"""Random scenarios, for experiments with distribution policies: one seed always gives the same scenario.
+"""Random streams and scenarios, functions of their seed.
 
-Patterns are of the kinds that occur (who sits in a cold room, the same alarm three times, a visitor who does not sign
-in, two things in one place), over the types `A` to `E`, whose events carry a key and a number. Some are made of
-fragments that others have too, so that there is something to reuse.
+Streams have the rates of a topology's publishers. A sensor publishes [t' - u, t' + u] when its clock shows t' + u,
+where t' is the reading of its clock at the event and u the greatest error; the error of each clock is drawn once,
+within u.
+
+Patterns are of kinds that occur (a person in a cold room, the same alarm three times, a visitor who does not sign in,
+two events in one place), over the types `A` to `E` with a key and a number. Some share fragments, so that there is
+something to reuse.
 """
 
 from __future__ import annotations
@@ -52,16 +56,15 @@ def streams_by_rates(
     heartbeat: int = HEARTBEAT,
     rate: float | None = None,
 ) -> tuple[SourceStream, ...]:
-    """Streams of all publishers of a topology: a Poisson process for each of their types.
-
-    All of them end with the same promise, so that it is known when everything has been detected.
+    """Streams of all publishers: a Poisson process for each of their types. All end with the same promise, which marks
+    the end of detection.
 
     Args:
-        start: the virtual instant of the start, ns.
-        duration: of the streams, ns.
-        values: ranges of random attributes; by default digits, a few letters and truth values.
+        start: virtual instant of the start, ns.
+        duration: ns.
+        values: ranges of attributes; by default digits, a few letters, and truth values.
         heartbeat: interval between promises, ns.
-        rate: events a second of each type whose rate the topology does not give; None for an error.
+        rate: events a second of types without a rate in the topology; None for an error.
     """
     known = {each.name: each for each in types}
     last = duration + 2 * max((each.uncertainty for each in topology.publishers.values()), default=0)
@@ -150,13 +153,12 @@ def random_scenario(
     """A scenario of given size.
 
     Args:
-        seed: of all random choices, here and in the run.
-        kind, sites, nodes, publishers, subscribers: of the topology, as of `random_topology`.
-        shared: probability that a pattern is made of a fragment that others may have, too.
-        policy: the distribution policy of all subscriptions; empty for the nodes' own choice.
-        moves: number of random moves of detectors.
+        kind, sites, nodes, publishers, subscribers: as of `random_topology`.
+        shared: probability that a pattern has a fragment in common with others.
+        policy: distribution policy of all subscriptions; empty for the nodes' default.
+        moves: number of random moves.
         duration: of publishing, ns.
-        topology: used instead of a random one; its publishers publish types out of `A` to `E`.
+        topology: instead of a random one; its publishers publish types out of `A` to `E`.
     """
     random = Random(seed)
     if topology is None:
@@ -179,11 +181,7 @@ def random_scenario(
 
 
 def random_patterns(random: Random, types: Sequence[str], count: int, *, shared: float = 0.5) -> list[str]:
-    """Patterns over some of the types `A` to `E`.
-
-    Args:
-        shared: probability that a pattern is made of a fragment that others may have, too.
-    """
+    """Patterns over some of the types `A` to `E`; `shared` is the probability of a fragment in common with others."""
     fragments = _fragments(random, types)
     return [_pattern(random, types, fragments, shared) for _ in range(count)]
 

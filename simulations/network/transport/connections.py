@@ -1,7 +1,7 @@
-"""A participant's side of a connection to one server, over its losses: the counterpart of the live bus.
+"""A participant and its connections to servers; the counterpart of `middleware.bus`.
 
-As in `middleware.bus`: attempts to connect are repeated with a growing delay; subscriptions are made again on every new
-connection; messages wait while there is none, in order; those of QoS 1 without an acknowledgement are sent again.
+As there, connecting is retried with growing delays; subscriptions are made again on every new connection; messages wait
+in order while there is none; those at QoS 1 without an acknowledgement are sent again.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class SimulatedConnection:
     """A connection to a server, reconnected after losses.
 
     Attributes:
-        participant: the user of the connection.
+        participant: its user.
         home: the server.
         on: whether the server has accepted it.
-        wanted: subscriptions, with the QoS.
-        waiting: messages to be sent once it stands.
+        wanted: subscriptions, with their QoS.
+        waiting: messages to be sent once connected.
     """
 
     def __init__(self, network: Fabric, participant: Participant, home: str) -> None:
@@ -107,10 +107,8 @@ class SimulatedConnection:
         self._end(ControlPacket.FAREWELL)
 
     def crash(self, *, silent: bool) -> None:
-        """Lose the participant. Messages sent before may still arrive.
-
-        Args:
-            silent: the server misses it after a while only; else it sees the connection closed.
+        """Lose the participant; messages sent before may still arrive. The server misses it after the keepalive
+        (`silent`), or sees the connection close.
         """
         session = self._session
         if silent and session is not None:
@@ -201,14 +199,16 @@ def _ignore(item: Any) -> None:
 
 
 class Participant:
-    """A participant with connections to servers.
+    """A participant at a site: connected to the server of the directory, and to other homes as needed.
+
+    Base of nodes, publishers and subscribers, which differ in how they handle messages.
 
     Attributes:
         place: kind, name and site.
-        name: its name in the topology.
-        client_id: client id on servers.
-        home: the home of its site.
-        connections: by home; that to the directory's server is there from the beginning.
+        name: in the topology.
+        client_id: on servers.
+        home: of its site.
+        connections: by home.
         alive: whether it runs.
     """
 
@@ -234,7 +234,7 @@ class Participant:
         return found
 
     def do(self, effects: Iterable[Effect]) -> None:
-        """Perform the actions of a decision, in order."""
+        """Perform effects in order, each on the connection to its home."""
         for effect in effects:
             match effect:
                 case Publish(home=home):
@@ -261,7 +261,7 @@ class Participant:
     # Events of its connections.
 
     def will_for(self, home: str) -> Publish | None:
-        """The will a server publishes when it loses the participant."""
+        """The will of the connection to a server."""
         return None
 
     def connected(self, home: str) -> None:

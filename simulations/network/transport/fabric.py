@@ -1,8 +1,7 @@
-"""The fabric of the simulated network: virtual time, links, an MQTT server at each site, and their faults.
+"""Fabric of the simulated network: virtual time, links, an MQTT server at each site, and their faults.
 
-Every participant is connected to the server of the directory, and to those of other homes as needed; messages take the
-shortest path through the topology, by latency. The path does not change when a link fails: messages that would cross it
-wait, as TCP's segments do until routing has settled, which is the harder case.
+Messages take the shortest path by latency, which does not change when a link fails: they wait, as TCP's segments do
+until routing has settled, which is the harder case.
 """
 
 from __future__ import annotations
@@ -33,15 +32,13 @@ class Fabric:
     """Time, links and servers between participants, and the record of a run.
 
     Attributes:
-        topology: sites, links, and places of participants.
         directory: the site of the directory's server.
-        one_home: whether all topics are at home on that server.
-        engine: virtual time, and the random source.
-        links: in both directions.
+        one_home: whether all topics are at home there.
+        engine: virtual time and random source.
         servers: by home.
         keepalive: silence after which connections are missed, ns.
-        notes: log events of participants: instant, participant, note.
-        letters: the dead letters.
+        notes: log events: instant, participant, note.
+        letters: dead letters.
         trace: digest of all deliveries.
     """
 
@@ -82,7 +79,7 @@ class Fabric:
         self._paths = cache(self._find_paths)
 
     def home_of(self, site: str) -> str:
-        """The home of topics that are published at a site."""
+        """Home of topics published at a site."""
         return "" if self.one_home else self.topology.home_of(site)
 
     def site_of(self, place: Place) -> str:
@@ -127,7 +124,7 @@ class Fabric:
         self._check_sessions()
 
     def directory_entries(self, kind: str) -> dict[str, bytes]:
-        """Retained entries of a kind on the server of the directory, by name."""
+        """Retained entries of a kind, by name."""
         below = f"{ROOT}/{Area.DIRECTORY}/{kind}/"
         retained = self.servers[""].retained
         return {parse_topic(topic).levels[1]: each for topic, each in retained.items() if topic.startswith(below)}

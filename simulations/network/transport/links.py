@@ -1,10 +1,9 @@
-"""Links of the simulated network: queues in one direction, and the paths that messages take over them.
+"""Links in one direction with their queues, and the paths of messages over them.
 
-A link sends one message after the other at its bandwidth; messages that come meanwhile wait (store and forward). On the
-wire a message takes the link's latency and some jitter. Several connections share a link and its queue. Order is kept
-within each path, not between paths: a stage of a path hands messages on in the order in which they were sent, for TCP
-does not deliver what overtook. Messages wait at a link that is down, for TCP repeats them; its back-off, by which they
-would come a little later than the link, is left out.
+A link sends one message after the other at its bandwidth (store and forward), then takes its latency and some jitter.
+Connections share a link and its queue. Order is kept within a path, not between paths: TCP does not deliver what
+overtook. Messages wait at a link that is down, since TCP repeats them; its back-off, by which they would come a little
+later, is left out.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ def area_of(topic: str) -> str:
 
 
 class DirectedLink:
-    """A link in one direction, with the queue before it and the traffic over it.
+    """A link in one direction, its queue and its traffic.
 
     Attributes:
-        origin, target: the sites it leads from and to.
+        origin, target: sites.
         latency, jitter: ns, as of `Link`.
-        bandwidth: bytes per second; 0 for unlimited.
+        bandwidth: bytes a second; 0 for unlimited.
         cost: of a byte.
         free: instant at which the queue is sent, ns.
-        down: faults that keep it down at present; it is up at 0.
-        held: messages that wait for it to come up, in order: the path, the place on it, and the message.
-        traffic: messages and bytes by area of their topic, or `mqtt` for the traffic of connections themselves.
+        down: number of faults that keep it down.
+        held: messages waiting for it: path, place on it, message.
+        traffic: messages and bytes by area, `mqtt` for the packets of connections.
     """
 
     __slots__ = (
@@ -61,7 +60,7 @@ class DirectedLink:
         self.traffic: dict[str, list[int]] = {}
 
     def count(self, area: str, size: int) -> None:
-        """Count a message of a size, bytes."""
+        """Count a message of `size` bytes."""
         counted = self.traffic.get(area)
         if counted is None:
             counted = self.traffic[area] = [0, 0]
@@ -73,7 +72,7 @@ class DirectedLink:
         self.down += 1
 
     def mend(self) -> None:
-        """End one fault; after the last one the waiting messages continue in order."""
+        """End one fault; after the last the waiting messages continue in order."""
         self.down -= 1
         if not self.down:
             held, self.held = self.held, []
@@ -87,13 +86,12 @@ class DirectedLink:
 
 
 class LinkPath:
-    """One direction of a connection: the links its messages cross, in order.
+    """One direction of a connection: its links in order, none within a site.
 
     Attributes:
-        links: in order; none within a site.
-        before, behind: ns within the first site and within the last.
-        arrived: called with each message that has come.
-        open: whether messages arrive; once closed, what is under way is lost.
+        before, behind: ns within the first and the last site.
+        arrived: gets each message.
+        open: once closed, messages under way are lost.
     """
 
     __slots__ = ("_last", "_time", "arrived", "before", "behind", "links", "open")
@@ -126,7 +124,7 @@ class LinkPath:
         return any(each.down for each in self.links)
 
     def send(self, item: Any, size: int, area: str) -> None:
-        """Send a message of a size, bytes."""
+        """Send a message of `size` bytes."""
         time = self._time
         if self.links:
             time.at(time.instant + self.before, self.cross, 0, item, size, area)
@@ -134,7 +132,7 @@ class LinkPath:
             time.at(time.instant + self.before + self.behind, self._arrive, item)
 
     def cross(self, place: int, item: Any, size: int, area: str) -> None:
-        """Queue a message at the link at this place of the path."""
+        """Queue a message at the link at this place."""
         if not self.open:
             return
         link = self.links[place]
@@ -181,11 +179,7 @@ class LinkPath:
 
 
 class Links:
-    """The links of a topology in both directions.
-
-    Attributes:
-        all: by the sites they lead from and to.
-    """
+    """The links of a topology in both directions, by the sites they lead from and to."""
 
     def __init__(self, topology: Topology) -> None:
         self.all: dict[tuple[str, str], DirectedLink] = {
@@ -203,5 +197,5 @@ class Links:
         return [each for each in self.all.values() if site in (each.origin, each.target)]
 
     def along(self, hops: Iterable[tuple[str, str]]) -> tuple[DirectedLink, ...]:
-        """The links of a path, each given by the sites it leads from and to."""
+        """The links of a path of such pairs of sites."""
         return tuple(self.all[hop] for hop in hops)

@@ -1,13 +1,12 @@
-"""MQTT server in the simulated network: sessions, subscriptions, retained messages, wills.
+"""Simulated MQTT server: sessions, subscriptions, retained messages, wills.
 
-MQTT 5: a message goes once to each connection with a filter that matches, at the lower of both QoS; retained messages
-come after subscribing, in no certain order; a connection's subscriptions and the messages that wait for it end with it
-(a clean session, as mosquitto has it without an expiry). At QoS 1 a message may come twice, one directly behind the
-other (`DuplicateDeliveries`); for others a repetition after a lost connection is the only one there is.
+MQTT 5: a message goes once to each connection with a matching filter, at the lower of both QoS; retained messages
+follow a subscription, in random order; subscriptions and waiting messages end with a connection (clean session). At QoS
+1 a message may come twice, directly one after the other (`DuplicateDeliveries`), or after a lost connection.
 
-Both ends of a connection have their own view of whether it stands: where a path between them is down, each notices by
-itself, and a participant may be back over a new connection before the server has missed the old one; the server then
-ends the old one and publishes its will (MQTT 5, section 3.1.4).
+Each end has its own view of a connection: where a path is down, each misses the other by itself. A participant may be
+back before the server has missed its old connection; the server then ends that one and publishes its will (section
+3.1.4).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from distced.simulations.network.transport.virtual_time import VirtualTime
 
 
 class ControlPacket(Enum):
-    """Packets of connections themselves, without a payload."""
+    """Packets of connections, without a payload."""
 
     CONNECT = "connect"
     ACCEPTED = "accepted"
@@ -39,12 +38,7 @@ class ControlPacket(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateDeliveries:
-    """Repeated deliveries of messages at QoS 1.
-
-    Attributes:
-        probability: of a second delivery.
-        areas: letters of the areas whose messages may come twice.
-    """
+    """Probability of a second delivery at QoS 1, in the areas of these letters."""
 
     probability: float = 0.0
     areas: frozenset[str] = frozenset("ec")
@@ -66,16 +60,15 @@ class SessionOwner(Protocol):
 
 
 class ServerSession:
-    """One MQTT connection between a participant and a server, from its opening to its end.
+    """One connection between a participant and a server, from its opening to its end.
 
     Attributes:
         owner: the participant's side.
-        server: the server's side.
         client: the client id.
-        will: published by the server when the session ends without a farewell.
+        will: published when the session ends without a farewell.
         out, back: paths to the server and to the participant.
-        filters: subscriptions, with the QoS asked for.
-        cut_since: instant when a path went down, ns; None while none is down.
+        filters: subscriptions, with the requested QoS.
+        cut_since: instant when a path went down, ns; None while both are up.
     """
 
     __slots__ = ("_keepalive", "_time", "back", "client", "cut_since", "filters", "out", "owner", "server", "will")
@@ -133,12 +126,11 @@ class SimulatedServer:
     """An MQTT server.
 
     Attributes:
-        home: its name in entries; empty for that of the directory.
-        site: of the topology.
+        home: in entries; empty for that of the directory.
         name: in the trace.
         up: whether it runs.
-        retained: retained messages, by topic.
-        sessions: the connections it knows, by client.
+        retained: messages by topic.
+        sessions: known connections, by client.
     """
 
     def __init__(
@@ -151,7 +143,7 @@ class SimulatedServer:
         duplicates: DuplicateDeliveries,
         published: Callable[[str, bytes], object],
     ) -> None:
-        """`published` is called with the topic and payload of each forwarded message."""
+        """`published` gets topic and payload of each forwarded message."""
         self.home = home
         self.site = site
         self.name = f"server {site}"
@@ -213,7 +205,7 @@ class SimulatedServer:
                 session.back.send(sent, sizes[level], area)
 
     def end(self, session: ServerSession, *, will: bool = True) -> None:
-        """End a session, with the messages on their way to the participant."""
+        """End a session, and lose the messages on their way to the participant."""
         if self.sessions.get(session.client) is not session:
             return
         del self.sessions[session.client]
@@ -224,7 +216,7 @@ class SimulatedServer:
             self.publish(session.will)
 
     def stop(self) -> None:
-        """Stop, with all state lost; connections of participants are closed."""
+        """Stop with all state lost; connections close."""
         self.up = False
         sessions = list(self.sessions.values())
         self.sessions.clear()
@@ -301,7 +293,7 @@ class SimulatedServer:
         return found
 
     def _receivers(self, topic: str) -> list[tuple[ServerSession, int]]:
-        """Sessions with a matching filter, each once, with the greatest QoS requested."""
+        """Sessions with a matching filter, each once, with the greatest requested QoS."""
         found: dict[ServerSession, int] = {}
         for subscribed in self._tree.iter_match(topic):  # type: ignore[no-untyped-call]
             for session, qos in subscribed.items():

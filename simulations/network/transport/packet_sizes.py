@@ -1,9 +1,7 @@
-"""Size of a message on a link, in bytes: MQTT's packets in TCP's segments.
+"""Size of a message on a link, bytes: MQTT 5 packets (sections 2.1, 3.3) in TCP segments over IPv4.
 
-MQTT 5, sections 2.1 and 3.3: a fixed header of one byte and the length in up to four, the topic with its length, an
-identifier at QoS 1, the length of the properties (none are sent), the payload. Each segment of TCP over IPv4 brings
-headers of its own. Not counted: TCP's own acknowledgements, for they ride along where there is traffic; the pings of
-connections where nothing happens; the frames of the link layer.
+Left out: TCP's own acknowledgements, which ride along with traffic; pings of idle connections; frames of the link
+layer.
 """
 
 from __future__ import annotations
@@ -24,19 +22,19 @@ HANDSHAKE: Final = 3 * SEGMENT_HEADERS
 
 
 def message_size(topic: str, payload: int, qos: int) -> int:
-    """Bytes of a message with a payload of the given size, bytes."""
+    """Bytes of a message; `payload` is the size of its payload."""
     rest = 3 + len(topic.encode()) + payload + (2 if qos else 0)
     return segmented(1 + _length(rest) + rest)
 
 
 def subscribe_size(topic_filter: str) -> int:
-    """Bytes of the message that subscribes to a filter, or unsubscribes."""
+    """Bytes of a message that subscribes or unsubscribes."""
     rest = 6 + len(topic_filter.encode())
     return segmented(1 + _length(rest) + rest)
 
 
 def connect_size(client: str, will_topic: str | None) -> int:
-    """Bytes of the opening of a connection: TCP's handshake, and MQTT's CONNECT with the will."""
+    """Bytes of the opening of a connection: TCP's handshake, and CONNECT with the will."""
     rest = 13 + len(client.encode()) + (0 if will_topic is None else 5 + len(will_topic.encode()))
     return HANDSHAKE + segmented(1 + _length(rest) + rest)
 
