@@ -193,7 +193,7 @@ def delays(subscribed: SimulatedSubscription) -> dict[str, float]:
 def _host(outcome: ScenarioOutcome, each: SimulatedSubscription) -> str:
     """Hosts of its detector at the end."""
     entry = outcome.detectors.get(each.detector)
-    return each.node if entry is None else " + ".join((entry.node, *entry.copies))
+    return each.node if entry is None else " + ".join((entry.node, *entry.replicas))
 
 
 def _named(counted: Mapping[str, int]) -> dict[str, int]:
