@@ -21,8 +21,17 @@ from distced.middleware.history.layout import folder_of, make_history, write_who
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rejected import rejected_line
 from distced.middleware.model.errors import DistcedError, HistoryError, MappingError
-from distced.simulations.ingest.dedup import deduplicate, events_of, overlapping, taken_id
-from distced.simulations.ingest.recording_task import CHUNK, NOTE, READ, REJECTED, RecordingTask
+from distced.simulations.ingest.recording_task import (
+    CHUNK,
+    NOTE,
+    READ,
+    REJECTED,
+    RecordingTask,
+    deduplicate,
+    events_of,
+    overlapping,
+    taken_id,
+)
 from distced.simulations.ingest.recordings import (
     UNDER_WAY,
     Ingested,

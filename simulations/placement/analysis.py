@@ -1,4 +1,4 @@
-"""A whole placement analysis: figures of a history, placements by policies, the optimum, and advice."""
+"""A placement analysis: placements by policies, the optimum, and advice, from the figures of a history."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Option:
     """A compared placement.
 
     Attributes:
-        name: of the policy, or kind of the option.
+        name: of the policy, `REPLANNED` or `OPTIMUM`.
         gap: distance from the optimum by the metric.
-        reasons: a policy's reason for the place of each pattern's detector; empty without a policy.
+        reasons: of the policy for each pattern's node.
     """
 
     name: str
@@ -75,9 +75,8 @@ class Analysis:
     """Results of an analysis.
 
     Attributes:
-        instance: the problem.
-        options: the named policies, further ones, what was replanned, and the optimum, which is the last.
-        refused: policies without a placement, with the reason.
+        options: by policies, replanned, and last the optimum.
+        refused: reasons, by policies without a placement.
         best: the optimum.
         advice: by pattern.
     """
@@ -90,7 +89,7 @@ class Analysis:
     advice: tuple[Advice, ...]
 
     def hints(self) -> dict[str, HintEntry]:
-        """The best placement, as hints for nodes."""
+        """The optimum as hints for nodes."""
         return hints_of(self.instance, self.best.detectors)
 
 
@@ -107,7 +106,7 @@ def analyse(
     Args:
         further: policies beside the named ones.
         seconds: time limit of the solver.
-        on_progress: called with the present step.
+        on_progress: gets the present step.
     """
     placed: dict[str, PolicyPlacement] = {}
     refused: dict[str, DistcedError] = {}
@@ -137,7 +136,7 @@ def analyse(
 
 
 def hints_of(instance: PlacementProblem, detectors: Mapping[str, DetectorEntry]) -> dict[str, HintEntry]:
-    """A placement, as hints for nodes."""
+    """A placement as hints for nodes."""
     return {name: instance.hint(name, tuple(hosting(entry)), entry.parts) for name, entry in detectors.items()}
 
 

@@ -1,9 +1,15 @@
-"""Placement of all patterns by a policy, one subscription after the other, as by nodes.
+"""Placement of all patterns by a policy: one subscription after the other, as by nodes, then settled or replanned.
 
-composite-event-framework-2004, "Distribution Policies". The decisions are those that nodes make
-(`policies.distribution.choose.place_all`), in a situation with expected figures of detectors. Earlier decisions do not
-know later subscriptions, so afterwards detectors may *settle*: each is asked, again and again, whether it would not
-rather be elsewhere, as the nodes that host them do (`policies.distribution.choose.reconsider`), until none would.
+composite-event-framework-2004, "Distribution Policies". The decisions are those of nodes
+(`policies.distribution.choose.place_all`) with expected figures of detectors. Earlier decisions do not know later
+subscriptions. *Settling* asks each detector again for a better node, as its host does
+(`policies.distribution.choose.reconsider`), until none moves.
+
+*Replanning* knows all patterns: each in turn is taken out and placed again beside the others; then all detectors of a
+node are moved together, since two that read the same are each better off beside the other; then detectors of the
+busiest node go to idle ones. What improves the metric is kept, until nothing does. It needs no solver, which large
+networks have none of, and shows the share of a policy's gap due to the order of subscriptions. Simulated annealing was
+rejected: it has to be tuned, and where replanning falls short a solver is at hand.
 """
 
 from __future__ import annotations
@@ -31,18 +37,17 @@ from distced.simulations.placement.optimum.search_space import PatternRequest
 from distced.simulations.placement.problem import PlacementProblem
 
 ROUNDS: Final = 20
-"""Greatest number of rounds in which all detectors are checked for a better place."""
+"""Most rounds of settling."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlacement:
-    """The patterns of an instance, placed by a policy.
+    """Patterns placed by a policy.
 
     Attributes:
-        detectors: the entries, by id, with who listens.
-        plans: cuts of each.
-        reasons: for the place of each pattern's detector, in the order of the patterns; empty where it was moved
-            later.
+        detectors: entries with listeners, by id.
+        plans: of each detector.
+        reasons: for each pattern's node; empty where it was moved later.
         moves: number of moves since the placement.
     """
 
@@ -75,7 +80,7 @@ def place_more(
     *,
     registry: TypeRegistry | None = None,
 ) -> PolicyPlacement:
-    """Place the detectors of further patterns beside those present."""
+    """Place further patterns beside those present."""
     situation, catalogue = instance.situation(there.detectors), Catalogue()
     plans = dict(there.plans)
     for plan in plans.values():
@@ -131,13 +136,13 @@ def _made(placement: Placement) -> dict[str, DetectorPlan]:
 
 
 def _listeners(instance: PlacementProblem, situation: Situation, name: str) -> list[Place]:
-    """The subscribers of a detector, and the nodes that read it."""
+    """Subscribers of a detector, and nodes that read it."""
     nodes = situation.reading.readers().get(Stream("composite", "", name), ())
     return [*instance.subscribers(name), *(situation.place_of(NODE_CLIENT + node) for node in sorted(nodes))]
 
 
 REPLANNING_ROUNDS: Final = 10
-"""Greatest number of rounds over all patterns."""
+"""Most rounds of replanning over all patterns."""
 
 LEAST: Final = 1e-6
 """Least relative improvement of a placement."""
@@ -161,7 +166,7 @@ def replan(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) 
 
 
 def _worth(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) -> tuple[int, float, float]:
-    """Patterns not received, nodes over capacity, the figure of the metric, and bytes."""
+    """Patterns not received plus overloaded nodes, the figure of the metric, bytes."""
     cost = evaluate(instance, placed.detectors)
     return cost.unheard + len(cost.overloaded), cost.by(metric), cost.bytes
 
@@ -199,7 +204,7 @@ def _moves(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[Poli
 
 
 def _relieving(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
-    """Move one detector of the busiest node to another one; among nodes of equal capacity to the idlest."""
+    """Move one detector of the busiest node; among nodes of equal capacity to the idlest."""
     situation = instance.situation(placed.detectors)
     busiest = situation.busiest[0]
     idlest: dict[float, str] = {}
@@ -213,7 +218,7 @@ def _relieving(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[
 
 
 def _together(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
-    """Move all detectors of one node to another one; of nodes at one site to the busiest."""
+    """Move all detectors of one node; among nodes of a site to the busiest."""
     situation = instance.situation(placed.detectors)
     hosting_nodes = {node for entry in placed.detectors.values() for node in hosting(entry)}
     targets: dict[str, str] = {}

@@ -90,8 +90,8 @@ def place(
     from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, analyse
     from distced.simulations.placement.analysis_report import as_dict, overlay_of, show
     from distced.simulations.placement.evaluation import OWN
-    from distced.simulations.placement.history_figures.days import counts_of
     from distced.simulations.placement.history_figures.measuring import (
+        counts_of,
         instance_of,
         located,
         opened,

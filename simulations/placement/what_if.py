@@ -1,13 +1,13 @@
 """What-if analysis: a history replayed in the simulator with a policy's placement, beside the prediction.
 
-The nodes of the simulation are those that run live (`simulations.network`), each source publishes what the history has
-of it at the `hi` of each event, and promises every quarter of a second. The simulation says where the detectors came to
-stand and what each link carried while no detector moved; the prediction is made for that placement, from the same
-stretch of the history. Compared are the bytes of events, composite events and administration, acknowledgements
-included, as in `simulations.experiments.metrics`: the directory and what connections need themselves are there whatever
-is detected.
+Nodes are the shipped ones (`simulations.network`). Each source publishes its recorded events at their `hi`, and
+promises every quarter of a second. The prediction is made for the placement of the simulation, from the same stretch of
+the history. Compared are bytes of events, composite events and administration with acknowledgements, as in
+`simulations.experiments.metrics`: the directory and connections cost the same whatever is detected.
 
-Heartbeat rates of detectors depend on their locations, so they are computed again (`output_traffic`).
+Delays shift the watermarks that detectors receive, and so the rate of the least of them. For the known placement
+heartbeat rates are therefore computed again (`heartbeat_rates.DetectorLocations`), and figures estimated for detectors
+anywhere are corrected.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.network.scenario_model import Scenario, ScenarioSubscription, Send, SourceStream
-from distced.simulations.network.transport.links import Links
-from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
+from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, Links
 from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, Analysis, hints_of
 from distced.simulations.placement.evaluation import OWN, evaluate
 from distced.simulations.placement.history_figures.counting import Counting, frame_size
@@ -45,10 +44,10 @@ from distced.simulations.placement.optimum.search_space import SearchSpace
 from distced.simulations.placement.problem import PlacementProblem
 
 COUNTED: Final = ("e", "c", "a")
-"""The areas of topics whose bytes count."""
+"""Areas of topics whose bytes count."""
 
 SETTLE: Final = 20 * SECOND
-"""Time for nodes to place and move detectors before the measurement, ns."""
+"""Time for placement and moves before the measurement, ns."""
 
 LOOK: Final = 30 * SECOND
 """Duration of the measurement, ns."""
@@ -60,15 +59,11 @@ APART: Final = 3 * SECOND
 """Delay of a subscription after those whose types it reads, ns."""
 
 LEAST: Final = 100.0
-"""Least rate of a link to be compared, bytes a second: below it, a message now and then decides."""
+"""Least rate of a link to be compared, bytes a second: below it a single message decides."""
 
 
 class LinkCompared(msgspec.Struct, frozen=True, rename={"origin": "from", "target": "to"}):
-    """Prediction and measurement of a link in one direction.
-
-    Attributes:
-        measured, predicted: bytes a second.
-    """
+    """Measured and predicted bytes a second of a link in one direction."""
 
     origin: str
     target: str
@@ -77,7 +72,7 @@ class LinkCompared(msgspec.Struct, frozen=True, rename={"origin": "from", "targe
 
     @property
     def off(self) -> float:
-        """Relative excess of the prediction over the measurement."""
+        """Relative excess of the prediction."""
         if self.measured == self.predicted:
             return 0.0
         return (self.predicted - self.measured) / self.measured if self.measured else float("inf")
@@ -88,11 +83,11 @@ class Replayed:
     """A policy replayed in the simulator.
 
     Attributes:
-        detectors: locations during the measurement.
+        detectors: entries during the measurement.
         links: those with traffic.
-        seconds: duration of the measurement.
+        seconds: length of the measurement.
         settled: whether no detector moved meanwhile.
-        refused: reasons of refusals, by pattern.
+        refused: reasons, by pattern.
     """
 
     policy: str
@@ -104,7 +99,7 @@ class Replayed:
 
     @property
     def worst(self) -> float:
-        """Greatest error of the prediction over all links."""
+        """Greatest relative error over all links."""
         return max((abs(each.off) for each in self.links if max(each.measured, each.predicted) >= LEAST), default=0.0)
 
     @property
@@ -125,8 +120,8 @@ class RecordedStretch:
     Attributes:
         events: in the order of consumption.
         types: of all events.
-        sources: publishers and their places.
-        start: instant of the beginning, ns; without any event before.
+        sources: by name.
+        start: instant before all events, ns.
     """
 
     events: Sequence[Event]
@@ -147,14 +142,13 @@ def replay(
     settle: int = SETTLE,
     look: int = LOOK,
 ) -> Replayed:
-    """Replay a stretch of a history in the simulator, with a policy, and compare.
+    """Replay a stretch of a history in the simulator with a policy, and compare.
 
     Args:
-        name: by default that of the policy.
+        name: of the result; by default that of the policy.
         hints: for nodes; those of a placement reproduce it.
         seed: of all random choices, the instants of promises included.
-        settle: ns until the measurement.
-        look: duration of the measurement, ns.
+        settle, look: ns until the measurement, and of it.
     """
     begin, end = recorded.start + settle, recorded.start + settle + look
     promises = {source: beats(seed, source, settle + look) for source in recorded.sources}
@@ -195,7 +189,7 @@ def scenario_of(
     seed: int,
     duration: int,
 ) -> Scenario:
-    """Scenario of a stretch: sources publish their recorded events, and the patterns are subscribed to."""
+    """Scenario of a stretch: sources publish their recorded events; the patterns are subscribed to."""
     by_source: dict[str, list[Event]] = {source: [] for source in recorded.sources}
     for event in recorded.events:
         if event.source in by_source and recorded.start < event.hi <= recorded.start + duration:
@@ -272,7 +266,7 @@ def _kinds(types: Sequence[EventType]) -> Kinds:
 
 
 def recorded_of(history: History, space: SearchSpace, sources: dict[str, SourceEntry]) -> RecordedStretch:
-    """The beginning of a history, of the length to be simulated."""
+    """Beginning of a history, as long as is simulated."""
     types = wanted_types(space)
     start = (history.first or 0) - 1
     events = list(events_of_history(history, types, start + 1, start + SETTLE + LOOK))
@@ -285,7 +279,7 @@ def recorded_of(history: History, space: SearchSpace, sources: dict[str, SourceE
 
 
 def replay_option(found: Analysis, recorded: RecordedStretch, name: str, seed: int) -> list[Replayed]:
-    """A compared placement replayed with its policy; an empty list for one that was not compared."""
+    """A compared placement replayed with its policy; empty for one that was not compared."""
     option = next((each for each in found.options if each.name == name), None)
     if option is None:
         return []
@@ -341,7 +335,7 @@ def with_output_traffic(
 
 
 class _Places:
-    """Detectors of a situation, and paths to them; of those with several hosts, to the host of this number."""
+    """Locations of detectors in a situation; of those with several hosts that of this number."""
 
     def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry], number: int) -> None:
         self.situation = situation
@@ -350,10 +344,10 @@ class _Places:
         self.hosts = {name: each[min(number, len(each) - 1)] for name, each in hosts.items()}
 
     def from_source(self, source: str, detector: str) -> int:
-        """Delay from a source to a detector, ns."""
+        """Delay to a detector, ns."""
         return round(from_source(self.situation, source, self.hosts[detector][0]))
 
     def from_detector(self, part: str, detector: str) -> int:
-        """Delay from a detector to its reader, ns."""
+        """Delay to the reader of a detector, ns."""
         node, home = self.hosts[part]
         return round(self.situation.to_node(home, node) + self.situation.to_node(home, self.hosts[detector][0]))

@@ -26,8 +26,19 @@ from distced.simulations.replay.pattern_properties import may_lack_constituents,
 from distced.simulations.replay.plan import LEAST, CutWay, GroupPlan, ReplayPlan, Slice, plan_of
 from distced.simulations.replay.result_files import read_found
 from distced.simulations.replay.runners import Runner
-from distced.simulations.replay.sub_patterns import TOLD, SubPatternTask, days_between, stages_of, writers_of
-from distced.simulations.replay.tasks import FOUND, PARTITIONS, DetectTask, PartitionTask, TaskResult, left
+from distced.simulations.replay.tasks import (
+    FOUND,
+    PARTITIONS,
+    TOLD,
+    DetectTask,
+    PartitionTask,
+    SubPatternTask,
+    TaskResult,
+    days_between,
+    left,
+    stages_of,
+    writers_of,
+)
 
 PLAN: Final = "plan.json"
 LOCK: Final = "lock"

@@ -14,8 +14,15 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
 from distced.simulations.placement.history_figures.counting import HistoryCounts
-from distced.simulations.placement.history_figures.days import DayTask, count_days, on_spark
-from distced.simulations.placement.history_figures.measuring import located, measured, registry_of, types_of
+from distced.simulations.placement.history_figures.measuring import (
+    DayTask,
+    count_days,
+    located,
+    measured,
+    on_spark,
+    registry_of,
+    types_of,
+)
 from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
 from tests.simulations.test_placement_counting import HERE, ROOMS
 from tests.support.random_placements import START

@@ -8,14 +8,14 @@ from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
-from distced.simulations.network.transport.packet_sizes import (
+from distced.simulations.network.transport.links import (
     ACKNOWLEDGEMENT,
     SEGMENT,
     SEGMENT_HEADERS,
     message_size,
     segmented,
 )
+from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
 from distced.simulations.network.transport.virtual_time import VirtualTime
 
 

@@ -8,8 +8,7 @@ from typing import IO, Final, TypeAlias
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import LoadEntry
-from distced.simulations.network.deployment import Deployment
-from distced.simulations.network.participants.administrator import Administrator
+from distced.simulations.network.deployment import Administrator, Deployment
 from distced.simulations.network.participants.subscriber import SimulatedSubscription
 from distced.simulations.network.scenario.outcome import LinkTraffic, Moved, NodeFigures, Noted, ScenarioOutcome
 from distced.simulations.network.scenario_model import (

@@ -15,9 +15,8 @@ from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.model.timestamps import SECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.links import MQTT, area_of
+from distced.simulations.network.transport.links import MQTT, area_of, connect_size, message_size, subscribe_size
 from distced.simulations.network.transport.mqtt_server import ControlPacket, ServerSession
-from distced.simulations.network.transport.packet_sizes import connect_size, message_size, subscribe_size
 
 CONNECT_WITHIN: Final = 5 * SECOND
 """Timeout for a server to accept a connection, ns; as of the bus."""

@@ -20,8 +20,7 @@ from paho.mqtt.matcher import MQTTMatcher
 
 from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.wire.topics import matches
-from distced.simulations.network.transport.links import MQTT, LinkPath, area_of
-from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT, message_size
+from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, MQTT, LinkPath, area_of, message_size
 from distced.simulations.network.transport.trace import Trace
 from distced.simulations.network.transport.virtual_time import VirtualTime
 

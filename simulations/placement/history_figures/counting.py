@@ -1,18 +1,16 @@
 """Counts of a history: events of each stream, and the work of every detector that patterns may be made of.
 
-Each detector runs on an engine of its own over the events, and those that others may read as parts say how each
-composite event came about; what reads parts is given their composite events. So the counts are those of the engines
-that run live, and nothing is estimated. What one does is the same however it is cut (design, section 2), so of a
-detector that reads parts only the instances it touches are counted.
+Each detector runs on an engine of its own, over events and composite events of its parts, so that counts are those of
+live engines, and nothing is estimated. Composite events do not depend on the cut (design, section 2); of a detector
+with parts only touched instances are counted.
 
-The engine is the stepwise one, unless it is said. The columnar one finds the same, and looks instances up by their
-values, so that it looks at fewer of them where there are guards, and at as many where it also says how composite events
-came about: loads of parts and of wholes would not compare.
+The engine is stepwise by default. The columnar one detects the same and finds instances by their values: it touches
+fewer where there are guards, as many where it derives composite events too, so that loads of parts and wholes would not
+compare.
 
-A `Counting` takes the events of a history in the order of consumption, in stretches: all days one after the other, or
-one day with some time before it that is not counted (`lead`), so that what began before midnight is found. Counts of
-days are added up (`counts`). Days apart from one another miss what lasts longer than the lead; a pattern without a
-window may (`days`).
+A `Counting` takes events in the order of consumption: all days in a row, or one day after an uncounted *lead* for
+matches that began before midnight. Days counted apart miss matches longer than the lead (`days`). Counts of stretches
+add up, in any order, and are small to send.
 """
 
 from __future__ import annotations
@@ -37,11 +35,7 @@ from distced.simulations.placement.optimum.search_space import SearchSpace
 
 
 class StreamCount(msgspec.Struct):
-    """Events of one type from one source.
-
-    Attributes:
-        bytes: of their frames, one event in each, and topics.
-    """
+    """Number of events of a type from a source; bytes of their frames, one event each, and topics."""
 
     events: int = 0
     bytes: int = 0
@@ -52,12 +46,11 @@ class DetectorCount(msgspec.Struct):
 
     Attributes:
         found: composite events.
-        plain: bytes of these in frames, without what comes once for each frame.
-        part: the same as others read them that it is part of: with derivations and constituents, again where there were
-            further derivations.
-        touched: pairs of an instance and an event that were looked at, by the parts that it reads (`parts_key`).
-        listened: ns for which its messages were counted.
-        loud, quiet: numbers of its messages meanwhile, to detectors and to applications.
+        plain: their bytes in frames, without the frame's own.
+        part: the same for readers of a part: with derivations and constituents, repeated with further derivations.
+        touched: pairs of an instance and an event, by the parts that it reads (`parts_key`).
+        listened: ns for which messages were counted.
+        loud, quiet: number of messages meanwhile, to detectors and to applications.
     """
 
     found: int = 0
@@ -70,14 +63,7 @@ class DetectorCount(msgspec.Struct):
 
 
 class HistoryCounts(msgspec.Struct):
-    """Counts of a stretch.
-
-    Attributes:
-        duration: ns.
-        events: number read.
-        streams: by type and source.
-        detectors: by id.
-    """
+    """Counts of a stretch: its length in ns, its events, counts of streams by type and source, of detectors by id."""
 
     duration: int = 0
     events: int = 0
@@ -86,15 +72,15 @@ class HistoryCounts(msgspec.Struct):
 
     @property
     def seconds(self) -> float:
-        """Length of the stretch, in seconds."""
+        """Length of the stretch, s."""
         return self.duration / SECOND
 
     def stream(self, type_name: str, source: str) -> StreamCount:
-        """The mutable count of a stream."""
+        """Mutable count of a stream."""
         return self.streams.setdefault(type_name, {}).setdefault(source, StreamCount())
 
     def detector(self, name: str) -> DetectorCount:
-        """The mutable count of a detector."""
+        """Mutable count of a detector."""
         return self.detectors.setdefault(name, DetectorCount())
 
     def selectivity(self, name: str, types: Iterable[str]) -> float:
@@ -104,7 +90,7 @@ class HistoryCounts(msgspec.Struct):
 
 
 def add(one: HistoryCounts, other: HistoryCounts) -> HistoryCounts:
-    """The sum of the counts of two stretches."""
+    """Sum of the counts of two stretches."""
     total = HistoryCounts(one.duration + other.duration, one.events + other.events)
     for counts in (one, other):
         for type_name, sources in counts.streams.items():
@@ -122,7 +108,7 @@ def add(one: HistoryCounts, other: HistoryCounts) -> HistoryCounts:
 
 
 def total(counts: Iterable[HistoryCounts]) -> HistoryCounts:
-    """The sum of the counts of all stretches."""
+    """Sum of the counts of all stretches."""
     return reduce(add, counts, HistoryCounts())
 
 
@@ -130,17 +116,17 @@ TICK = 5_000
 """Approximate number of events consumed at once."""
 
 Watch = Callable[[int], None]
-"""Callback with the number of events read."""
+"""Gets the number of events read."""
 
 
 @dataclass(slots=True)
 class _Run:
-    """A running detector, in one of its ways.
+    """A running detector, by one of its plans.
 
     Attributes:
         touched: by its engine, when counting began.
         seen: ids of composite events.
-        found: the `hi` of those that were counted.
+        found: `hi` of those counted.
     """
 
     key: str
@@ -156,20 +142,15 @@ class Counting:
     """Counts of stretches of a history, one after the other.
 
     Attributes:
-        counts: of all that was counted so far.
-        found: by detector, the `hi` of its composite events in the last stretch, ns, sorted.
+        counts: of all so far.
+        found: by detector, sorted `hi` of its composite events in the last stretch, ns.
     """
 
     def __init__(
         self, space: SearchSpace, sources: Mapping[str, Sequence[str]], kinds: Kinds = lambda _: None,
         *, engine: EngineName = "stepwise",
     ) -> None:  # fmt: skip
-        """
-        Args:
-            sources: the types that each source publishes.
-            kinds: of the attributes of a type.
-            engine: which one detects.
-        """
+        """`sources` has the types of each source, `kinds` those of the attributes of a type."""
         self.space = space
         self.sources = sources
         self.counts = HistoryCounts()
@@ -184,11 +165,7 @@ class Counting:
         ]  # fmt: skip
 
     def take(self, events: Sequence[Event], begin: int, end: int, *, counted: bool = True) -> None:
-        """Consume a stretch: all events with `begin < hi <= end`, in the order of consumption.
-
-        Args:
-            counted: whether it counts, or is only the lead of the counted part.
-        """
+        """Consume all events with `begin < hi <= end`, in the order of consumption; a lead is not counted."""
         for run in self._runs:
             run.touched = run.engine.touched
             run.found = []
@@ -278,7 +255,7 @@ def count(
     *,
     engine: EngineName = "stepwise",
 ) -> HistoryCounts:
-    """Count events in memory, all with `begin < hi <= end`, in the order of consumption."""
+    """Counts of events in memory, all with `begin < hi <= end`, in the order of consumption."""
     counting = Counting(space, sources, kinds, engine=engine)
     counting.take(events, begin, end)
     return counting.counts

@@ -1,15 +1,14 @@
-"""Heartbeat rates of detectors, from the promises of their sources alone, without reading events.
+"""Heartbeat rates of detectors, from the promises of their sources, without reading events.
 
-Under guaranteed detection a detector has come as far as the source it has heard the least of (design, section 3), and
-says so whenever it gets further: at once where detectors read it, once a second at most where applications alone do,
-and with every composite event. So it is followed when each source promises what: with its events, where it publishes
-one type, and with its heartbeats. What detectors read is told once more every two seconds, for those that have just
-begun to listen. Where detectors stand is known of a placement only (`DetectorLocations`); without one, ways
-take no time.
+Under guaranteed detection the watermark of a detector is the least of its sources' (design, section 3). It is published
+when it advances: at once where detectors read it, at most once a second where applications alone do, and with every
+composite event; for new readers once more every two seconds. So watermarks are followed from the promises of sources:
+with their events, where a source has one type, and by heartbeats. Without a placement (`DetectorLocations`) paths have
+no delay.
 
-To go by rates alone was rejected: "as often as the slowest of the sources, once for each"
-(`policies.distribution.situation.message_sizes`) is right where all are as slow, and far off where one is not. A minute
-or two tell enough, so no more is looked at.
+Rates alone were rejected: "as often as the slowest source, once for each"
+(`policies.distribution.situation.message_sizes`) is right where all are equally slow, and far off where one is not. A
+minute or two are enough, and no more is followed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from distced.policies.distribution.situation import message_sizes
 from distced.simulations.placement.optimum.search_space import SearchSpace
 
 PROMISES: Final = 20_000
-"""Greatest number of promises of all sources together that are followed."""
+"""Most promises of all sources together that are followed."""
 
 HEARTBEAT: Final = round(SECOND / message_sizes.HEARTBEATS)
 """Interval between promises of a source beside its events, ns."""
@@ -38,31 +37,22 @@ Promises = Sequence[int]
 
 
 class DetectorLocations(Protocol):
-    """Locations of detectors, and delays from their sources.
-
-    Attributes:
-        detectors: their entries.
-    """
+    """Entries of detectors, and delays to them, ns."""
 
     @property
     def detectors(self) -> Mapping[str, DetectorEntry]: ...
 
     def from_source(self, source: str, detector: str) -> int:
-        """Delay from a source, ns."""
+        """Delay from a source."""
         ...
 
     def from_detector(self, part: str, detector: str) -> int:
-        """Delay from a detector, ns."""
+        """Delay from a detector."""
         ...
 
 
 class WatermarkStep(NamedTuple):
-    """An advance of the watermark of a detector.
-
-    Attributes:
-        at: instant, ns.
-        until: the watermark.
-    """
+    """An advance of a detector's watermark to `until`, at an instant, ns."""
 
     at: int
     until: int
@@ -76,7 +66,7 @@ def promises_of(
     Args:
         events: in the order of consumption.
         types: of each source.
-        random: source of the instants of heartbeats.
+        random: of the instants of heartbeats.
     """
     often = len(types) * message_sizes.HEARTBEATS + len(events) * SECOND / max(end - begin, 1)
     end = min(end, begin + round(PROMISES / max(often, 1e-9) * SECOND))
@@ -97,11 +87,7 @@ def steps(
     types: Mapping[str, Sequence[str]],
     standing: DetectorLocations | None = None,
 ) -> dict[str, list[WatermarkStep]]:
-    """Instants and values of the advances of each detector's watermark.
-
-    Args:
-        standing: locations of detectors; without it all are whole, and paths have no delay.
-    """
+    """Advances of each detector's watermark; without locations all are whole, and paths have no delay."""
     found: dict[str, list[WatermarkStep]] = {}
     for name in space.ordered():
         plan = space.whole(name)
@@ -123,10 +109,10 @@ def steps(
 
 
 def heartbeat_counts(steps: Sequence[WatermarkStep], found: Sequence[int], duration: int) -> tuple[int, int]:
-    """Numbers of messages of a detector with a watermark, to detectors and to applications alone.
+    """Numbers of messages with a watermark, to detectors and to applications alone.
 
     Args:
-        found: the `hi` of its composite events, ns, sorted.
+        found: sorted `hi` of composite events, ns.
         duration: of the observation, ns.
     """
     quiet, before = 0, None

@@ -56,7 +56,7 @@ from distced.simulations.placement.problem import PlacementProblem
 
 
 class Model:
-    """The programme of an instance and a metric.
+    """Programme of a problem and a metric.
 
     Attributes:
         nodes: those considered.
@@ -76,9 +76,9 @@ class Model:
         """
         Args:
             every_node: consider all nodes instead of representatives.
-            nearest: bind listeners to the nearest of several hosts; else to the one from where it takes
-                the fewest bytes, which is hardly ever another.
-            apart: have hosts of one detector at sites of their own, where there are enough.
+            apart: hosts of one detector at different sites, where there are enough.
+            nearest: listeners receive from the nearest of several hosts; else from that with the fewest bytes, which
+                hardly ever differs.
         """
         self.instance = instance
         self.near = near
@@ -124,7 +124,7 @@ class Model:
         return near.representatives(self.hosts)
 
     def hosts_of(self, name: str) -> int:
-        """Number of hosts a detector is to have."""
+        """Number of hosts for a detector."""
         return min(self.hosts, len(self.near.able(name)))
 
     def reaches(self, host: str, node: str) -> bool:
@@ -132,14 +132,14 @@ class Model:
         return self.near.links(self.near.site(host), self.near.site(node)) < inf
 
     def load(self, plan: DetectorPlan) -> float:
-        """Instances touched a second by a way of a detector."""
+        """Instances touched a second by a plan of a detector."""
         foreseen = self.instance.foreseen[plan.id]
         load = foreseen.load(plan.parts)
         return foreseen.loads[""] if load is None else load
 
     @cached_property
     def _is_parted(self) -> bool:
-        """Whether there are nodes that do not reach one another, or some detector."""
+        """Whether some nodes do not reach one another, or some detector."""
         near = self.near
         sites = {near.site(node) for node in near.nodes}
         return any(len(near.able(name)) < len(near.nodes) for name in self.ways) or any(
@@ -192,13 +192,13 @@ class Model:
                 yield name, way, plan
 
     def _at(self, name: str, node: str) -> list[tuple[Hashable, float]]:
-        """Whether a detector is on a node, in any way."""
+        """Whether a detector is on a node, by any plan."""
         return [(("y", name, way, node), 1.0) for way in range(len(self.ways[name]))]
 
     # Bytes.
 
     def _reading(self) -> None:
-        """Rows for streams; streams that are always read together are one."""
+        """Rows for streams; those always read together are one."""
         readers: dict[Stream, list[tuple[str, int]]] = {}
         for name, way, plan in self._every():
             for stream in self.near.streams(plan):
@@ -219,7 +219,7 @@ class Model:
                     programme.row([(("r", number, node), 1.0), *terms], least=0.0)
 
     def _composites(self) -> None:
-        """Rows for the readers of composite events, and the hosts they read from."""
+        """Rows for readers of composite events, and the hosts they read from."""
         programme, near = self.programme, self.near
         readers: dict[str, list[tuple[str, int]]] = {}
         for name, way, plan in self._every():
@@ -317,7 +317,7 @@ class Model:
         return self.programme.solve(seconds, tolerance)
 
     def too_much(self) -> DistcedError:
-        """The reason why there is no placement."""
+        """Why there is no placement."""
         loads = [self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
         capacities = [self.near.capacity(node) for node in self.near.nodes]
         advice = "add a node, or raise capacities"
@@ -388,10 +388,10 @@ def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 
 SECONDS = 60.0
-"""Time limit of the solver, in seconds."""
+"""Time limit of the solver, s."""
 
 TOLERANCE = 1e-4
-"""Relative gap at which a solution counts as optimal."""
+"""Relative gap of a solution that counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,11 +399,10 @@ class Optimum:
     """The best placement by a metric.
 
     Attributes:
-        detectors: the entries.
-        cost: of the placement.
+        detectors: entries.
         bound: no placement has a lesser figure, as far as the programme goes.
-        proven: whether that was proven, or time has run out.
-        seconds: time of the solver.
+        proven: whether it is the best, or time has run out.
+        seconds: of the solver.
         variables, rows: of the programme.
     """
 
@@ -428,13 +427,13 @@ def optimum(
     """The best placement by a metric.
 
     Args:
-        known: placements that are known already; the best of them counts where time runs out before a better one is
-            found, and where patterns fit on nodes cut and not as wholes.
+        known: placements known already; the best of them counts where time runs out first, and where patterns fit on
+            nodes only cut.
         seconds: time limit of the solver.
 
     Raises:
-        DistcedError: where there is none: no node reaches all that a pattern needs, or together they can do too little.
-        OutOfTimeError: where there was no solution in time, and none is known.
+        DistcedError: where there is none: no node reaches all that a pattern needs, or nodes are too small.
+        OutOfTimeError: without a solution in time, and none known.
     """
     began = time.perf_counter()
     near = Nearness(instance)

@@ -1,7 +1,6 @@
 """A mixed-integer programme, row by row, for HiGHS (`scipy.optimize.milp`).
 
-networkx has no p-median, and a solver of one's own was rejected: HiGHS comes with scipy, and proves how far what it has
-found may be from the best. scipy is imported here alone, when something is solved.
+networkx has no p-median, and a solver of one's own was rejected: HiGHS comes with scipy and proves its gap.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ class Solved:
     """Solution of a programme.
 
     Attributes:
-        values: by the names of the variables; those that are 0 left out.
-        objective: of these.
+        values: of variables that are not 0.
         bound: no values have a lesser objective.
-        proven: whether these are the best, as far as the tolerance goes.
+        proven: whether they are the best, within the tolerance.
     """
 
     values: dict[Hashable, float]
@@ -43,7 +41,7 @@ class Solved:
 
 
 class Programme:
-    """Variables from 0 to 1 by default, rows that bound their sums, a sum to be minimised."""
+    """Variables, from 0 to 1 by default; rows that bound their sums; a sum to be minimised."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -60,11 +58,7 @@ class Programme:
         return len(self._costs), len(self._least)
 
     def variable(self, name: Hashable, cost: float = 0.0, *, whole: bool = False, upper: float = 1.0) -> None:
-        """A variable, added once; its costs are summed.
-
-        Args:
-            whole: whether it is 0 or 1 and nothing in between.
-        """
+        """A variable, added once, costs summed; a `whole` one is 0 or 1."""
         number = self._numbers.get(name)
         if number is None:
             self._numbers[name] = len(self._costs)
@@ -89,11 +83,11 @@ class Programme:
         self._most.append(most)
 
     def solve(self, seconds: float, tolerance: float) -> Solved | None:
-        """The values with the least cost; None where no values satisfy the rows.
+        """Values of the least cost; None where none satisfy the rows.
 
         Args:
             seconds: time limit; then the best so far counts.
-            tolerance: relative gap to the best that is accepted.
+            tolerance: accepted relative gap.
 
         Raises:
             DistcedError: where scipy is missing.
@@ -131,7 +125,7 @@ class Programme:
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Suppress standard output: HiGHS writes there now and then, whatever its options, and JSON may follow."""
+    """Suppress standard output, where HiGHS writes whatever its options, and JSON may follow."""
     out = 1
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
