@@ -1,8 +1,11 @@
-"""Compaction of a history: small files merged, on Spark or in this process, and the old ones removed.
+"""Compaction of a history: small files of a day and type that fit in one table exactly are merged, on Spark or here.
 
-A new file names those it replaces, so that readers never see an event twice or not at all, whenever it is broken off:
-before the new file is there the old ones count, from then on the new one, though the old ones are still there. Files
-left by an earlier run are removed first; a file that replaces others goes only after them, or they would be seen again.
+Files fit where every attribute has one kind in all of them, or no value; whole numbers and fractions have a column
+each. Casting was rejected: values would differ from those written.
+
+A new file names those it replaces, so that readers see each event once, whenever it is broken off: the old files count
+until the new one is there, and not from then on, though they still exist. Files left by an earlier run are removed
+first; a file that replaces others goes after them, or they would be seen again.
 """
 
 from __future__ import annotations
@@ -31,12 +34,7 @@ _ROW: Final = "row"
 
 
 class UnitedTables(NamedTuple):
-    """Tables, joined.
-
-    Attributes:
-        table: the events.
-        repeated: number of duplicates, left out.
-    """
+    """Tables, joined, and the number of duplicates left out."""
 
     table: Any
     repeated: int
@@ -45,12 +43,12 @@ class UnitedTables(NamedTuple):
 def joined(
     tables: Sequence[Any], kinds: Mapping[str, Kind | None], noted: EventType, *, composite: bool
 ) -> UnitedTables:
-    """Tables of one type as one.
+    """Tables of one type as one: values exact with their kind of number, each id once, sorted.
 
     Args:
-        tables: where an event is in several, that of the first counts.
+        tables: of an event in several the first counts.
         kinds: of the attributes, None for those without a value; every table fits them.
-        noted: the type, to be noted in the schema.
+        noted: the type in the schema.
 
     Raises:
         HistoryError: where two events have one id.
@@ -118,7 +116,7 @@ def _values(tables: Sequence[Any], names: Sequence[str], fits: Any, kind: Any) -
 
 
 def _each_once(table: Any) -> tuple[Any, int]:
-    """The first row of each id, and the number of other rows."""
+    """First row of each id, and the number of other rows."""
     pa = import_pyarrow()
     numbered = table.append_column(_ROW, pa.array(range(len(table)), pa.int64()))
     groups = numbered.select(["source", "seq", _ROW]).group_by(["source", "seq"]).aggregate([(_ROW, "min")])
@@ -142,25 +140,25 @@ def _each_once(table: Any) -> tuple[Any, int]:
 
 
 ROWS: Final = 2_000_000
-"""Number of events from which a file is large enough."""
+"""Number of events of a file that is large enough."""
 
 BYTES: Final = 128 * 1024 * 1024
-"""Size from which a file is large enough, bytes."""
+"""Bytes of a file that is large enough."""
 
 
 class Form(NamedTuple):
     """Properties that decide whether files fit together.
 
     Attributes:
-        kinds: of the attributes; None of those without a value.
-        composite: whether its events are composite: what is not has another place in the order of consumption.
+        kinds: of the attributes; None without a value.
+        composite: whether its events are composite, which differ in the order of consumption.
     """
 
     kinds: dict[str, Kind | None]
     composite: bool
 
     def with_other(self, other: Form) -> Form | None:
-        """The form of both; None where they do not fit."""
+        """Form of both; None where they do not fit."""
         if self.composite != other.composite:
             return None
         kinds = dict(self.kinds)
@@ -174,12 +172,7 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """Files to be merged into one.
-
-    Attributes:
-        files: of one day and type, in the order of time.
-        form: that of all of them.
-    """
+    """Files of one day and type to be merged, in the order of time, and the form of all of them."""
 
     files: tuple[HistoryFile, ...]
     form: Form
@@ -193,11 +186,11 @@ class Merger:
 def mergers_of(
     files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], *, rows: int = ROWS, size: int = BYTES
 ) -> list[Merger]:
-    """The files to be merged.
+    """Files to be merged.
 
     Args:
-        form_of: the form of a file; asked for those only that are small and not alone.
-        rows, size: target size; a file at least half as large stays as it is, and no file becomes much larger.
+        form_of: form of a file; called for small files with others beside them only.
+        rows, size: of a file; one at least half as large stays, and none becomes much larger.
     """
     folders: dict[tuple[str, str], list[HistoryFile]] = {}
     for each in files:
@@ -234,7 +227,7 @@ def _mergers(
 
 
 def form_of(file: HistoryFile) -> Form:
-    """The form of a file, from its metadata."""
+    """Form of a file, from its metadata."""
     metadata = import_pyarrow().parquet.read_metadata(file.path)
     names = metadata.schema.to_arrow_schema().names
     empty = set(names)
@@ -255,19 +248,18 @@ def form_of(file: HistoryFile) -> Form:
 
 WORK: Final = ".compact"
 COMPACTION: Final = "compaction"
-"""Recorder named in files merged from several recorders."""
+"""Recorder in files merged from several recorders."""
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """Result of a merger of files.
+    """Result of a merger.
 
     Attributes:
-        day, type: what they hold.
         files, bytes: number and size of the old files.
         rows: number of events in the new file.
         repeated: number of duplicates in several files.
-        size: of the new file.
-        trouble: why they were not merged; empty where they were.
+        size: of the new file, bytes.
+        trouble: why they were not merged; else empty.
     """
 
     day: str
@@ -282,12 +274,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Compacting:
-    """Task that merges some files into one.
-
-    Attributes:
-        note: path of its result.
-        keep: leave the old files to the next run.
-    """
+    """Task that merges some files; `note` is the path of its result, `keep` leaves the old files to the next run."""
 
     root: Path
     note: Path
@@ -339,15 +326,12 @@ class Compaction:
     Attributes:
         history: as it was before.
         mergers: files to be merged.
-        left: number of files left by an earlier run and removed.
+        left: number of files of an earlier run that were removed.
         done: results.
     """
 
     def __init__(self, root: Path, *, rows: int = ROWS, size: int = BYTES) -> None:
-        """
-        Args:
-            rows, size: how large a file should be.
-        """
+        """`rows`, `size`: of a file that is large enough."""
         self.root = root
         self.left = self._clean(History(root))
         self.history = History(root)
@@ -365,10 +349,11 @@ class Compaction:
         return sum(each.rows for each in self.mergers)
 
     def perform(self, runner: Runner, watch: Callable[[int], None] = lambda _: None, *, keep: bool = False) -> None:
-        """Merge the files; `watch` gets the number of events done.
+        """Merge the files.
 
         Args:
-            keep: leave the old files to the next run, for present readers of the history.
+            watch: gets the number of events done.
+            keep: leave the old files to the next run, for present readers.
         """
         # Notes of a run that was broken off are about files that may be gone.
         shutil.rmtree(self.work / "done", ignore_errors=True)
@@ -407,7 +392,7 @@ def remove(path: Path) -> int:
 
 
 def note_in(path: Path) -> FileNote | None:
-    """The metadata of a file; None where it cannot be read."""
+    """Metadata of a file; None where it cannot be read."""
     pyarrow = import_pyarrow()
     try:
         noted: Any = (pyarrow.parquet.read_schema(path).metadata or {}).get(NOTE_KEY)

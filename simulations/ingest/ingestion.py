@@ -1,4 +1,9 @@
-"""Ingestion of recordings into a history: read in parallel, committed one after the other."""
+"""Ingestion of recordings into a history: read in parallel, committed one after the other.
+
+Recordings are committed in the given order, so that of two events with one id the first counts, in whatever order Spark
+reads. It may be broken off anywhere: the result of the comparison with the history is noted before files are moved, and
+moved files are gone where they came from.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +54,8 @@ TAKEN: Final = "taken.jsonl"
 
 
 class Deduplication(msgspec.Struct, frozen=True):
-    """Result of the deduplication of a recording.
-
-    Attributes:
-        ingested: the result.
-        dropped: files whose events are not moved as they are; the remaining events were written again.
+    """Deduplicated recording: its result, and the files whose events are not moved but written again, as far as they
+    are new.
     """
 
     ingested: Ingested
@@ -61,14 +63,7 @@ class Deduplication(msgspec.Struct, frozen=True):
 
 
 def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested, list[HistoryFile]]:
-    """Move the events read of a recording into the history.
-
-    Args:
-        files: those of the history.
-
-    Returns:
-        The result, and the new files.
-    """
+    """Move the events read of a recording into the history; returns the result and the new files."""
     work = recording.work
     read = _files(work / READ)
     if (work / DEDUP_NOTE).exists():
@@ -138,7 +133,7 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
 
 
 def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
-    """Next sequence number of each source in the history."""
+    """Next sequence number of each source."""
     free: dict[str, int] = {}
     for file in files:
         for source, (_, _, greatest) in file.note.sources.items():
@@ -147,7 +142,7 @@ def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
 
 
 def _files(root: Path) -> list[HistoryFile]:
-    """The files of a recording's events; none where there are no events."""
+    """Files of a recording's events, which may be none."""
     if not root.exists():
         return []
     history = History(root)
@@ -157,7 +152,7 @@ def _files(root: Path) -> list[HistoryFile]:
 
 
 def _keep_rejected(recording: Recording) -> None:
-    """Move the rejected rows to their permanent place."""
+    """Move the rejected rows to their place."""
     work = recording.work
     parts = [part for part in (work / REJECTED, work / TAKEN) if part.exists() and part.stat().st_size]
     if not parts:
@@ -178,7 +173,6 @@ class IngestOutcome:
     Attributes:
         path: as given.
         recording: None where there is no such file.
-        ingested: the result.
         before: whether it was in the history before.
     """
 
@@ -189,12 +183,7 @@ class IngestOutcome:
 
 
 class Ingest:
-    """Ingestion of recordings into a history.
-
-    Attributes:
-        open: those that are not in the history yet.
-        outcomes: of those that are done.
-    """
+    """Ingestion of recordings into a history: those `open`, and the `outcomes` of the others."""
 
     def __init__(
         self,
@@ -208,12 +197,12 @@ class Ingest:
     ) -> None:
         """
         Args:
-            root: the folder of the history, which is made where there is none.
-            count_on: number the events that the mapping counts on from those of their sources in the history.
-            chunk: how many events are held in memory.
+            root: folder of the history, made where there is none.
+            count_on: continue the sequence numbers of sources in the history.
+            chunk: number of events held in memory.
 
         Raises:
-            MappingError: where events are to be counted on whose sources have numbers of their own.
+            MappingError: to count on events with numbers of their own.
         """
         if count_on and (mapping is None or not load_mapping(mapping).counts_all):
             raise MappingError(
@@ -279,7 +268,7 @@ class Ingest:
 
 
 def _counted(recording: Recording, done: Ingested) -> Ingested:
-    """Earlier result of a recording; with a problem where it is to be counted on, and was not."""
+    """Earlier result of a recording; with a trouble where it should have been counted on."""
     if not recording.count_on or done.counted_on or "id" not in done.rejected:
         return done
     error = MappingError(

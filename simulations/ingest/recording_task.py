@@ -1,8 +1,11 @@
 """Task that reads a recording into a history of its own, beside the target; tasks run in parallel.
 
-One task for a recording. Pieces of one would not be exact: every mapping counts the events of a source, unless they
-bring a number, which then has to grow; many keep more (second deliveries, the year, what a clock showed before). In the
-native form, too, an attribute has the kind it had first.
+Pieces of a recording would not be exact: mappings count the events of a source, or need growing numbers, and many keep
+more state (second deliveries, the year, earlier readings of a clock); in the native form an attribute has the kind it
+had first.
+
+Duplicates are left out, and events with the id of another event rejected. Files note the least and greatest number of
+each source, so that only those are read that may hold an id.
 """
 
 from __future__ import annotations
@@ -34,12 +37,12 @@ from distced.simulations.ingest.recordings import ClockJump, Ingested, Recording
 
 
 class DedupResult(NamedTuple):
-    """Result of the comparison of events with those of files.
+    """Events compared with those of files.
 
     Attributes:
-        fresh: those that are in none of the files.
-        repeated: number of duplicates, the same in all parts.
-        taken: those whose id another event has there, with that event.
+        fresh: those in none of the files.
+        repeated: number of duplicates, equal in all parts.
+        taken: those whose id another event has, with that event.
     """
 
     fresh: list[Event]
@@ -48,11 +51,7 @@ class DedupResult(NamedTuple):
 
 
 def deduplicate(events: Sequence[Event], files: Iterable[HistoryFile]) -> DedupResult:
-    """Compare events with those of files.
-
-    Args:
-        files: the same event is looked for in each; the first one counts.
-    """
+    """Compare events with those of files, in which the first of an id counts."""
     wanted = {event.id for event in events}
     known: dict[EventId, Event] = {}
     for file in files:
@@ -71,10 +70,10 @@ def deduplicate(events: Sequence[Event], files: Iterable[HistoryFile]) -> DedupR
 
 
 def overlapping(sources: Table[str, tuple[int, int, int]], files: Iterable[HistoryFile]) -> list[HistoryFile]:
-    """The files that may hold one of these ids.
+    """Files that may hold one of these ids.
 
     Args:
-        sources: by source the number of events, and the least and the greatest sequence number, as in a file's note.
+        sources: number of events, least and greatest sequence number, by source, as in a file's note.
     """
     return [each for each in files if _may_share(sources, each.note.sources)]
 
@@ -90,14 +89,14 @@ def _may_share(one: Table[str, tuple[int, int, int]], other: Table[str, tuple[in
 
 
 def ids_of(file: HistoryFile) -> Iterator[EventId]:
-    """The ids in a file."""
+    """Ids in a file."""
     with _of_history(file):
         table = read_table(file, ["source", "seq"])
     return zip(table["source"].to_pylist(), map(int, table["seq"].to_pylist()), strict=True)
 
 
 def events_of(file: HistoryFile) -> Iterator[Event]:
-    """The events in a file."""
+    """Events in a file."""
     with _of_history(file):
         yield from EventReader(ParquetRows(file.path), None)
 
@@ -126,7 +125,7 @@ def _parts(event: Event) -> tuple[object, ...]:
 
 
 def taken_id(event: Event, other: Event, where: str) -> Rejected:
-    """The rejection of an event whose id another event has."""
+    """Rejection of an event whose id another event has."""
     error = EventError(
         "an id that another event has", given=f"{event.source} {event.seq}",
         allowed="a source counts each of its events once", where=where,
@@ -137,9 +136,9 @@ def taken_id(event: Event, other: Event, where: str) -> Rejected:
 
 
 class SequenceState:
-    """Ids seen, stored compactly where sources count one by one.
+    """Ids seen, compact where sources count one by one.
 
-    A set of all ids was rejected: of a recording of ten million events it takes two gigabytes.
+    A set of all ids was rejected: of ten million events it takes two gigabytes.
     """
 
     def __init__(self) -> None:
@@ -148,7 +147,7 @@ class SequenceState:
         self._besides: dict[str, set[int]] = {}
 
     def add(self, event: Event) -> bool:
-        """Add the id of an event; False for a known id."""
+        """Add the id of an event; False for a known one."""
         source, seq = event.source, event.seq
         run = self._runs.get(source)
         if run is None:
@@ -171,7 +170,7 @@ class SequenceState:
 
 
 class ClockWatch:
-    """Detects clock jumps of sources while their events come in the order of their numbers."""
+    """Detects clock jumps of sources, in the order of sequence numbers."""
 
     def __init__(self) -> None:
         self._latest: dict[str, tuple[int, int, int]] = {}
@@ -215,18 +214,14 @@ _TELL: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RecordingTask:
-    """Task that reads a recording.
-
-    Attributes:
-        chunk: number of events held at once.
-    """
+    """Task that reads a recording, with `chunk` events held at once."""
 
     recording: Recording
     chunk: int = CHUNK
 
     @property
     def note(self) -> Path:
-        """Path of its result; where it exists, the task is done."""
+        """Path of its result, which shows that it is done."""
         return self.recording.work / NOTE
 
     @property
@@ -260,11 +255,7 @@ class RecordingTask:
 
 
 class _Pass:
-    """One reading of a recording.
-
-    Attributes:
-        events: number so far.
-    """
+    """One reading of a recording, with the number of events so far."""
 
     def __init__(self, recording: Recording, chunk: int, rejected: Any) -> None:
         self.events = 0

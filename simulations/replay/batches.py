@@ -1,7 +1,7 @@
 """Tables of a history as one batch of events in the order of consumption.
 
-Columns go from Arrow to the columnar engine without an object for each event; those are made only of events that some
-composite event is made of. `Batch.of_events` was rejected for it: it takes ten times as long.
+Columns go from Arrow to the columnar engine; objects are made only of constituents of composite events.
+`Batch.of_events` was rejected: it takes ten times as long.
 """
 
 from __future__ import annotations
@@ -30,15 +30,12 @@ class TableBatch(Batch):
     """Events of tables of the native form, in the order of consumption.
 
     Attributes:
-        tables: the tables, one behind the other.
-        order: for each event its row in them.
+        order: row of each event in the tables, one behind the other.
+        repeated: number of duplicates left out.
     """
 
     def __init__(self, tables: Sequence[pa.Table]) -> None:
-        """
-        Args:
-            tables: in any order and sorted in any way; events of one id that are equal in time are one, the first.
-        """
+        """`tables`, in any order and sorted in any way; of events equal in id and time the first counts."""
         self.tables = [each for each in tables if len(each)]
         names, types = _coded([each["type"] for each in self.tables])
         self._sources, sources = _coded([each["source"] for each in self.tables])
@@ -91,7 +88,7 @@ class TableBatch(Batch):
         return CompositeEvent(*own, constituents=tuple(msgspec.json.decode(constituents, type=list[tuple[str, int]])))
 
     def _columns_of(self, number: int) -> list[tuple[str, Column | None]]:
-        """The attributes of a table's events."""
+        """Attributes of a table's events."""
         found = self._attribute_columns[number]
         if found is None:
             found = [(name, self.column(name)) for name in self._attributes[number]]
@@ -102,11 +99,11 @@ class TableBatch(Batch):
         return Batch.of_events([self.event(place) for place in places.tolist()])
 
     def stretch(self, begin: int, end: int) -> Batch:
-        """The events between two positions."""
+        """Events between two positions."""
         return _Stretch(self, begin, end)
 
     def _in_order(self, lo: Ints, hi: Ints, sources: Ints) -> tuple[Ints, int]:
-        """The rows in the order of consumption, without duplicates, and the number of duplicates."""
+        """Rows in the order of consumption without duplicates, and the number of duplicates."""
         order = np.argsort(hi, kind="stable")
         sorted_hi = hi[order]
         same = np.flatnonzero(sorted_hi[1:] == sorted_hi[:-1])
@@ -171,7 +168,7 @@ class _Stretch(Batch):
 
 
 def column_values(table: Any, name: str) -> Column | None:
-    """A column of a table in the form of the columnar engine; None where there is none of this name."""
+    """A column of a table in the form of the columnar engine; None where it is missing."""
     if name not in table.schema.names:
         return None
     tags, payload, texts = np.zeros(len(table), np.uint8), np.zeros(len(table), np.int64), Texts()
@@ -206,7 +203,7 @@ def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> 
 
 
 def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
-    """Texts as indices into a list of them; null has the index 0."""
+    """Texts as indices into a list of them; null has index 0."""
     names: dict[str, int] = {}
     parts = []
     for column in columns:

@@ -129,7 +129,7 @@ def replay(
 
 @contextmanager
 def _work_folder(out: Path | None, *, plan_only: bool) -> Iterator[Path]:
-    """Folder of work in progress: beside the result, so that a replay can be resumed; temporary without a result."""
+    """Folder of work in progress: beside the result, so that a replay can be resumed; temporary without one."""
     import tempfile
 
     if out is not None and not out.parent.is_dir():

@@ -1,4 +1,8 @@
-"""Ranges of the files of a history, as tasks read them."""
+"""Ranges of the files of a history, as tasks read them, and their partitions by the values of a key.
+
+Equal values go to one slot, 3 and 3.0 among them. Numbers are hashed; of texts those in the dictionary are, once each.
+An event without a value has no part in a keyed pattern.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +31,12 @@ from distced.simulations.replay.pattern_properties import columns_read
 _ALL: Final = 2**31
 
 UNIT: Final = 1_048_576
-"""Least number of rows of a file that one task reads, where there are more."""
+"""Least number of rows of a range in a longer file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Consecutive row groups of a file.
-
-    Attributes:
-        path: the file.
-        day, type: of its events.
-        first, last: row groups, the last one not included.
-        rows: number of rows in them.
-    """
+    """Consecutive row groups of a file, `first` to before `last`, with their day, type and number of rows."""
 
     path: str
     day: str
@@ -50,18 +47,12 @@ class FileRange:
 
     @property
     def name(self) -> str:
-        """A name unique among the units of a history."""
+        """Unique among the file ranges of a history."""
         return f"{self.day}.{self.type}.{Path(self.path).stem}.{self.first}"
 
 
 class Trouble(NamedTuple):
-    """A file or unit that could not be read, and its contents.
-
-    Attributes:
-        where: the path.
-        error: the reason.
-        rows: number of rows not read, as far as known.
-    """
+    """A file or range that could not be read: path, error, and number of rows, as far as known."""
 
     where: str
     error: str
@@ -69,7 +60,7 @@ class Trouble(NamedTuple):
 
 
 def units_of(file: HistoryFile) -> list[FileRange]:
-    """The units of a file: several where it is long."""
+    """File ranges of a file: several where it is long."""
     # Workers may have another current folder.
     path = str(file.path.absolute())
     if file.rows <= UNIT:
@@ -86,10 +77,10 @@ def units_of(file: HistoryFile) -> list[FileRange]:
 
 
 def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) -> Any:
-    """The events of a unit with `begin <= hi <= until`; a table of pyarrow.
+    """Events of a file range with `begin <= hi <= until`, a table of pyarrow.
 
     Args:
-        names: those in the patterns (`names_in`), so that only columns are read that they may look at; None for all.
+        names: in the patterns (`names_in`), to read only the columns they use; None for all.
     """
     with parquet.ParquetFile(unit.path, page_checksum_verification=True) as file:
         metadata = file.metadata
@@ -119,9 +110,7 @@ def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) 
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Temporary path of a file that is to appear whole or not at all: a worker presumed lost may still be writing the
-    same.
-    """
+    """Temporary path of a file that appears whole or not at all: a worker presumed lost may still write the same."""
     part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield part
@@ -131,7 +120,7 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def days_of(units: Iterable[FileRange]) -> list[list[FileRange]]:
-    """Units day by day."""
+    """File ranges day by day."""
     days: dict[str, list[FileRange]] = {}
     for each in units:
         days.setdefault(each.day, []).append(each)
@@ -142,7 +131,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def slots_of(table: Any, by: Sequence[str], slots: int) -> NDArray[np.int64]:
-    """The slot of each row of a table, by its key; -1 where a value is missing."""
+    """Slot of each row of a table by its key; -1 where a value is missing."""
     hashed = np.zeros(len(table), np.uint64)
     missing = np.zeros(len(table), np.bool_)
     for name in by:
@@ -175,7 +164,7 @@ def _hashed(column: Column, tags: NDArray[np.uint8]) -> NDArray[np.uint64]:
 
 
 def write_partitions(table: Any, by: Sequence[str], slots: int, path: Path) -> None:
-    """Write the rows of a table that is not empty to a file with a batch for each slot, in order."""
+    """Write the rows of a table that is not empty into a file with a batch for each slot, in order."""
     numbers = slots_of(table, by, slots)
     order = np.argsort(numbers, kind="stable")
     ends = np.searchsorted(numbers[order], np.arange(slots + 1))
@@ -187,6 +176,6 @@ def write_partitions(table: Any, by: Sequence[str], slots: int, path: Path) -> N
 
 
 def read_partition(path: Path, slot: int) -> Any:
-    """The rows of a slot in a file, as a table of pyarrow."""
+    """Rows of a slot in a file, a table of pyarrow."""
     with pa.memory_map(str(path)) as source:
         return pa.Table.from_batches([pa.ipc.open_file(source).get_batch(slot)])

@@ -1,10 +1,12 @@
-"""Properties of patterns that a replay is planned by: groups, keys, columns, constituents.
+"""Properties of patterns that plan a replay: groups, keys, columns, constituents, reach.
 
-Patterns that read one another are replayed together. They can be replayed key by key where all of them are keyed by an
-attribute, and what one publishes for another carries it: then no instance ever sees events of two values of it.
+Patterns that read one another are replayed together; key by key where all are keyed by an attribute that composite
+events carry, since no instance then sees events of two values. A composite event without constituents is one event
+however often it is detected: its id is a digest of its constituents' ids and attributes (design, section 1).
 
-A composite event without constituents is one event however often it is detected: its id is a digest of its
-constituents' ids and its attributes (design, section 1).
+*Reach* is how far back constituents may lie, and so what a slice of time reads before its beginning: an instance owes
+nothing to events before its first, since start states are always active. A window around the pattern bounds it; so does
+a time event in the domain of a state, which leaves no instance there. Events are cut by `hi`, the order of consumption.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
 
 
 def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
-    """Indices of the patterns in groups; patterns that depend on one another share a group."""
+    """Indices of the patterns in groups; patterns that read one another share a group."""
     group = list(range(len(patterns)))
     for reader, one in enumerate(patterns):
         for writer, other in enumerate(patterns):
@@ -43,7 +45,7 @@ def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
 
 
 def key_of_group(patterns: Sequence[Compiled]) -> tuple[tuple[str, ...], str]:
-    """The attributes by which the events of these patterns can be partitioned; where there are none, the reason."""
+    """Attributes by which the events of these patterns can be partitioned; where there are none, the reason."""
     common = [name for name in patterns[0].automaton.key if all(name in each.automaton.key for each in patterns)]
     if not common:
         return (), "the pattern has no key" if len(patterns) == 1 else "the patterns have no key in common"
@@ -72,13 +74,13 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
 
 
 def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
-    """All names that occur in patterns: the attributes that they read are among them."""
+    """All names that occur in patterns, the attributes that they read among them."""
     parts = [(each.publication, each.plain, each.throttlings, each.automaton.key) for each in patterns]
     return frozenset().union(*map(_texts, parts))
 
 
 def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
-    """Those of the columns that patterns with these names may read; all for None."""
+    """Columns that patterns with these names may read; all for None."""
     from distced.middleware.event_files.native import PREFIX
     from distced.middleware.event_files.tables import WHOLE
 
@@ -99,7 +101,7 @@ def _texts(value: object) -> set[str]:
 
 
 def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:
-    """Whether a match of a pattern may have no constituents at all."""
+    """Whether a match may have no constituents."""
     if isinstance(tree, Hidden):
         return True
     if isinstance(tree, Atom):
@@ -126,7 +128,7 @@ def _is_pattern(part: object) -> bool:
 
 
 def _names(described: object) -> set[str]:
-    """The types named anywhere in a set."""
+    """Types named anywhere in a set."""
     if isinstance(described, TypeSet):
         return {described.name}
     return set().union(*(_names(each) for each in _parts(described)))
@@ -135,8 +137,8 @@ def _names(described: object) -> set[str]:
 def reach_of(patterns: Sequence[Compiled]) -> int | None:
     """Greatest age of an event that counts for a composite event, before its `hi`, ns; None for no bound.
 
-    A pattern that reads what another publishes reaches as far as both together: the composite events in its domain
-    count as well as those it matches.
+    A pattern that reads what another publishes reaches as far as both together: composite events in its domain count
+    like those it matches.
     """
     reaches = [reach_among(each, patterns) for each in patterns]
     return None if None in reaches else max((each for each in reaches if each is not None), default=0)
@@ -159,8 +161,8 @@ def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
 
 
 def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int | None:
-    """The same for patterns whose composite events another reads; there is no bound where it may read of an event
-    published long ago and not published again.
+    """Reach of patterns whose composite events another reads; without bound where it may read of one published long ago
+    and not again.
     """
     if any(may_lack_constituents(each.plain) for each in read):
         return None
@@ -169,8 +171,8 @@ def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int
 
 
 def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
-    """The same for a pattern whose composite events are read, each the first time that it is detected: where one may be
-    detected again, with another end, its constituents lie no further back than a match lasts.
+    """Reach of a pattern whose composite events are read, each the first time it is detected: where one may be detected
+    again with another end, its constituents lie no further back than a match lasts.
     """
     reach, own = reach_among(pattern, patterns), longest(pattern.automaton)
     if reach is None or own is None:
@@ -179,8 +181,8 @@ def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | Non
 
 
 def longest(automaton: Automaton) -> int | None:
-    """Greatest duration from its first event until the end of a match, ns; None for no bound. The sides of a `&` come
-    on top: one that lasts too long ends a match that it does not belong to.
+    """Greatest duration of a match from its first event, ns; None for no bound. Sides of `&` add to it: one that lasts
+    too long ends a match that it does not belong to.
     """
     sides = [longest(each) for each in automaton.inner]
     if None in sides or automaton.delegated:
@@ -192,8 +194,7 @@ def longest(automaton: Automaton) -> int | None:
 
 
 def _longest_way(automaton: Automaton) -> int | None:
-    """The longest path through the states, given the time an instance may stay in each; None where there is no
-    bound."""
+    """Longest path through the states by the stay in each, ns; None for no bound."""
     known: dict[int, int | None] = {}
     under_way: set[int] = set()
 
@@ -221,7 +222,7 @@ def _longest_way(automaton: Automaton) -> int | None:
 
 
 def _stay(automaton: Automaton, state: AutomatonState) -> int | None:
-    """Greatest time an instance may stay in a state, ns: until a time event in the domain comes; None for no bound."""
+    """Greatest stay of an instance in a state, ns, until a time event in its domain; None for no bound."""
     domain = automaton.domain(state)
     # An earlier time event need not be running, for there may be several paths to this state.
     delays = [

@@ -58,17 +58,16 @@ class ReplayProgress(NamedTuple):
 
 
 class HistoryReplay(Iterable[CompositeEvent]):
-    """A replay of patterns over a history. Iterating over it gives the composite events, in order, each once.
+    """A replay of patterns over a history; iterates over the composite events in order, each once.
 
     They are those of guaranteed detection with a subscription at the beginning, up to the watermark.
 
     Attributes:
-        patterns: to be detected, each canonical form once.
+        patterns: each canonical form once.
         plan: cut of the work, with reasons.
-        problems: parts of the history that could not be read, and other remarks.
+        problems: unreadable parts of the history, and other remarks.
         resumed: number of tasks done before.
-        counts: events consumed and left out, and composite events, of all tasks.
-        found: numbers of composite events by index of the pattern; complete after an iteration.
+        found: number of composite events by pattern; complete after an iteration.
     """
 
     def __init__(
@@ -88,13 +87,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
     ) -> None:
         """
         Args:
-            work: a folder for what is under way; a replay that was broken off there is gone on with.
-            cores: for how many tasks at a time it is planned.
-            begin, until: of the `hi` of events, ns, both included. Time goes on until the last event at most, or until
-                where recorders have heard.
+            work: folder of work in progress; a replay broken off there is resumed.
+            cores: number of tasks at a time.
+            begin, until: of the `hi` of events, ns, both included. Time ends at the last event, or where recorders have
+                heard.
             by, way, engine, least: as in `plan_of` and `make_engine`.
-            with_events: composite events have the events they are made of, and not their ids alone; all columns are
-                read for it.
+            with_events: composite events have their constituents as events, not as ids alone; all columns are read.
         """
         self.patterns = tuple({each.canonical_id: each for each in patterns}.values())
         self.history = history
@@ -181,7 +179,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self._release()
 
     def _hold(self) -> None:
-        """Lock the folder for this replay, until it is cleared or broken off."""
+        """Lock the folder until the replay is cleared or broken off."""
         self._release()
         self.work.mkdir(parents=True, exist_ok=True)
         self._lock = (self.work / LOCK).open("ab")
@@ -203,7 +201,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         return tuple(units_of(file))
 
     def _names(self, group: GroupPlan) -> frozenset[str] | None:
-        """Names in the patterns of a group, whose columns are read; None for all columns."""
+        """Names in the patterns of a group, whose columns are read; None for all."""
         return None if self._with_events else names_in([self.patterns[place] for place in group.patterns])
 
     def _partition_tasks(self, cores: int) -> list[PartitionTask]:
@@ -317,7 +315,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         )
 
     def _done_of(self, task: DetectTask | SubPatternTask) -> TaskResult:
-        return left(task.found.with_suffix(".json")) or TaskResult()
+        return left(task.done) or TaskResult()
 
     def _troubles(self) -> list[Trouble]:
         notes = [self._done_of(each) for each in self.detecting]
@@ -341,8 +339,8 @@ def _problem(trouble: Trouble) -> Problem:
 
 
 def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
-    """Each composite event once, the first of them: a slice may detect again what the one before has detected. Where
-    nothing is a constituent all of one pattern may be one, however far apart, and of whatever key.
+    """Each composite event once, the first: a slice may detect those of the one before again. Those without
+    constituents may be one however far apart, and of whatever key.
     """
     seen: set[EventId] = set()
     waiting: deque[tuple[int, EventId]] = deque()
