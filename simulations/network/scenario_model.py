@@ -95,49 +95,49 @@ class ScenarioSubscription:
     hints: Hints = field(default_factory=Hints)
 
 
-class ScheduledMove(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class _Scheduled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change that a scenario schedules, `at` ns after the start, in the form of files."""
+
+    at: int
+
+
+class ScheduledMove(_Scheduled):
     """A requested move of a detector.
 
     Attributes:
-        at: ns after the start.
         detector: id, name of a subscription it serves, or pattern; empty for a random one.
         node: target; empty for a random one.
     """
 
-    at: int
     detector: str = ""
     node: str = ""
 
 
-class ScheduledPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ScheduledPolicy(_Scheduled):
     """A distribution policy set by the administrator.
 
     Attributes:
-        at: ns after the start.
         policy: as for `parse_policy`; empty to clear it.
         detector: as of `ScheduledMove`; empty for all.
     """
 
-    at: int
     policy: str
     detector: str = ""
 
 
-class Join(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Late start of a node of the topology, `at` ns after the start."""
+class Join(_Scheduled, tag_field="kind", tag="join"):
+    """Late start of a node of the topology."""
 
-    at: int
     node: str
 
 
-class Leave(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Leave(_Scheduled, tag_field="kind", tag="leave"):
     """Stop of a node, with a farewell."""
 
-    at: int
     node: str
 
 
-class Crash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Crash(_Scheduled, tag_field="kind", tag="crash"):
     """Loss of a node with its state.
 
     Attributes:
@@ -146,13 +146,12 @@ class Crash(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             close, as when a process ends.
     """
 
-    at: int
     node: str
     until: int | None = None
     silent: bool = True
 
 
-class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Partition(_Scheduled, tag_field="kind", tag="partition"):
     """A link, or all links of a site, down for a while.
 
     Attributes:
@@ -160,16 +159,14 @@ class Partition(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         site: empty for a link.
     """
 
-    at: int
     until: int
     between: tuple[str, str] | None = None
     site: str = ""
 
 
-class ServerRestart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ServerRestart(_Scheduled, tag_field="kind", tag="server-restart"):
     """Restart of the server of a site, without its state."""
 
-    at: int
     until: int
     site: str
 
@@ -243,7 +240,7 @@ class Scenario:
 
 
 def _check_fault(fault: Fault, topology: Topology) -> None:
-    where = f"faults, {type(fault).__name__.lower()}"
+    where = f"faults, {fault.__struct_config__.tag}"
     match fault:
         case Join(node=node) | Leave(node=node) | Crash(node=node):
             _known("node", node, topology.nodes, where)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -21,22 +20,13 @@ WITHIN: Final = 0.1
 """Greatest difference between prediction and measurement on a link, as a share."""
 
 
-class MetricOption(StrEnum):
-    """Metrics a placement may be optimal by."""
-
-    BANDWIDTH = "bandwidth"
-    LATENCY = "latency"
-    LOAD = "load"
-    RELIABILITY = "reliability"
-
-
 def place(
     history: HistoryOption,
     topology: Annotated[Path, typer.Option(metavar="FILE", help="Topology of the network, TOML.")],
     patterns: Annotated[str, typer.Option(metavar="PATTERN|FILE", help="Pattern file, or a pattern.")],
     metric: Annotated[
-        MetricOption, typer.Option(help="Metric that the placement is to be best at.")
-    ] = MetricOption.BANDWIDTH,
+        Literal["bandwidth", "latency", "load", "reliability"], typer.Option(help="Metric of the best placement.")
+    ] = "bandwidth",
     subscriber: Annotated[
         list[str] | None,
         typer.Option(metavar="[PATTERN=]NAME", help="Subscriber of the topology, to all patterns or one; repeatable."),
@@ -121,8 +111,8 @@ def place(
     with console.status("counting") as status:
         counts = counts_of(recorded, history, compiled.source, space, sources, spark, status.update)
         instance = instance_of(counts, space, network, sources)
-        found = analyse(instance, metric.value, further=policies, seconds=solver, on_progress=status.update)
-        simulated = [OWN[metric.value], OPTIMUM] if what_if else []
+        found = analyse(instance, metric, further=policies, seconds=solver, on_progress=status.update)
+        simulated = [OWN[metric], OPTIMUM] if what_if else []
         simulated += [each.text for each in policies] + [each for each in planned if each in (candidate or ())]
         replayed = []
         if simulated:
@@ -136,7 +126,7 @@ def place(
         show(output(), found, counts, replayed, figures=figures)
     if out is not None:
         texts = {name: entry.pattern for name, entry in found.best.detectors.items()}
-        write_hints(out, metric.value, texts, found.hints())
+        write_hints(out, metric, texts, found.hints())
     if picture is not None:
         from distced.detectors.cli.explain import write
         from distced.detectors.drawing.forms import drawn, form_of

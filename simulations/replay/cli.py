@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -19,15 +18,6 @@ from distced.simulations.options import HistoryOption, MasterOption
 
 _AT_ONCE: Final = 1024
 """Composite events written at once."""
-
-
-class CutOption(StrEnum):
-    """Ways to cut the work of a replay."""
-
-    KEY = "key"
-    TIME = "time"
-    PARTS = "parts"
-    WHOLE = "whole"
 
 
 def replay(
@@ -43,7 +33,10 @@ def replay(
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Cut the work by this attribute of the patterns' keys.")
     ] = None,
-    way: Annotated[CutOption | None, typer.Option("--way", help="Way to cut the work; by default as planned.")] = None,
+    way: Annotated[
+        Literal["key", "time", "parts", "whole"] | None,
+        typer.Option("--way", help="Way to cut the work; by default as planned."),
+    ] = None,
     master: MasterOption = "local[*]",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write composite events into this file.")
@@ -100,7 +93,7 @@ def replay(
             begin=span.begin,
             until=span.end,
             by=by,
-            way=None if way is None else way.value,
+            way=way,
             engine=engine,
             with_events=with_events,
         )

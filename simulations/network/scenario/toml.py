@@ -5,14 +5,13 @@ Durations are written as in patterns. A misspelled or missing key is an error th
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from random import Random
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -25,31 +24,24 @@ from distced.middleware.model.timestamps import MINUTE, SECOND, parse_duration
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
+from distced.policies.topology.topology_file import load_topology, topology_of
 from distced.simulations.network.scenario.random_scenario import HEARTBEAT, streams_by_rates
 from distced.simulations.network.scenario_model import (
     START,
-    Crash,
     Fault,
-    Join,
-    Leave,
-    Partition,
     Scenario,
     ScenarioError,
     ScenarioSubscription,
     ScheduledMove,
     ScheduledPolicy,
     Send,
-    ServerRestart,
     SourceStream,
 )
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
 _DURATIONS: Final = frozenset({"at", "until", "duration", "lead", "patience", "keepalive", "heartbeat"})
-_FAULTS: Final = {
-    "join": Join, "leave": Leave, "crash": Crash, "partition": Partition, "server-restart": ServerRestart
-}  # fmt: skip
+_FAULTS: Final = {each.__struct_config__.tag: each for each in get_args(Fault)}
 
 
 class _Streams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -158,22 +150,8 @@ def _topology(raw: Any, folder: Path) -> Topology:
     if isinstance(raw, str):
         return load_topology(folder / raw)
     if isinstance(raw, dict):
-        return parse_topology(_as_toml(raw), name="topology")
+        return topology_of(raw)
     raise ScenarioError("not a topology", given=raw, allowed="the name of a file, or its tables", where="topology")
-
-
-def _as_toml(tables: Mapping[str, Any]) -> str:
-    """Tables as TOML text again, for the parser of topologies."""
-    return "".join(f"{json.dumps(key)} = {_as_value(value)}\n" for key, value in tables.items())
-
-
-def _as_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_as_value(each)}' for key, each in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_as_value, value))}]"
-    # What is left, numbers, truth values and text, JSON writes as TOML does.
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _type(name: str, attributes: Any) -> EventType:
@@ -279,8 +257,10 @@ def _check_policy(text: str, where: str) -> None:
 def _fault(raw: Any, where: str) -> Fault:
     kind = raw.get("kind") if isinstance(raw, dict) else None
     if kind not in _FAULTS:
-        raise ScenarioError("not a kind of fault", given=kind, allowed=", ".join(_FAULTS), where=f"{where}, kind")
-    return _shape({key: each for key, each in raw.items() if key != "kind"}, _FAULTS[kind], where)
+        raise ScenarioError(
+            "not a kind of fault", given=kind, allowed=", ".join(map(str, _FAULTS)), where=f"{where}, kind"
+        )
+    return _shape(raw, _FAULTS[kind], where)
 
 
 def _duration(text: object, where: str) -> int:
