@@ -43,7 +43,7 @@ def task(tmp_path: Path) -> DayTask:
     return DayTask(str(tmp_path / "history"), PATTERN, "", {"a": ("A",), "b": ("B", "C")})
 
 
-def test_days_apart_are_as_days_in_a_row(task: DayTask) -> None:
+def test_days_counted_apart_are_as_days_in_a_row(task: DayTask) -> None:
     apart, row = count_days(task), in_a_row(task)
     assert found(apart) == found(row)
     assert apart.streams == row.streams
@@ -60,7 +60,7 @@ def test_days_apart_are_as_days_in_a_row(task: DayTask) -> None:
         ("[A] ; [B] within 50h", 26 * HOUR),
     ],
 )
-def test_matches_that_last_long_over_midnight(tmp_path: Path, pattern: str, pause: int) -> None:
+def test_long_matches_over_midnight_are_counted(tmp_path: Path, pattern: str, pause: int) -> None:
     midnight = (START // DAY + 1) * DAY
     first = midnight - 15 * MINUTE
     at = [first, first + pause, first + pause + 25 * HOUR]
@@ -75,7 +75,7 @@ def test_matches_that_last_long_over_midnight(tmp_path: Path, pattern: str, paus
     assert (apart.events, apart.duration) == (row.events, row.duration)
 
 
-def test_from_the_first_event_as_far_as_was_heard(tmp_path: Path) -> None:
+def test_days_are_counted_from_the_first_event_to_the_watermark(tmp_path: Path) -> None:
     """Days without events count, those after it was heard no more do not, whatever else was recorded then."""
     midnight = (START // DAY + 1) * DAY
     heard = [Event(name, midnight + at, midnight + at, name.lower(), at, {}) for at, name in enumerate("AB")]
@@ -90,7 +90,7 @@ def test_from_the_first_event_as_far_as_was_heard(tmp_path: Path) -> None:
     assert (found(apart), apart.streams, apart.events) == (found(row), row.streams, row.events)
 
 
-def test_a_history_without_events(tmp_path: Path) -> None:
+def test_history_without_events_is_refused(tmp_path: Path) -> None:
     HistoryWriter(tmp_path / "history", "test")
     with pytest.raises(DistcedError, match="a history without events"):
         count_days(DayTask(str(tmp_path / "history"), PATTERN, "", {}))
@@ -99,7 +99,7 @@ def test_a_history_without_events(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
-def test_on_spark(task: DayTask) -> None:
+def test_spark_gives_the_same(task: DayTask) -> None:
     pytest.importorskip("pyspark")
     spread = on_spark("local[2]")
     assert count_days(task, spread) == count_days(task)

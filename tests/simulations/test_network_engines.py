@@ -18,7 +18,7 @@ PATTERN = "[A as one] ; [A as other where v > one.v + 1000] within 1min"
 FRAMES, EACH = 40, 50
 
 
-def test_columnar_engine_is_ready_a_fixed_time_after_the_first_question() -> None:
+def test_columnar_engine_is_ready_a_fixed_time_after_the_first_query() -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     now = 5 * SECOND
     readiness = VirtualReadiness(lambda: now)
