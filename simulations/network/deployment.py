@@ -1,4 +1,6 @@
-"""A deployment on the simulated network: broker nodes, publishers and subscribers of a topology."""
+"""A deployment on the simulated network: broker nodes, publishers and subscribers of a topology, and their
+administrator.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,7 @@ class Deployment:
 
 
 class Administrator(SimulatedClient):
-    """The administrator of a deployment."""
+    """Client at the server of the directory: registers types, publishes the topology, moves detectors, sets policies."""
 
     def __init__(self, network: Fabric) -> None:
         super().__init__(network, Place("site", network.directory))

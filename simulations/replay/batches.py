@@ -43,7 +43,11 @@ class TableBatch(Batch):
         self._numbers = [_digits(each["seq"]) for each in self.tables]
         self._starts = np.cumsum([0, *map(len, self.tables)])
         self._attributes = [
-            [name.removeprefix(PREFIX) for name in each.schema.names if name not in OWN_COLUMNS and not _is_whole(name)]
+            [
+                name.removeprefix(PREFIX)
+                for name in each.schema.names
+                if name not in OWN_COLUMNS and not name.startswith(WHOLE)
+            ]
             for each in self.tables
         ]
         order, repeated = self._in_order(lo, hi, sources)
@@ -74,12 +78,13 @@ class TableBatch(Batch):
         row = int(self.order[place])
         number = bisect_right(self._starts_list, row) - 1
         table, inside = self.tables[number], row - self._starts_list[number]
+        high, low = self._numbers[number]
         own = (
             self.type_names[int(self.types[place])],
             int(self.lo[place]),
             int(self.hi[place]),
             self._sources[int(self._codes[row])],
-            _number(self._numbers[number], inside),
+            int(high[inside]) << 64 | int(low[inside]),
             {name: None if column is None else column.value(place) for name, column in self._columns_of(number)},
         )
         constituents = table["constituents"][inside].as_py() if "constituents" in table.schema.names else None
@@ -233,14 +238,6 @@ def _digits(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     ]
     both = np.concatenate(words) if words else np.empty((0, 2), np.uint64)
     return np.ascontiguousarray(both[:, 1]), np.ascontiguousarray(both[:, 0])
-
-
-def _is_whole(name: str) -> bool:
-    return name.startswith(WHOLE)
-
-
-def _number(limbs: tuple[NDArray[np.uint64], NDArray[np.uint64]], place: int) -> int:
-    return int(limbs[0][place]) << 64 | int(limbs[1][place])
 
 
 def _ints(column: Any) -> Ints:

@@ -59,12 +59,12 @@ class Trouble(NamedTuple):
     rows: int
 
 
-def units_of(file: HistoryFile) -> list[FileRange]:
+def units_of(file: HistoryFile) -> tuple[FileRange, ...]:
     """File ranges of a file: several where it is long."""
     # Workers may have another current folder.
     path = str(file.path.absolute())
     if file.rows <= UNIT:
-        return [FileRange(path, file.day, file.type, 0, _ALL, file.rows)]
+        return (FileRange(path, file.day, file.type, 0, _ALL, file.rows),)
     metadata = parquet.read_metadata(file.path)
     found: list[FileRange] = []
     first = rows = 0
@@ -73,7 +73,7 @@ def units_of(file: HistoryFile) -> list[FileRange]:
         if rows >= UNIT or number == metadata.num_row_groups - 1:
             found.append(FileRange(path, file.day, file.type, first, number + 1, rows))
             first, rows = number + 1, 0
-    return found
+    return tuple(found)
 
 
 def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) -> Any:

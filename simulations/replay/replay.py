@@ -17,7 +17,7 @@ import msgspec
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.graph import DetectorGraph
 from distced.detectors.runtime.engines import EngineName
-from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.history.history import History, Problem
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
@@ -42,6 +42,7 @@ from distced.simulations.replay.tasks import (
 
 PLAN: Final = "plan.json"
 LOCK: Final = "lock"
+_order: Final = attrgetter("key")
 
 
 class ReplayProgress(NamedTuple):
@@ -111,7 +112,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.plan: ReplayPlan = plan_of(
             self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least
         )
-        self._units = {str(file.path): self._units_of(file) for file in files}
+        self._units = {str(file.path): units_of(file) for file in files}
         self._files = files
         self._engine = engine
         self._with_events = with_events
@@ -122,13 +123,14 @@ class HistoryReplay(Iterable[CompositeEvent]):
         """Perform all tasks that are not done yet."""
         self._hold()
         try:
-            self._perform(runner, watch)
+            self._prepare()
+            self._perform(runner, lambda: watch(ReplayProgress(*_rows(self.partitioning), *_rows(self.detecting))))
         except BaseException:
             self._release()
             raise
+        self.problems += [_problem(each) for each in self._troubles()]
 
-    def _perform(self, runner: Runner, watch: Callable[[ReplayProgress], None]) -> None:
-        self._prepare()
+    def _perform(self, runner: Runner, look: Callable[[], None]) -> None:
         todo: list[PartitionTask | DetectTask | SubPatternTask] = [
             each for each in self.detecting if not each.is_done()
         ]
@@ -136,26 +138,17 @@ class HistoryReplay(Iterable[CompositeEvent]):
             # Partitions without a task that reads them are not made.
             todo += [each for each in self.partitioning if not each.is_done()]
         self.resumed = sum(each.is_done() for each in (*self.partitioning, *self.detecting))
-
-        def look() -> None:
-            watch(self._progress())
-
         look()
         for stage in sorted({each.stage for each in todo}):
             runner.perform([each for each in todo if each.stage == stage], look)
         look()
-        self.problems += [_problem(each) for each in self._troubles()]
 
     @property
     def counts(self) -> TaskResult:
         """Counts of all tasks together."""
         done = [self._done_of(each) for each in self.detecting]
-        return TaskResult(
-            sum(each.consumed for each in done),
-            sum(each.repeated for each in done),
-            sum(each.found for each in done),
-            sum(each.seconds for each in done),
-        )
+        names = ("consumed", "repeated", "found", "seconds")
+        return TaskResult(**{name: sum(getattr(each, name) for each in done) for name in names})
 
     def __iter__(self) -> Iterator[CompositeEvent]:
         places = {each.canonical_id: place for place, each in enumerate(self.patterns)}
@@ -186,19 +179,13 @@ class HistoryReplay(Iterable[CompositeEvent]):
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DistcedError(
-                "another replay runs in this folder",
-                given=str(self.work),
-                advice="wait for it, or give this one another --out",
-            ) from None
+            advice = "wait for it, or give this one another --out"
+            raise DistcedError("another replay runs in this folder", given=str(self.work), advice=advice) from None
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
-
-    def _units_of(self, file: HistoryFile) -> tuple[FileRange, ...]:
-        return tuple(units_of(file))
 
     def _names(self, group: GroupPlan) -> frozenset[str] | None:
         """Names in the patterns of a group, whose columns are read; None for all."""
@@ -259,22 +246,20 @@ class HistoryReplay(Iterable[CompositeEvent]):
             types = plan.compiled.automaton.type_names()
             units = tuple(each for each in everything if types is None or each.type in types)
             writers = tuple((each, numbers[each]) for each in writers_of(graph, plan))
-            source = identity if identity in graph.roots else ""
             made.append(
                 SubPatternTask(
-                    str(self.work),
-                    numbers[identity],
-                    group,
-                    stages[identity],
-                    names,
-                    plan,
-                    graph.derivations(identity),
-                    source,
-                    writers,
-                    units,
-                    days,
-                    wanted,
-                    sum(each.rows for each in units),
+                    work=str(self.work),
+                    number=numbers[identity],
+                    group=group,
+                    stage=stages[identity],
+                    names=names,
+                    plan=plan,
+                    derivations=graph.derivations(identity),
+                    source=identity if identity in graph.roots else "",
+                    writers=writers,
+                    units=units,
+                    days=days,
+                    wanted=wanted,
                 )
             )
         return made
@@ -285,7 +270,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             {
                 "patterns": [each.canonical_id for each in self.patterns],
                 "texts": [each.text for each in self.patterns],
-                "groups": [_described(each) for each in self.plan.groups],
+                "groups": [(each.patterns, each.way, each.by, each.slots, each.slices) for each in self.plan.groups],
                 "with_events": self._with_events,
                 "files": blake2b(
                     msgspec.json.encode([(str(each.path.absolute()), each.rows, each.bytes) for each in self._files])
@@ -304,16 +289,6 @@ class HistoryReplay(Iterable[CompositeEvent]):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         path.write_bytes(made)
 
-    def _progress(self) -> ReplayProgress:
-        partitioned = sum(each.rows for each in self.partitioning if each.is_done())
-        detected = sum(each.rows for each in self.detecting if each.is_done())
-        return ReplayProgress(
-            partitioned,
-            sum(each.rows for each in self.partitioning),
-            detected,
-            sum(each.rows for each in self.detecting),
-        )
-
     def _done_of(self, task: DetectTask | SubPatternTask) -> TaskResult:
         return left(task.done) or TaskResult()
 
@@ -324,17 +299,14 @@ class HistoryReplay(Iterable[CompositeEvent]):
         return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
 
 
-def _described(group: GroupPlan) -> object:
-    return (group.patterns, group.way, group.by, group.slots, group.slices)
+def _rows(tasks: Sequence[PartitionTask | DetectTask | SubPatternTask]) -> tuple[int, int]:
+    """Number of events of finished tasks, and of all."""
+    return sum(each.rows for each in tasks if each.is_done()), sum(each.rows for each in tasks)
 
 
 def _problem(trouble: Trouble) -> Problem:
-    error = DistcedError(
-        "a file that cannot be read",
-        given=trouble.error,
-        where=trouble.where,
-        advice=f"{trouble.rows:,} events left out",
-    )
+    advice = f"{trouble.rows:,} events left out"
+    error = DistcedError("a file that cannot be read", given=trouble.error, where=trouble.where, advice=advice)
     return Problem(trouble.where, error)
 
 
@@ -353,6 +325,3 @@ def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEve
         if event.constituents:
             waiting.append((event.hi, event.id))
         yield event
-
-
-_order: Final = attrgetter("key")

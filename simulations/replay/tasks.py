@@ -256,7 +256,11 @@ class SubPatternTask(_Detection):
     units: tuple[FileRange, ...]
     days: tuple[int, ...]
     wanted: Slice
-    rows: int
+
+    @property
+    def rows(self) -> int:
+        """Number of events to read."""
+        return sum(each.rows for each in self.units)
 
     def perform(self, clock: Callable[[], float]) -> TaskResult:
         """Perform the task."""

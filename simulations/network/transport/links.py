@@ -1,9 +1,12 @@
-"""Links in one direction with their queues, and the paths of messages over them.
+"""Links in one direction with their queues, the paths of messages over them, and the sizes of messages.
 
 A link sends one message after the other at its bandwidth (store and forward), then takes its latency and some jitter.
 Connections share a link and its queue. Order is kept within a path, not between paths: TCP does not deliver what
 overtook. Messages wait at a link that is down, since TCP repeats them; its back-off, by which they would come a little
 later, is left out.
+
+Sizes are those of MQTT 5 packets (sections 2.1, 3.3) in TCP segments over IPv4. Left out: TCP's own acknowledgements,
+which ride along with traffic; pings of idle connections; frames of the link layer.
 """
 
 from __future__ import annotations

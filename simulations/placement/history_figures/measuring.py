@@ -1,4 +1,12 @@
-"""From counts to figures: mean rates of streams and detectors in a history, and the placement problem made of them."""
+"""From a history to figures: its days counted, mean rates of streams and detectors, and the placement problem made of
+them.
+
+Days are counted in a row, or apart as tasks of Spark. A `DayTask` has paths and texts alone, and its results are
+counts, so that little travels. What began before midnight is found as far as the lead goes: as much is read before a
+day, and not counted, as a match of any detector may last (`simulations.replay.pattern_properties`). Columns through
+`mapInArrow` were rejected: engines need all events of a day in order, and reading them is a thousandth of detecting in
+them.
+"""
 
 from __future__ import annotations
 

@@ -44,43 +44,26 @@ class Programme:
     """Variables, from 0 to 1 by default; rows that bound their sums; a sum to be minimised."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._costs: list[float] = []
-        self._whole: list[int] = []
-        self._upper: list[float] = []
-        self._entries: tuple[list[float], list[int], list[int]] = ([], [], [])
-        self._least: list[float] = []
-        self._most: list[float] = []
+        # By name: cost, whether it is whole, upper bound.
+        self._variables: dict[Hashable, tuple[float, bool, float]] = {}
+        self._rows: list[tuple[list[tuple[Hashable, float]], float, float]] = []
 
     @property
     def size(self) -> tuple[int, int]:
         """Numbers of variables and rows."""
-        return len(self._costs), len(self._least)
+        return len(self._variables), len(self._rows)
 
     def variable(self, name: Hashable, cost: float = 0.0, *, whole: bool = False, upper: float = 1.0) -> None:
         """A variable, added once, costs summed; a `whole` one is 0 or 1."""
-        number = self._numbers.get(name)
-        if number is None:
-            self._numbers[name] = len(self._costs)
-            self._costs.append(cost)
-            self._whole.append(int(whole))
-            self._upper.append(upper)
-        else:
-            self._costs[number] += cost
-            self._whole[number] |= whole
+        known = self._variables.get(name, (0.0, False, upper))
+        self._variables[name] = (known[0] + cost, known[1] or whole, known[2])
 
     def __contains__(self, name: Hashable) -> bool:
-        return name in self._numbers
+        return name in self._variables
 
     def row(self, terms: Iterable[tuple[Hashable, float]], least: float = -inf, most: float = inf) -> None:
         """Add a row: a sum of variables, each with a factor, between two bounds."""
-        data, rows, columns = self._entries
-        for name, factor in terms:
-            data.append(factor)
-            rows.append(len(self._least))
-            columns.append(self._numbers[name])
-        self._least.append(least)
-        self._most.append(most)
+        self._rows.append((list(terms), least, most))
 
     def solve(self, seconds: float, tolerance: float) -> Solved | None:
         """Values of the least cost; None where none satisfy the rows.
@@ -100,16 +83,21 @@ class Programme:
             raise DistcedError(
                 "the optimum needs scipy, which is not installed", advice="pip install 'distced[place]'"
             ) from None
-        data, rows, columns = self._entries
-        matrix = csr_array((data, (rows, columns)), shape=(len(self._least), len(self._costs)))
+        numbers = {name: number for number, name in enumerate(self._variables)}
+        costs, integrality, upper = zip(*self._variables.values(), strict=True)
+        terms = [(factor, row, numbers[name]) for row, (some, _, _) in enumerate(self._rows) for name, factor in some]
+        data, rows, columns = zip(*terms, strict=True)
+        matrix = csr_array((data, (rows, columns)), shape=(len(self._rows), len(numbers)))
         # Costs of about one, whatever they are counted in: solvers take what is too small for nothing.
-        scale = max(map(abs, self._costs), default=1.0) or 1.0
+        scale = max(map(abs, costs), default=1.0) or 1.0
         with _silence():
             found = milp(
-                [cost / scale for cost in self._costs],
-                integrality=self._whole,
-                bounds=Bounds([0.0] * len(self._upper), self._upper),
-                constraints=LinearConstraint(matrix, self._least, self._most),
+                [cost / scale for cost in costs],
+                integrality=integrality,
+                bounds=Bounds([0.0] * len(upper), upper),
+                constraints=LinearConstraint(
+                    matrix, [least for _, least, _ in self._rows], [most for _, _, most in self._rows]
+                ),
                 options={"time_limit": seconds, "mip_rel_gap": tolerance},
             )
         if found.status == 2:
@@ -118,7 +106,7 @@ class Programme:
             raise OutOfTimeError(
                 "no placement was found in time", given=f"{seconds:g} s", advice="give it more time, or fewer patterns"
             )
-        values = {name: float(found.x[number]) for name, number in self._numbers.items() if found.x[number] > 1e-9}
+        values = {name: float(found.x[number]) for name, number in numbers.items() if found.x[number] > 1e-9}
         bound = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
         return Solved(values, found.fun * scale, min(bound, found.fun) * scale, found.status == 0)
 
