@@ -33,17 +33,10 @@ from distced.simulations.replay.runners import Runner
 _ROW: Final = "row"
 
 
-class UnitedTables(NamedTuple):
-    """Tables, joined, and the number of duplicates left out."""
-
-    table: Any
-    repeated: int
-
-
 def joined(
     tables: Sequence[Any], kinds: Mapping[str, Kind | None], noted: EventType, *, composite: bool
-) -> UnitedTables:
-    """Tables of one type as one: values exact with their kind of number, each id once, sorted.
+) -> tuple[Any, int]:
+    """Tables of one type as one, and the number of duplicates left out: values exact, each id once, sorted.
 
     Args:
         tables: of an event in several the first counts.
@@ -73,7 +66,7 @@ def joined(
     for name in ("type", "source"):
         place = made.schema.get_field_index(name)
         made = made.set_column(place, name, made[name].combine_chunks().dictionary_encode())
-    return UnitedTables(made.replace_schema_metadata({TYPES_KEY: msgspec.json.encode([noted])}), repeated)
+    return made.replace_schema_metadata({TYPES_KEY: msgspec.json.encode([noted])}), repeated
 
 
 def _own(tables: Sequence[Any], name: str, kind: Any) -> Any:
@@ -311,13 +304,13 @@ class Compacting:
         noted = _noted(self.merger)
         # Readers take the files by their names, and the first event of an id.
         tables = [read_table(each) for each in sorted(files, key=lambda file: file.path)]
-        made = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)
-        if len(made.table) + made.repeated != sum(each.rows for each in files):
+        table, repeated = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)
+        if len(table) + repeated != sum(each.rows for each in files):
             raise HistoryError("files that have changed", given=", ".join(names), where=str(folder))
         watermarks = [each.note.watermark for each in files if each.note.watermark is not None]
         writer = HistoryWriter(self.root, recorders.pop() if len(recorders) == 1 else COMPACTION)
-        path = writer.write_table(files[0].day, noted, made.table, max(watermarks, default=None), names)
-        return path, made.repeated
+        path = writer.write_table(files[0].day, noted, table, max(watermarks, default=None), names)
+        return path, repeated
 
 
 class Compaction:

@@ -139,7 +139,6 @@ def replay(
     name: str = "",
     hints: Mapping[str, HintEntry] | None = None,
     seed: int = 0,
-    settle: int = SETTLE,
     look: int = LOOK,
 ) -> Replayed:
     """Replay a stretch of a history in the simulator with a policy, and compare.
@@ -148,12 +147,21 @@ def replay(
         name: of the result; by default that of the policy.
         hints: for nodes; those of a placement reproduce it.
         seed: of all random choices, the instants of promises included.
-        settle, look: ns until the measurement, and of it.
+        look: length of the measurement, ns.
     """
-    begin, end = recorded.start + settle, recorded.start + settle + look
-    promises = {source: beats(seed, source, settle + look) for source in recorded.sources}
-    scenario = scenario_of(recorded, space, topology, policy, promises, hints or {}, seed, settle + look)
-    simulation = Simulation(scenario)
+    start, duration = recorded.start, SETTLE + look
+    begin, end = start + SETTLE, start + duration
+    promises = {source: beats(seed, source, duration) for source in recorded.sources}
+    by_source: dict[str, list[Event]] = {source: [] for source in recorded.sources}
+    for event in recorded.events:
+        if event.source in by_source and start < event.hi <= end:
+            by_source[event.source].append(event)
+    streams = tuple(
+        _stream(source, entry, by_source[source], promises[source], start) for source, entry in recorded.sources.items()
+    )
+    asked, network = _asked(space, topology)
+    run = {"seed": seed, "start": start, "duration": duration, "distribution": policy, "hints": hints or {}}
+    simulation = Simulation(Scenario(network, recorded.types, streams, tuple(asked), **run))
     engine = simulation.network.engine
     engine.run(begin)
     before, standing = _bytes(simulation.network.links), simulation.administrator.detectors
@@ -177,39 +185,6 @@ def replay(
     ]
     refused = {name: each.refused for name, each in simulation.subscribed.items() if each.refused}
     return Replayed(name or policy, after, tuple(compared), seconds, _places(standing) == _places(after), refused)
-
-
-def scenario_of(
-    recorded: RecordedStretch,
-    space: SearchSpace,
-    topology: Topology,
-    policy: str,
-    promises: Mapping[str, Promises],
-    hints: Mapping[str, HintEntry],
-    seed: int,
-    duration: int,
-) -> Scenario:
-    """Scenario of a stretch: sources publish their recorded events; the patterns are subscribed to."""
-    by_source: dict[str, list[Event]] = {source: [] for source in recorded.sources}
-    for event in recorded.events:
-        if event.source in by_source and recorded.start < event.hi <= recorded.start + duration:
-            by_source[event.source].append(event)
-    streams = [
-        _stream(source, entry, by_source[source], promises[source], recorded.start)
-        for source, entry in recorded.sources.items()
-    ]
-    asked, topology = _asked(space, topology)
-    return Scenario(
-        topology,
-        recorded.types,
-        tuple(streams),
-        tuple(asked),
-        seed=seed,
-        start=recorded.start,
-        duration=duration,
-        distribution=policy,
-        hints=hints,
-    )
 
 
 def beats(seed: int, source: str, duration: int) -> list[int]:

@@ -8,6 +8,7 @@ read one another.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -238,14 +239,9 @@ def _slices(files: Sequence[HistoryFile], reach: int | None, most: int, begin: i
 def _quantile(files: Sequence[HistoryFile], first: int, last: int, share: float) -> int:
     """Approximate instant of a share of the events, assumed even within a file."""
     wanted = share * sum(each.rows for each in files)
-    while first < last:
-        middle = (first + last) // 2
-        come = sum(_come(each, middle) for each in files)
-        if come < wanted:
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    return first + bisect_left(
+        range(first, last), wanted, key=lambda instant: sum(_come(each, instant) for each in files)
+    )
 
 
 def _come(file: HistoryFile, instant: int) -> float:

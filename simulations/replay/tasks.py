@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import msgspec
+import networkx as nx
 import numpy as np
 import pyarrow as pa
 
@@ -378,17 +379,10 @@ def writers_of(graph: DetectorGraph, plan: DetectorPlan) -> tuple[str, ...]:
 
 def stages_of(graph: DetectorGraph) -> dict[str, int]:
     """Stage of each detector: the length of the longest chain of detectors before it."""
-    stages: dict[str, int] = {}
-
-    def stage(identity: str) -> int:
-        if identity not in stages:
-            before = [stage(each) for each in writers_of(graph, graph.plans[identity])]
-            stages[identity] = 1 + max(before, default=-1)
-        return stages[identity]
-
-    for identity in graph.plans:
-        stage(identity)
-    return stages
+    chains = nx.DiGraph()
+    chains.add_nodes_from(graph.plans)
+    chains.add_edges_from((writer, name) for name, plan in graph.plans.items() for writer in writers_of(graph, plan))
+    return {name: stage for stage, names in enumerate(nx.topological_generations(chains)) for name in names}
 
 
 def days_between(units: Iterable[FileRange], until: int) -> tuple[int, ...]:

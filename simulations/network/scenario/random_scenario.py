@@ -11,7 +11,7 @@ something to reuse.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import merge
 from random import Random
 from typing import Final, TypeAlias
@@ -68,65 +68,51 @@ def streams_by_rates(
     """
     known = {each.name: each for each in types}
     last = duration + 2 * max((each.uncertainty for each in topology.publishers.values()), default=0)
-    return tuple(
-        _stream(publisher, known, random, start, duration, last, values or {}, heartbeat, rate)
-        for publisher in topology.publishers.values()
-    )
+    streams = []
+    for publisher in topology.publishers.values():
+        uncertainty = publisher.uncertainty
+        offset = random.randint(-uncertainty, uncertainty)
+        # With one type the promise travels along.
+        along = len(publisher.types) == 1
+        sends: list[Send] = []
+        before = -1
+        for seq, (happens, name) in enumerate(_happenings(publisher, known, random, duration, rate)):
+            instant = before = max(happens, before + 1)
+            shown = start + instant + offset
+            attributes = {
+                attribute: random.choice((values or {}).get(name, {}).get(attribute) or _USUAL[kind])
+                for attribute, kind in known[name].attributes.items()
+            }
+            event = Event(name, shown - uncertainty, shown + uncertainty, publisher.name, seq, attributes)
+            sends.append(Send(instant + uncertainty, (event,), event.hi if along else None))
+        first = random.randrange(heartbeat)
+        beats = [Send(at, (), start + at + offset) for at in range(first, last, heartbeat)]
+        ordered = merge(sends, beats, key=lambda send: send.at)
+        final = Send(last + uncertainty, (), start + last)
+        streams.append(SourceStream(publisher.name, publisher.name, publisher.types, (*ordered, final)))
+    return tuple(streams)
 
 
-def _stream(
-    publisher: Publisher,
-    known: Mapping[str, EventType],
-    random: Random,
-    start: int,
-    duration: int,
-    last: int,
-    values: Values,
-    heartbeat: int,
-    rate: float | None,
-) -> SourceStream:
-    uncertainty = publisher.uncertainty
-    offset = random.randint(-uncertainty, uncertainty)
+def _happenings(
+    publisher: Publisher, known: Collection[str], random: Random, duration: int, rate: float | None
+) -> list[tuple[int, str]]:
+    """Instants and types of a publisher's events, in order."""
     happened: list[tuple[int, str]] = []
+    where = f"publisher {publisher.name}"
     for name in publisher.types:
         if name not in known:
+            allowed = ", ".join(known)
             raise ScenarioError(
-                "a publisher of a type that the scenario does not have",
-                given=name,
-                allowed=", ".join(known),
-                where=f"publisher {publisher.name}",
+                "a publisher of a type unknown to the scenario", given=name, allowed=allowed, where=where
             )
         often = publisher.rates.get(name, rate)
         if often is None:
-            raise ScenarioError(
-                "no rate is known",
-                given=name,
-                where=f"publisher {publisher.name}",
-                advice="write rates in the topology",
-            )
+            raise ScenarioError("no rate is known", given=name, where=where, advice="write rates in the topology")
         instant = random.expovariate(often)
         while instant * SECOND < duration:
             happened.append((int(instant * SECOND), name))
             instant += random.expovariate(often)
-    happened.sort()
-    # With one type the promise travels along.
-    along = len(publisher.types) == 1
-    sends: list[Send] = []
-    before = -1
-    for seq, (happens, name) in enumerate(happened):
-        instant = before = max(happens, before + 1)
-        shown = start + instant + offset
-        attributes = {
-            attribute: random.choice(values.get(name, {}).get(attribute) or _USUAL[kind])
-            for attribute, kind in known[name].attributes.items()
-        }
-        event = Event(name, shown - uncertainty, shown + uncertainty, publisher.name, seq, attributes)
-        sends.append(Send(instant + uncertainty, (event,), event.hi if along else None))
-    first = random.randrange(heartbeat)
-    beats = [Send(at, (), start + at + offset) for at in range(first, last, heartbeat)]
-    ordered = merge(sends, beats, key=lambda send: send.at)
-    final = Send(last + uncertainty, (), start + last)
-    return SourceStream(publisher.name, publisher.name, publisher.types, (*ordered, final))
+    return sorted(happened)
 
 
 KEYS: Final = 5

@@ -15,9 +15,10 @@ add up, in any order, and are small to send.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import attrgetter
 from random import Random
 from typing import Any
 
@@ -115,9 +116,6 @@ def total(counts: Iterable[HistoryCounts]) -> HistoryCounts:
 TICK = 5_000
 """Approximate number of events consumed at once."""
 
-Watch = Callable[[int], None]
-"""Gets the number of events read."""
-
 
 @dataclass(slots=True)
 class _Run:
@@ -197,7 +195,7 @@ class Counting:
             read = [*run.plan.parts, *self.space.named(run.plan)]
             if read:
                 inputs += [event for part in read for event in told[part][0]]
-                inputs.sort(key=_order)
+                inputs.sort(key=attrgetter("key"))
             found = run.engine.feed(inputs) + run.engine.advance(until)
             for part in run.plan.parts:
                 run.engine.hear_open(part, told[part][1])
@@ -272,7 +270,3 @@ def _size(name: str, events: Sequence[CompositeEvent]) -> int:
     type_name = events[0].type if events else name
     # An instant of the present takes nine bytes.
     return len(encode(events, type=type_name, source=name, watermark=2**62, kind="c", check=False))
-
-
-def _order(event: Event) -> tuple[int, int, int, str, int]:
-    return event.key

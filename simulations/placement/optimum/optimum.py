@@ -312,9 +312,9 @@ class Model:
 
     # Results.
 
-    def solve(self, seconds: float, tolerance: float) -> Solved | None:
+    def solve(self, seconds: float) -> Solved | None:
         """Solve it; None where there is no placement."""
-        return self.programme.solve(seconds, tolerance)
+        return self.programme.solve(seconds, TOLERANCE)
 
     def too_much(self) -> DistcedError:
         """Why there is no placement."""
@@ -422,7 +422,6 @@ def optimum(
     *,
     known: Iterable[Mapping[str, DetectorEntry]] = (),
     seconds: float = SECONDS,
-    tolerance: float = TOLERANCE,
 ) -> Optimum:
     """The best placement by a metric.
 
@@ -446,23 +445,23 @@ def optimum(
     placements: list[Mapping[str, DetectorEntry]] = []
     bound, proven = 0.0, False
     try:
-        solved = model.solve(seconds, tolerance)
+        solved = model.solve(seconds)
         if solved is not None and model.crowded(solved):
             # The detectors of a site do not fit on one node of it.
             model = Model(instance, near, metric, every_node=True)
-            solved = model.solve(seconds, tolerance)
+            solved = model.solve(seconds)
         if solved is None and metric == "reliability":
             # Nor does all fit with the two hosts at sites of their own.
             model = Model(instance, near, metric, every_node=True, apart=False)
-            solved = model.solve(seconds, tolerance)
+            solved = model.solve(seconds)
         if solved is not None and metric == "bandwidth":
             first = model.placement(solved)
-            if evaluate(instance, first).bytes > solved.objective * (1 + 10 * tolerance):
+            if evaluate(instance, first).bytes > solved.objective * (1 + 10 * TOLERANCE):
                 # A listener uses a nearer host than the one from where it takes the fewest bytes.
                 placements.append(first)
                 bound = model.bound(solved)
                 model = Model(instance, near, metric, every_node=model.every_node or near.limited, nearest=True)
-                solved = model.solve(seconds, tolerance)
+                solved = model.solve(seconds)
         if solved is not None:
             placements.append(model.placement(solved))
             bound, proven = model.bound(solved), solved.proven
@@ -481,7 +480,7 @@ def optimum(
     detectors, cost = min(
         ((each, evaluate(instance, each)) for each in placements), key=lambda each: _rank(each[1], metric)
     )
-    if metric == "latency" and cost.delay > bound * (1 + 10 * tolerance):
+    if metric == "latency" and cost.delay > bound * (1 + 10 * TOLERANCE):
         proven = False
     return Optimum(metric, detectors, cost, bound, proven, time.perf_counter() - began, *model.programme.size)
 
