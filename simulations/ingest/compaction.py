@@ -127,7 +127,7 @@ def _each_once(table: Any) -> tuple[Any, int]:
         if repr(first) != repr(row):
             raise HistoryError(
                 "two events of one id", given=f"{row['source']} {row['seq']}", where=str(row["type"]),
-                advice=f"one is {first}, the other {row}; the first is what readers see, and the files stay apart",
+                advice=f"one is {first}, the other {row}; readers see the first, and the files stay apart",
             )  # fmt: skip
     return table.take(firsts), repeated
 

@@ -173,7 +173,7 @@ class IngestOutcome:
     Attributes:
         path: as given.
         recording: None where there is no such file.
-        before: whether it was in the history before.
+        before: whether it is in the history already.
     """
 
     path: Path

@@ -143,29 +143,18 @@ class SequenceState:
 
     def __init__(self) -> None:
         # By source: the range of numbers seen without gaps, the end not included; and other numbers.
-        self._runs: dict[str, list[int]] = {}
-        self._besides: dict[str, set[int]] = {}
+        self._runs: dict[str, tuple[list[int], set[int]]] = {}
 
     def add(self, event: Event) -> bool:
         """Add the id of an event; False for a known one."""
         source, seq = event.source, event.seq
-        run = self._runs.get(source)
-        if run is None:
-            self._runs[source] = [seq, seq + 1]
-            return True
-        if seq == run[1]:
-            run[1] += 1
-            besides = self._besides.get(source)
-            while besides and run[1] in besides:
-                besides.remove(run[1])
-                run[1] += 1
-            return True
-        if run[0] <= seq < run[1]:
-            return False
-        besides = self._besides.setdefault(source, set())
-        if seq in besides:
+        run, besides = self._runs.setdefault(source, ([seq, seq], set()))
+        if run[0] <= seq < run[1] or seq in besides:
             return False
         besides.add(seq)
+        while run[1] in besides:
+            besides.remove(run[1])
+            run[1] += 1
         return True
 
 

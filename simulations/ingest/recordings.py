@@ -152,7 +152,7 @@ def writing(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise HistoryError(
-            "cannot write the history", given=str(root), advice=f"{error}; the same command goes on from there"
+            "cannot write the history", given=str(root), advice=f"{error}; repeat the command to resume"
         ) from None
 
 

@@ -37,15 +37,13 @@ def simulate(
     The nodes are the shipped ones. The report has composite events and their delays, bytes by link, loads of nodes, and
     decisions of nodes with their reasons. A run is a function of its seed, to the byte; its digest shows it.
 
-    The exit code is 0 only if everything has arrived, and is what one engine detects in the events.
+    The exit code is 0 only if all subscriptions are complete, with the composite events of one engine.
 
+    \b
     Examples:
-
-        distced simulate cold-rooms.toml
-
-        distced simulate cold-rooms.toml --seed 7 --json
-
-        distced simulate cold-rooms.toml --log messages.jsonl
+      distced simulate cold-rooms.toml
+      distced simulate cold-rooms.toml --seed 7 --json
+      distced simulate cold-rooms.toml --log messages.jsonl
     """
     from distced.simulations.network.scenario.outcome import compare
     from distced.simulations.network.scenario.outcome_report import as_dict, show

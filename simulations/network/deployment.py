@@ -76,7 +76,7 @@ class Deployment:
 
 
 class Administrator(SimulatedClient):
-    """Client at the server of the directory that registers types and the topology, sets policies, and requests moves."""
+    """Client at the directory's server that registers types and the topology, sets policies, and requests moves."""
 
     def __init__(self, network: Fabric) -> None:
         super().__init__(network, Place("site", network.directory))

@@ -119,11 +119,11 @@ def analyse(
             continue
         instance = instance.with_ways(placed[name].plans)
     if OWN[metric] in placed:
-        on_progress("planning again")
+        on_progress("replanning")
         replanned = replan(instance, settle(instance, placed[OWN[metric]]), metric)
         instance = instance.with_ways(replanned.plans)
         placed[REPLANNED] = replanned
-    on_progress("looking for the optimum")
+    on_progress("computing the optimum")
     best = optimum(instance, metric, known=[each.detectors for each in placed.values()], seconds=seconds)
     figure = best.cost.by(metric)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}

@@ -75,7 +75,7 @@ def show(
     for run in replayed:
         console.print()
         show_table(_links(run), console)
-        moved = "nothing moved meanwhile" if run.settled else "detectors moved meanwhile, so this says little"
+        moved = "nothing moved meanwhile" if run.settled else "detectors moved meanwhile, which weakens the comparison"
         console.print(
             f"{show_rate(run.measured)} measured, {show_rate(run.predicted)} predicted, over {run.seconds:g} s; "
             f"{moved}; on the worst link {run.worst:.1%} off",
@@ -92,7 +92,7 @@ def _options(found: Analysis, limited: bool) -> ReportTable:
         hosted = Counter(node for entry in each.detectors.values() for node in hosting(entry))
         standing = ", ".join(f"{node} {count}" for node, count in sorted(hosted.items()))
         if cost.overloaded:
-            standing += f"; too much to do for {', '.join(cost.overloaded)}"
+            standing += f"; over capacity: {', '.join(cost.overloaded)}"
         gap = None if each is found.options[-1] else show_gap(each, found.metric)
         figures = [show_cost(cost.by(found.metric), found.metric, limited), gap, show_rate(cost.bytes)]
         figures += [show_time(cost.delay), show_cost(cost.peak, "load", limited), f"{cost.lost:.1%}"]
@@ -158,7 +158,7 @@ def advice_text(advice: Advice) -> str:
     how = "whole" if not advice.parts else f"reading {' and '.join(f'({part})' for part in advice.parts)}"
     said = (
         f"{advice.pattern}: on {', '.join(advice.nodes)}, {how}; {show_figure(advice.rate)} composite events/s, "
-        f"{show_figure(advice.selectivity)} for each event read, heard after {show_time(advice.delay)}"
+        f"{show_figure(advice.selectivity)} for each event read, received after {show_time(advice.delay)}"
     )
     if advice.policy:
         same = set(advice.instead) == set(advice.nodes)

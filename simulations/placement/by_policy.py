@@ -187,7 +187,7 @@ def _again(instance: PlacementProblem, placed: PolicyPlacement, root: str) -> It
             used.add(name)
             waiting += [*placed.detectors[name].parts, *space.named(space.whole(name))]
     if root in used:
-        # Others read it; it would come back as it was.
+        # Others read it: it would be placed as before.
         return
     left = {name: entry for name, entry in placed.detectors.items() if name in used}
     there = replace(placed, detectors=instance.heard(left, but=root))

@@ -44,7 +44,7 @@ def place(
     ] = None,
     what_if: Annotated[
         bool,
-        typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare the links."),
+        typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare links."),
     ] = False,
     candidate: Annotated[
         list[str] | None,
@@ -60,12 +60,12 @@ def place(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Where the detectors of patterns had best stand, by what a history says of them.
+    """Compute the best placement of the detectors of patterns, from a history.
 
-    The history is gone through with the patterns and all sub-patterns they may be cut into; then each named policy
-    places their detectors, and a solver finds the best placement there is. With --what-if the simulator runs the policy
-    of the metric and the optimum, with --candidate other policies, and the exit code is 1 where what was predicted is
-    off by more than a tenth on a link, or detectors have moved.
+    Counts are made of the patterns and all sub-patterns they may be cut into. Each named policy places their detectors,
+    and a solver computes the optimum. With --what-if the simulator runs the policy of the metric and the optimum, with
+    --candidate other policies; the exit code is 1 where a prediction is off by more than a tenth on a link, or
+    detectors have moved.
 
     \b
     Examples:

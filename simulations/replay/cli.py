@@ -44,19 +44,20 @@ def replay(
     with_events: Annotated[
         bool, typer.Option("--events", help="Write constituents as events, not only as ids.", show_default=False)
     ] = False,
-    native: Annotated[bool, typer.Option("--native", help="Write lines that can be read again as events.")] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Write lines in the native form, to be read as events.")
+    ] = False,
     consumption: ConsumptionOption = "ordered",
     engine: EngineOption = "auto",
-    plan: Annotated[bool, typer.Option("--plan", help="Show the plan with its reasons, and do nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the plan with its reasons, and stop.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Replay patterns over an event history, in parallel on Spark.
 
-    It finds what guaranteed live detection finds: the same composite events with the same ids. The work is cut by key
-    where the patterns have one, by slices of time where the duration of a match is bounded.
+    Composite events and their ids are those of guaranteed live detection. The work is cut by key where the patterns
+    have one, by slices of time where the duration of a match is bounded.
 
-    With --out finished work is kept beside the file, .FILE.replay, until all is done; the same command goes on from
-    there.
+    With --out finished tasks are kept beside the file, .FILE.replay, until all are done; repeat the command to resume.
 
     \b
     Examples:
@@ -140,5 +141,5 @@ def _work_folder(out: Path | None, *, plan_only: bool) -> Iterator[Path]:
     except OSError as error:
         raise DistcedError(
             f"the replay broke off: {error}",
-            advice="what is done is kept with --out; the same command goes on from there",
+            advice="finished tasks are kept with --out; repeat the command to resume",
         ) from None

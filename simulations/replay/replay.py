@@ -280,8 +280,8 @@ class HistoryReplay(Iterable[CompositeEvent]):
         path = self.work / PLAN
         if path.exists() and path.read_bytes() != made:
             raise DistcedError(
-                "a replay of something else was broken off here", given=str(self.work),
-                advice="remove the folder, or give the same patterns, history and options to go on with it",
+                "an interrupted replay of something else is here", given=str(self.work),
+                advice="remove the folder, or give the same patterns, history and options to resume it",
             )  # fmt: skip
         for part in self.work.glob("**/.*.part"):
             part.unlink(missing_ok=True)

@@ -92,9 +92,9 @@ def show(replay: HistoryReplay, runner: Runner, misfit: DistcedError | None, sec
         console.print(Text.assemble((f"  {count:>{width},} ", "bold"), name, (f"  {canonical}", "dim")))
     said = [f"{counts.consumed:,} events consumed in {seconds:.1f} s"]
     if counts.repeated:
-        said.append(f"{counts.repeated:,} more came again and were left out")
+        said.append(f"{counts.repeated:,} duplicates left out")
     if replay.resumed:
-        said.append(f"{replay.resumed:,} tasks had been done before")
+        said.append(f"{replay.resumed:,} tasks were done before")
     console.print(Text(", ".join(said), "dim"))
     _show_problems(replay)
     show_notes(notes, console)
@@ -109,4 +109,4 @@ def _show_problems(replay: HistoryReplay) -> None:
     days = replay.history.missing_days()
     if days:
         shown = ", ".join(days[:_SHOWN]) + (f" and {len(days) - _SHOWN:,} more" if len(days) > _SHOWN else "")
-        console.print(Text.assemble(("! ", "bold yellow"), f"nothing of any type on {shown}"))
+        console.print(Text.assemble(("! ", "bold yellow"), f"no events of any type on {shown}"))

@@ -77,8 +77,8 @@ def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
 def unreadable(path: Path, error: Exception) -> DistcedError:
     """Error for a damaged file in the folder, after a full disk or a crash."""
     return DistcedError(
-        "what is kept of this replay cannot be read", given=str(path),
-        advice=f"remove the folder that it is in, and replay again: {error}",
+        "a result file of this replay cannot be read", given=str(path),
+        advice=f"remove its folder, and replay again: {error}",
     )  # fmt: skip
 
 

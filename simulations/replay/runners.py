@@ -102,7 +102,7 @@ class Spark(Runner):
         if failures:
             raise DistcedError(
                 f"a task failed on Spark: {_said_last(failures[0])}",
-                advice="what is done is kept; the same command goes on from there",
+                advice="finished tasks are kept; repeat the command to resume",
             ) from failures[0]
 
 
@@ -194,7 +194,7 @@ def session_of(master: str, log: Path) -> Any:
             raise DistcedError(
                 f"Spark Connect does not answer: {said}",
                 given=master,
-                advice="is a server there? it needs pip install 'distced[connect]' besides",
+                advice="start a server; the client needs pip install 'distced[connect]'",
             ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}

@@ -330,8 +330,8 @@ def test_verb_reports_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert json.loads((tmp_path / "bad").read_text())["row"]["celsius"] == "hot"
     assert command("r.csv", as_json=False) == 0
     said = capsys.readouterr().err
-    assert "it was in the history before" in said
-    assert "set aside: 1 attribute" in said
+    assert "it is in the history already" in said
+    assert "rejected: 1 attribute" in said
     (tmp_path / "next.csv").write_text("room,time,celsius\na,86401,20\n")
     assert command("next.csv", as_json=False) == 0
     assert "need --count-on" in capsys.readouterr().err

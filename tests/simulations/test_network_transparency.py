@@ -3,7 +3,7 @@
 Random patterns, one of which may read what another publishes, on random topologies with delays, jitter and narrow
 links; by each of the distribution policies, cut or whole; with detectors that are moved by chance, messages that come
 twice, nodes that come late, and links that are down for less time than connections take to break. What each subscriber
-received is what one engine finds in the events.
+received are those of one engine in the events.
 """
 
 from __future__ import annotations

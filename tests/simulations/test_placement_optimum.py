@@ -83,7 +83,7 @@ def test_optimum_respects_capacities(seed: int) -> None:
     costs = [evaluate(limited, each) for each in all_placements(limited)]
     possible = [cost.bytes for cost in costs if not cost.overloaded]
     if not possible:
-        with pytest.raises(DistcedError, match="the nodes cannot do what the patterns ask for"):
+        with pytest.raises(DistcedError, match="the nodes are too small for the patterns"):
             optimum(limited, "bandwidth")
         return
     best = optimum(limited, "bandwidth")

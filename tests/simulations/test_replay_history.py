@@ -187,10 +187,10 @@ def test_resuming_another_replay_is_refused(tmp_path: Path) -> None:
     history = history_of(tmp_path / "h", some_events(100))
     HistoryReplay(patterns(), history, tmp_path / "w", cores=2).perform(Inline())
     other = HistoryReplay(patterns("[A] ; [B] within 2h -> P()"), history, tmp_path / "w", cores=2)
-    with pytest.raises(DistcedError, match="a replay of something else"):
+    with pytest.raises(DistcedError, match="an interrupted replay of something else"):
         other.perform(Inline())
     HistoryWriter(tmp_path / "h", "other").write(some_events(10, 4))
-    with pytest.raises(DistcedError, match="a replay of something else"):
+    with pytest.raises(DistcedError, match="an interrupted replay of something else"):
         HistoryReplay(patterns(), History(tmp_path / "h"), tmp_path / "w", cores=2).perform(Inline())
 
 
@@ -232,7 +232,7 @@ def test_damaged_result_file_is_an_error(tmp_path: Path, content: bytes | None) 
             broken.perform(Inline())
             assert seen(list(broken)) == expected
         except DistcedError as error:
-            assert "what is kept of this replay cannot be read" in str(error)
+            assert "a result file of this replay cannot be read" in str(error)
             said += 1
         for each, what in before.items():
             each.write_bytes(what)

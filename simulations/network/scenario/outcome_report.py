@@ -170,13 +170,13 @@ def _show_notes(console: Console, outcome: ScenarioOutcome) -> None:
 
 def _show_verdict(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comparison]) -> None:
     if not outcome.complete:
-        console.print(Text("✗ not every subscription was heard beyond the end in time", "bold red"))
+        console.print(Text("✗ not every subscription has a watermark beyond the end in time", "bold red"))
     elif compared and all(each.holds for each in compared.values()):
         same = sum(each.same for each in compared.values())
-        line = f"what arrived is what one engine finds in the events: {same:,} composite events"
+        line = f"the same composite events as those of one engine: {same:,}"
         console.print(Text.assemble(("✓ ", "bold green"), line))
     elif compared:
-        console.print(Text("✗ what arrived is not what one engine finds in the events", "bold red"))
+        console.print(Text("✗ not the same composite events as those of one engine", "bold red"))
     if outcome.letters:
         reasons = ", ".join(sorted({each.reason for each in outcome.letters}))
         console.print(f"  {len(outcome.letters)} dead letters: {reasons}")

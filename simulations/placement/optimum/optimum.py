@@ -324,7 +324,7 @@ class Model:
         if self.metric == "latency":
             advice += "; by another metric patterns may be cut"
         return DistcedError(
-            "the nodes cannot do what the patterns ask for",
+            "the nodes are too small for the patterns",
             given=f"{sum(loads) * self.hosts:,.0f} instances a second, the largest pattern {max(loads):,.0f}",
             allowed=f"{sum(capacities):,.0f} on all nodes, {max(capacities):,.0f} on one",
             advice=advice,
