@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Table
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
 
@@ -243,20 +243,20 @@ class RecordingTask:
         tell()
 
 
+@dataclass(eq=False)
 class _Pass:
     """One reading of a recording, with the number of events so far."""
 
-    def __init__(self, recording: Recording, chunk: int, rejected: Any) -> None:
-        self.events = 0
-        self._recording = recording
-        self._chunk = chunk
-        self._rejected = rejected
-        self._reasons: Counter[str] = Counter()
-        self._trouble = ""
+    recording: Recording
+    chunk: int
+    rejected: IO[bytes]
+    events: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    trouble: str = ""
 
     def ingested(self, tell: Callable[[], None]) -> Ingested:
         """Read the recording, and return the result."""
-        recording = self._recording
+        recording = self.recording
         seen, clocks = SequenceState(), ClockWatch()
         fresh: list[Event] = []
         added = 0
@@ -271,12 +271,12 @@ class _Pass:
                     clocks.see(event)
                     fresh.append(event)
                     added += 1
-                    if len(fresh) >= self._chunk:
+                    if len(fresh) >= self.chunk:
                         writer.write(fresh)
                         fresh = []
                 else:
                     again.append(event)
-                    if len(again) >= self._chunk:
+                    if len(again) >= self.chunk:
                         self._keep_again(again, rounds)
                         again, rounds = [], rounds + 1
                 if self.events % _TELL == 0:
@@ -286,7 +286,7 @@ class _Pass:
             raise
         except DistcedError as error:
             # Events read until then are valid.
-            self._trouble = str(error)
+            self.trouble = str(error)
         writer.write(fresh)
         self._keep_again(again, rounds)
         taken = self._compare()
@@ -301,27 +301,27 @@ class _Pass:
             self.events,
             added,
             self.events - added - taken,
-            dict(sorted(self._reasons.items())),
+            dict(sorted(self.reasons.items())),
             dict(sorted(remarks.items())),
             jumps=clocks.jumps(),
-            trouble=self._trouble,
+            trouble=self.trouble,
         )
 
     def _opened(self) -> tuple[EventReader | None, tuple[EventType, ...]]:
-        recording = self._recording
+        recording = self.recording
         try:
             mapping: Mapping | None = None if recording.mapping is None else load_mapping(recording.mapping)
             reader = read_events(recording.path, mapping)
             types = declared_types(recording.path, mapping)
         except DistcedError as error:
-            self._trouble = str(error)
+            self.trouble = str(error)
             return None, ()
         reader.on_rejected = self._reject
         return reader, types or ()
 
     def _reject(self, rejected: Rejected) -> None:
-        self._reasons[rejected.reason] += 1
-        self._rejected.write(rejected_line(rejected))
+        self.reasons[rejected.reason] += 1
+        self.rejected.write(rejected_line(rejected))
 
     def _keep_again(self, events: list[Event], number: int) -> None:
         # In a history of its own, because what is equal would be one file; each id once.
@@ -334,20 +334,20 @@ class _Pass:
             for event in waiting:
                 (later if event.id in ids else now).append(event)
                 ids.add(event.id)
-            HistoryWriter(self._recording.work / AGAIN / f"{number}-{part}", self._recording.recorder).write(now)
+            HistoryWriter(self.recording.work / AGAIN / f"{number}-{part}", self.recording.recorder).write(now)
             waiting, part = later, part + 1
 
     def _compare(self) -> int:
         """Compare repeated events with the first ones, and reject those that differ; returns their number."""
-        folders = sorted((self._recording.work / AGAIN).glob("*"))
+        folders = sorted((self.recording.work / AGAIN).glob("*"))
         if not folders:
             return 0
-        first = History(self._recording.work / READ).files
+        first = History(self.recording.work / READ).files
         count = 0
         for folder in folders:
             for file in History(folder).files:
                 for event, other in deduplicate(list(events_of(file)), overlapping(file.note.sources, first)).taken:
                     count += 1
-                    self._reject(taken_id(event, other, f"{self._recording.path}, event {event.source} {event.seq}"))
-        shutil.rmtree(self._recording.work / AGAIN)
+                    self._reject(taken_id(event, other, f"{self.recording.path}, event {event.source} {event.seq}"))
+        shutil.rmtree(self.recording.work / AGAIN)
         return count

@@ -5,6 +5,7 @@ administrator.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -26,16 +27,15 @@ from distced.simulations.network.participants.subscriber import SimulatedSubscri
 from distced.simulations.network.transport.fabric import Fabric
 
 
+@dataclass(eq=False)
 class Deployment:
-    """Running nodes, publishers and subscribers, by name, on a network."""
+    """Running nodes, publishers and subscribers, by name, on a network; nodes tick every `tick` ns."""
 
-    def __init__(self, network: Fabric, *, tick: int = TICK) -> None:
-        """`tick`: interval between ticks of a node, ns."""
-        self.network = network
-        self.nodes: dict[str, SimulatedNode] = {}
-        self.publishers: dict[str, SimulatedPublisher] = {}
-        self.subscribers: dict[str, SimulatedSubscriber] = {}
-        self._tick = tick
+    network: Fabric
+    tick: int = TICK
+    nodes: dict[str, SimulatedNode] = field(default_factory=dict)
+    publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
+    subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
 
     @property
     def topology(self) -> Topology:
@@ -45,7 +45,7 @@ class Deployment:
     def start_node(self, name: str) -> SimulatedNode:
         """Start a node of the topology."""
         described = self.topology.nodes[name]
-        node = self.nodes[name] = SimulatedNode(self.network, described.place, described.capacity or 0.0, self._tick)
+        node = self.nodes[name] = SimulatedNode(self.network, described.place, described.capacity or 0.0, self.tick)
         node.begin()
         return node
 

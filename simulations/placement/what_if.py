@@ -27,9 +27,7 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, SourceEntry, Told
-from distced.policies.distribution.estimate.delays import from_source
 from distced.policies.distribution.situation.rates import hosting
-from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.run import Simulation
@@ -38,7 +36,13 @@ from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, Links
 from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, Analysis, hints_of
 from distced.simulations.placement.evaluation import OWN, evaluate
 from distced.simulations.placement.history_figures.counting import Counting, frame_size
-from distced.simulations.placement.history_figures.heartbeat_rates import HEARTBEAT, Promises, heartbeat_counts, steps
+from distced.simulations.placement.history_figures.heartbeat_rates import (
+    HEARTBEAT,
+    DetectorLocations,
+    Promises,
+    heartbeat_counts,
+    steps,
+)
 from distced.simulations.placement.history_figures.measuring import instance_of, types_of, wanted_types
 from distced.simulations.placement.optimum.search_space import SearchSpace
 from distced.simulations.placement.problem import PlacementProblem
@@ -292,7 +296,7 @@ def with_output_traffic(
     situation, seconds = instance.situation(detectors), (end - begin) / SECOND
     said: dict[str, list[tuple[int, int]]] = {}
     for number in range(max(len(hosting(entry)) for entry in detectors.values()) if detectors else 0):
-        for name, further in steps(space, promises, types, _Places(situation, detectors, number)).items():
+        for name, further in steps(space, promises, types, DetectorLocations(situation, detectors, number)).items():
             said.setdefault(name, []).append(heartbeat_counts(further, counting.found[name], end - begin))
     foreseen = dict(instance.foreseen)
     for name, each in said.items():
@@ -307,22 +311,3 @@ def with_output_traffic(
             part=Told(known.part.size + (loud - known.part.often) * frame, loud),
         )
     return replace(instance, foreseen=foreseen)
-
-
-class _Places:
-    """Locations of detectors in a situation; of those with several hosts that of this number."""
-
-    def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry], number: int) -> None:
-        self.situation = situation
-        self.detectors = detectors
-        hosts = {name: list(hosting(entry).items()) for name, entry in detectors.items()}
-        self.hosts = {name: each[min(number, len(each) - 1)] for name, each in hosts.items()}
-
-    def from_source(self, source: str, detector: str) -> int:
-        """Delay to a detector, ns."""
-        return round(from_source(self.situation, source, self.hosts[detector][0]))
-
-    def from_detector(self, part: str, detector: str) -> int:
-        """Delay to the reader of a detector, ns."""
-        node, home = self.hosts[part]
-        return round(self.situation.to_node(home, node) + self.situation.to_node(home, self.hosts[detector][0]))

@@ -175,7 +175,7 @@ def test_verb_reports_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(list(tmp_path.rglob("*.parquet"))) == 16
     assert compact(tmp_path, "inline", keep=False, as_json=False) == 0
     said = capsys.readouterr().err
-    assert "13 old files were still there" in said
+    assert "13 old files of an earlier run removed" in said
     assert len(list(tmp_path.rglob("*.parquet"))) == 3
 
 

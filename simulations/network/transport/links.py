@@ -12,6 +12,7 @@ which ride along with traffic; pings of idle connections; frames of the link lay
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from distced.middleware.model.timestamps import SECOND
@@ -128,6 +129,7 @@ class DirectedLink:
         return sum(size for _, size in self.traffic.values())
 
 
+@dataclass(slots=True, eq=False)
 class LinkPath:
     """One direction of a connection: its links in order, none within a site.
 
@@ -137,23 +139,16 @@ class LinkPath:
         open: once closed, messages under way are lost.
     """
 
-    __slots__ = ("_last", "_time", "arrived", "before", "behind", "links", "open")
+    _time: VirtualTime
+    links: Sequence[DirectedLink]
+    before: int
+    behind: int
+    arrived: Callable[[Any], object]
+    open: bool = True
+    # When the last message had come through each link, ns.
+    _last: list[int] = field(init=False)
 
-    def __init__(
-        self,
-        time: VirtualTime,
-        links: Sequence[DirectedLink],
-        before: int,
-        behind: int,
-        arrived: Callable[[Any], object],
-    ) -> None:
-        self._time = time
-        self.links = tuple(links)
-        self.before = before
-        self.behind = behind
-        self.arrived = arrived
-        self.open = True
-        # When the last message had come through each link, ns.
+    def __post_init__(self) -> None:
         self._last = [0] * len(self.links)
 
     @property

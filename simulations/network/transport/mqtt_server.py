@@ -12,7 +12,7 @@ back before the server has missed its old connection; the server then ends that 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -58,6 +58,7 @@ class SessionOwner(Protocol):
         """Handle the loss of the connection."""
 
 
+@dataclass(slots=True, eq=False)
 class ServerSession:
     """One connection between a participant and a server, from its opening to its end.
 
@@ -70,27 +71,16 @@ class ServerSession:
         cut_since: instant when a path went down, ns; None while both are up.
     """
 
-    __slots__ = ("_keepalive", "_time", "back", "client", "cut_since", "filters", "out", "owner", "server", "will")
-
-    def __init__(
-        self,
-        time: VirtualTime,
-        keepalive: int,
-        owner: SessionOwner,
-        server: SimulatedServer,
-        client: str,
-        will: Publish | None,
-    ) -> None:
-        self._time = time
-        self._keepalive = keepalive
-        self.owner = owner
-        self.server = server
-        self.client = client
-        self.will = will
-        self.filters: dict[str, int] = {}
-        self.cut_since: int | None = None
-        self.out: LinkPath
-        self.back: LinkPath
+    _time: VirtualTime
+    _keepalive: int
+    owner: SessionOwner
+    server: SimulatedServer
+    client: str
+    will: Publish | None
+    filters: dict[str, int] = field(default_factory=dict)
+    cut_since: int | None = None
+    out: LinkPath = field(init=False)
+    back: LinkPath = field(init=False)
 
     @property
     def open(self) -> bool:
@@ -121,42 +111,35 @@ class ServerSession:
             self.server.end(self)
 
 
+@dataclass(eq=False)
 class SimulatedServer:
     """An MQTT server.
 
     Attributes:
         home: in entries; empty for that of the directory.
         name: in the trace.
+        published: gets topic and payload of each forwarded message.
         up: whether it runs.
         retained: messages by topic.
         sessions: known connections, by client.
     """
 
-    def __init__(
-        self,
-        home: str,
-        site: str,
-        time: VirtualTime,
-        trace: Trace,
-        *,
-        duplicates: DuplicateDeliveries,
-        published: Callable[[str, bytes], object],
-    ) -> None:
-        """`published` gets topic and payload of each forwarded message."""
-        self.home = home
-        self.site = site
-        self.name = f"server {site}"
-        self.up = True
-        self.retained: dict[str, bytes] = {}
-        self.sessions: dict[str, ServerSession] = {}
-        self._time = time
-        self._trace = trace
-        self._duplicates = duplicates
-        self._published = published
-        # Subscribers of each filter, and the cached receivers of each topic.
-        self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
-        self._by_filter: dict[str, dict[ServerSession, int]] = {}
-        self._known: dict[str, list[tuple[ServerSession, int]]] = {}
+    home: str
+    site: str
+    _time: VirtualTime
+    _trace: Trace
+    duplicates: DuplicateDeliveries
+    published: Callable[[str, bytes], object]
+    up: bool = True
+    retained: dict[str, bytes] = field(default_factory=dict)
+    sessions: dict[str, ServerSession] = field(default_factory=dict)
+    # Subscribers of each filter, and the cached receivers of each topic.
+    _tree: MQTTMatcher = field(default_factory=MQTTMatcher)
+    _by_filter: dict[str, dict[ServerSession, int]] = field(default_factory=dict)
+    _known: dict[str, list[tuple[ServerSession, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = f"server {self.site}"
 
     def has(self, session: ServerSession) -> bool:
         """Whether the server considers a session connected."""
@@ -181,7 +164,7 @@ class SimulatedServer:
     def publish(self, message: Publish) -> None:
         """Forward a message to its subscribers."""
         topic, payload, qos = message.topic, message.payload, message.qos
-        self._published(topic, payload)
+        self.published(topic, payload)
         if message.retain:
             if payload:
                 self.retained[topic] = payload
@@ -194,7 +177,7 @@ class SimulatedServer:
             return
         area = area_of(topic)
         sizes = (message_size(topic, len(payload), 0), message_size(topic, len(payload), 1))
-        duplicates = self._duplicates
+        duplicates = self.duplicates
         twice = duplicates.probability if qos and area in duplicates.areas else 0.0
         for session, granted in known:
             level = min(qos, granted)

@@ -17,13 +17,16 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from heapq import merge
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from distced.brokers.node.node import STATUS_EVERY
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, parts_key
+from distced.policies.distribution.estimate.delays import from_source
 from distced.policies.distribution.situation import message_sizes
+from distced.policies.distribution.situation.rates import hosting
+from distced.policies.distribution.situation.situation import Situation
 from distced.simulations.placement.optimum.search_space import SearchSpace
 
 PROMISES: Final = 20_000
@@ -36,19 +39,23 @@ Promises = Sequence[int]
 """Instants of the promises of a source, ns, in order."""
 
 
-class DetectorLocations(Protocol):
-    """Entries of detectors, and delays to them, ns."""
+class DetectorLocations:
+    """Detectors of a situation, and delays to them; of those with several hosts to that of this number."""
 
-    @property
-    def detectors(self) -> Mapping[str, DetectorEntry]: ...
+    def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry], number: int) -> None:
+        self.situation = situation
+        self.detectors = detectors
+        hosts = {name: list(hosting(entry).items()) for name, entry in detectors.items()}
+        self.hosts = {name: each[min(number, len(each) - 1)] for name, each in hosts.items()}
 
     def from_source(self, source: str, detector: str) -> int:
-        """Delay from a source."""
-        ...
+        """Delay from a source, ns."""
+        return round(from_source(self.situation, source, self.hosts[detector][0]))
 
     def from_detector(self, part: str, detector: str) -> int:
-        """Delay from a detector."""
-        ...
+        """Delay from a detector, ns."""
+        node, home = self.hosts[part]
+        return round(self.situation.to_node(home, node) + self.situation.to_node(home, self.hosts[detector][0]))
 
 
 class WatermarkStep(NamedTuple):
