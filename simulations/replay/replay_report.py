@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from distced.middleware.cli.output import messages, print_json, show_notes
+from distced.middleware.cli.output import few, messages, print_json, show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import format_instant
 from distced.simulations.replay.replay import HistoryReplay
@@ -53,10 +53,8 @@ def _plan_lines(replay: HistoryReplay, runner: Runner) -> Iterator[Text]:
 def show_plan(replay: HistoryReplay, runner: Runner, *, as_json: bool) -> None:
     """The plan of a replay, for reading or as JSON."""
     if as_json:
-        print_json(
-            {"plan": _plan_as_dict(replay, runner), "problems": [each.error.as_dict() for each in replay.problems]}
-        )
-        return
+        problems = [each.error.as_dict() for each in replay.problems]
+        return print_json({"plan": _plan_as_dict(replay, runner), "problems": problems})
     console = messages()
     for line in _plan_lines(replay, runner):
         console.print(line)
@@ -108,5 +106,4 @@ def _show_problems(replay: HistoryReplay) -> None:
         console.print(Text(f"and {len(replay.problems) - _SHOWN:,} more; --json gives all of them", "dim"))
     days = replay.history.missing_days()
     if days:
-        shown = ", ".join(days[:_SHOWN]) + (f" and {len(days) - _SHOWN:,} more" if len(days) > _SHOWN else "")
-        console.print(Text.assemble(("! ", "bold yellow"), f"no events of any type on {shown}"))
+        console.print(Text.assemble(("! ", "bold yellow"), f"no events of any type on {few(days, _SHOWN)}"))

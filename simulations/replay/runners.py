@@ -206,7 +206,8 @@ def session_of(master: str, log: Path) -> Any:
         builder = builder.config(name, value)
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _errors_to(log):
+        sys.stderr.flush()
+        with redirected(2, log):
             return builder.getOrCreate()
     except Exception as error:
         raise DistcedError(
@@ -222,14 +223,13 @@ def _reason(log: Path, error: Exception) -> str:
 
 
 @contextmanager
-def _errors_to(log: Path) -> Iterator[None]:
-    """Redirect standard error to a file, for processes started meanwhile as long as they live."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+def redirected(descriptor: int, path: Path | str) -> Iterator[None]:
+    """Redirect a descriptor to a file; processes started meanwhile keep it as long as they live."""
+    kept = os.dup(descriptor)
     try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 2)
+        with Path(path).open("ab") as file:
+            os.dup2(file.fileno(), descriptor)
         yield
     finally:
-        os.dup2(kept, 2)
+        os.dup2(kept, descriptor)
         os.close(kept)

@@ -191,9 +191,9 @@ class Model:
             for way, plan in enumerate(plans):
                 yield name, way, plan
 
-    def _at(self, name: str, node: str) -> list[tuple[Hashable, float]]:
+    def _at(self, name: str, node: str, factor: float = 1.0) -> list[tuple[Hashable, float]]:
         """Whether a detector is on a node, by any plan."""
-        return [(("y", name, way, node), 1.0) for way in range(len(self.ways[name]))]
+        return [(("y", name, way, node), factor) for way in range(len(self.ways[name]))]
 
     # Bytes.
 
@@ -236,14 +236,12 @@ class Model:
                 hosts = [host for host in self.nodes if self.reaches(host, node)]
                 for host in hosts:
                     programme.variable(("f", part, host, node), flow * near.links(near.site(host), near.site(node)))
-                    told = [(each, -factor) for each, factor in self._at(part, host)]
-                    programme.row([(("f", part, host, node), 1.0), *told], most=0.0)
+                    programme.row([(("f", part, host, node), 1.0), *self._at(part, host, -1.0)], most=0.0)
                 heard = [(("f", part, host, node), 1.0) for host in hosts]
                 programme.row([*heard, (("R", part, node), -float(self.hosts_of(part)))], 0.0, 0.0)
                 for place, host in enumerate(ordered := near.nearest(hosts, near.site(node)) if self.nearest else ()):
                     nearer = [(("f", part, each, node), 1.0) for each in ordered[: place + 1]]
-                    there = [(each, -factor) for each, factor in self._at(part, host)]
-                    programme.row([*nearer, *there, (("R", part, node), -1.0)], least=-1.0)
+                    programme.row([*nearer, *self._at(part, host, -1.0), (("R", part, node), -1.0)], least=-1.0)
 
     def _listening(self) -> None:
         """Rows for subscribers, and the hosts they receive from."""
@@ -266,8 +264,7 @@ class Model:
                 for host in hosts:
                     links = near.links(near.site(host), site)
                     programme.variable(("g", root, home, host), flow * count * links)
-                    told = [(each, -factor) for each, factor in self._at(root, host)]
-                    programme.row([(("g", root, home, host), 1.0), *told], most=0.0)
+                    programme.row([(("g", root, home, host), 1.0), *self._at(root, host, -1.0)], most=0.0)
                     if ("q", root) in programme and links:
                         programme.variable(("e", root, home, host), more * count * links)
                         loud = [(("g", root, home, host), -1.0), (("q", root), -1.0)]
@@ -276,7 +273,7 @@ class Model:
                 programme.row(heard, float(self.hosts_of(root)), float(self.hosts_of(root)))
                 for place, host in enumerate(ordered := near.nearest(hosts, site) if self.nearest else ()):
                     nearer = [(("g", root, home, each), 1.0) for each in ordered[: place + 1]]
-                    programme.row([*nearer, *((each, -factor) for each, factor in self._at(root, host))], least=0.0)
+                    programme.row([*nearer, *self._at(root, host, -1.0)], least=0.0)
 
     # Delays, loads.
 

@@ -9,11 +9,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 
 from distced.middleware.model.errors import DistcedError
+from distced.simulations.replay.runners import redirected
 
 
 class OutOfTimeError(DistcedError):
@@ -114,22 +115,12 @@ class Programme:
 @contextmanager
 def _silence() -> Iterator[None]:
     """Suppress standard output, where HiGHS writes whatever its options, and JSON may follow."""
-    out = 1
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     libc.fflush(None)
-    try:
-        kept = os.dup(out)
-    except OSError:
-        # There is none.
+    with ExitStack() as stack:
+        # Standard output may be closed.
+        with suppress(OSError):
+            stack.enter_context(redirected(1, os.devnull))
+        stack.callback(libc.fflush, None)
         yield
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, out)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        libc.fflush(None)
-        os.dup2(kept, out)
-        os.close(kept)
