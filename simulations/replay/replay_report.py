@@ -54,7 +54,8 @@ def show_plan(replay: HistoryReplay, runner: Runner, *, as_json: bool) -> None:
     """The plan of a replay, for reading or as JSON."""
     if as_json:
         problems = [each.error.as_dict() for each in replay.problems]
-        return print_json({"plan": _plan_as_dict(replay, runner), "problems": problems})
+        print_json({"plan": _plan_as_dict(replay, runner), "problems": problems})
+        return
     console = messages()
     for line in _plan_lines(replay, runner):
         console.print(line)
