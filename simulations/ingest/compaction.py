@@ -48,30 +48,20 @@ def joined(
     """
     pa = import_pyarrow()
     wide = any(pa.types.is_decimal(each["seq"].type) for each in tables)
-    columns: list[tuple[str, Any]] = [
-        ("type", _own(tables, "type", pa.string())),
-        ("lo", _own(tables, "lo", pa.int64())),
-        ("hi", _own(tables, "hi", pa.int64())),
-        ("source", _own(tables, "source", pa.string())),
-        ("seq", _own(tables, "seq", pa.decimal128(DIGITS, 0) if wide else pa.int64())),
-    ]
+    own = {"type": pa.string(), "lo": pa.int64(), "hi": pa.int64(), "source": pa.string()}
+    own["seq"] = pa.decimal128(DIGITS, 0) if wide else pa.int64()
     if composite:
-        columns.append(("constituents", _own(tables, "constituents", pa.string())))
-    for name, kind in kinds.items():
-        columns += _attribute(tables, column_of(name), kind)
-    whole = pa.table(dict(columns))
-    kept, repeated = _each_once(whole)
+        own["constituents"] = pa.string()
+    columns = {name: _values(tables, [name], lambda _: True, kind) for name, kind in own.items()}
+    for name, attribute in kinds.items():
+        columns.update(_attribute(tables, column_of(name), attribute))
+    kept, repeated = _each_once(pa.table(columns))
     order = pa.compute.sort_indices(kept, sort_keys=[(name, "ascending") for name in ORDER])
     made = kept.take(order)
     for name in ("type", "source"):
         place = made.schema.get_field_index(name)
         made = made.set_column(place, name, made[name].combine_chunks().dictionary_encode())
     return made.replace_schema_metadata({TYPES_KEY: msgspec.json.encode([noted])}), repeated
-
-
-def _own(tables: Sequence[Any], name: str, kind: Any) -> Any:
-    pa = import_pyarrow()
-    return pa.chunked_array([chunk for each in tables for chunk in each[name].cast(kind).chunks], kind)
 
 
 def _attribute(tables: Sequence[Any], column: str, kind: Kind | None) -> list[tuple[str, Any]]:

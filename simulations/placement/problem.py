@@ -14,7 +14,6 @@ from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.graph import DetectorPlan
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import (
     NO_HINTS,
@@ -25,6 +24,7 @@ from distced.middleware.wire.directory_entries import (
     SourceEntry,
     Told,
 )
+from distced.policies.distribution.choose.place_all import entry_of
 from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, streams_of
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.rates import hosting
@@ -73,19 +73,8 @@ class PlacementProblem:
     def entry(self, plan: DetectorPlan, nodes: tuple[str, ...], *, distribution: str = "") -> DetectorEntry:
         """Entry of a detector on these nodes, the primary first, without listeners."""
         home = self.empty.home_of_node
-        types = plan.compiled.automaton.type_names()
-        return DetectorEntry(
-            nodes[0],
-            format_publication(plan.compiled.plain),
-            "guaranteed",
-            None if types is None else tuple(sorted(types)),
-            publishes=plan.compiled.publishes.name if plan.compiled.automaton.output is not None else "",
-            parts=plan.parts,
-            exports=tuple(sorted(plan.exports)),
-            home=home(nodes[0]),
-            replicas={node: home(node) for node in nodes[1:]},
-            distribution=distribution,
-        )
+        replicas = {node: home(node) for node in nodes[1:]}
+        return entry_of(plan, nodes[0], home(nodes[0]), replicas, distribution)
 
     def with_ways(self, plans: Mapping[str, DetectorPlan]) -> PlacementProblem:
         """The problem with further plans of detectors.

@@ -216,12 +216,10 @@ def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[
             able = [each for each in topology.publishers.values() if set(types) <= set(each.types)]
             if len(able) != 1:
                 raise TopologyError(
-                    "no publisher of the topology is this source of the history",
-                    given=source,
+                    "no publisher of the topology is this source of the history", given=source, where="publishers",
                     allowed=", ".join(sorted(topology.publishers)) or "there is none",
-                    where="publishers",
                     advice=f"write [publishers.{source}] with its site and types = {list(types)}",
-                )
+                )  # fmt: skip
             publisher = able[0]
         every = tuple(sorted({*types, *(publisher.types if publisher.name == source else ())}))
         found[source] = SourceEntry(every, 0, publisher=publisher.name, home=topology.home_of(publisher.site))
@@ -266,9 +264,8 @@ class DayTask:
     def space(self, history: History) -> SearchSpace:
         """Search space of the patterns; subscribers do not affect counts."""
         compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
-        return space_of(
-            [PatternRequest(str(number), each, (Place("site", ""),)) for number, each in enumerate(compiled)]
-        )
+        here = (Place("site", ""),)
+        return space_of([PatternRequest(str(number), each, here) for number, each in enumerate(compiled)])
 
     def __call__(self, day: int) -> bytes:
         """Counts of a day, counted from 1 January 1970, as JSON."""
@@ -309,11 +306,9 @@ def counts_of(
         on_progress("counting on Spark")
         task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources))
         return count_days(task, on_spark(spark))
-
-    def told(what: str, done: int, of: int) -> None:
-        on_progress(f"counting {what}: {done} of {of}")
-
-    return measured(history, space, sources, on_progress=told)
+    return measured(
+        history, space, sources, on_progress=lambda what, done, of: on_progress(f"counting {what}: {done} of {of}")
+    )
 
 
 def lead_of(space: SearchSpace) -> int:
