@@ -62,18 +62,9 @@ class Fabric:
         self.trace = Trace(log)
         self.notes: list[tuple[int, str, Note]] = []
         self.letters: list[DeadLetter] = []
-        self.servers = {
-            home: SimulatedServer(
-                home,
-                site,
-                self.engine,
-                self.trace,
-                duplicates=duplicates or DuplicateDeliveries(),
-                published=self._keep_dead_letter,
-            )
-            for site in topology.sites
-            for home in (topology.home_of(site),)
-        }
+        common = (self.engine, self.trace, duplicates or DuplicateDeliveries(), self._keep_dead_letter)
+        homes = {topology.home_of(site): site for site in topology.sites}
+        self.servers = {home: SimulatedServer(home, site, *common) for home, site in homes.items()}
         # Sessions that may still stand at one end.
         self._sessions: dict[ServerSession, None] = {}
         self._paths = cache(self._find_paths)
@@ -131,11 +122,7 @@ class Fabric:
 
     def _find_paths(self, site: str, other: str) -> tuple[tuple[DirectedLink, ...], tuple[DirectedLink, ...]]:
         one, end = Place("site", site), Place("site", other)
-        there, back = self.topology.path(one, end), self.topology.path(end, one)
-        along = self.links.along
-        return along((hop.origin, hop.target) for hop in there.hops), along(
-            (hop.origin, hop.target) for hop in back.hops
-        )
+        return self.links.along(self.topology.path(one, end)), self.links.along(self.topology.path(end, one))
 
     def _check_sessions(self) -> None:
         standing = [each for each in self._sessions if each.open]

@@ -11,13 +11,14 @@ which ride along with traffic; pings of idle connections; frames of the link lay
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import ROOT
 from distced.policies.topology.model import Link
+from distced.policies.topology.paths import NetworkPath
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.transport.virtual_time import VirtualTime
 
@@ -234,6 +235,6 @@ class Links:
         """The links from and to a site."""
         return [each for each in self.all.values() if site in (each.origin, each.target)]
 
-    def along(self, hops: Iterable[tuple[str, str]]) -> tuple[DirectedLink, ...]:
-        """The links of a path of such pairs of sites."""
-        return tuple(self.all[hop] for hop in hops)
+    def along(self, path: NetworkPath) -> tuple[DirectedLink, ...]:
+        """The links of a path."""
+        return tuple(self.all[hop.origin, hop.target] for hop in path.hops)

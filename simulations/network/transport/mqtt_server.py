@@ -11,7 +11,7 @@ back before the server has missed its old connection; the server then ends that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -264,13 +264,11 @@ class SimulatedServer:
         """The retained topics that match, in no certain order."""
         if topic_filter[-1] not in "#+" and "+/" not in topic_filter:
             return [topic_filter] if topic_filter in self.retained else []
-        kept: Iterable[str]
         if topic_filter.endswith("/#") and "+" not in topic_filter:
             below = topic_filter[:-1]
-            kept = [topic for topic in self.retained if topic.startswith(below)]
+            found = [topic for topic in self.retained if topic.startswith(below)]
         else:
-            kept = [topic for topic in self.retained if matches(topic_filter, topic)]
-        found = list(kept)
+            found = [topic for topic in self.retained if matches(topic_filter, topic)]
         self._time.random.shuffle(found)
         return found
 
