@@ -233,7 +233,10 @@ def _replayed(run: Replayed) -> dict[str, Any]:
         "measured": run.measured,
         "predicted": run.predicted,
         "refused": dict(run.refused),
-        "links": msgspec.to_builtins(run.links),
+        "links": [
+            {"from": each.origin, "to": each.target, "measured": each.measured, "predicted": each.predicted}
+            for each in run.links
+        ],
     }
 
 

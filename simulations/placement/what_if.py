@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace as replace_entry
 
 from distced.detectors.runtime.engines import Kinds
@@ -66,7 +65,8 @@ LEAST: Final = 100.0
 """Least rate of a link to be compared, bytes a second: below it a single message decides."""
 
 
-class LinkCompared(msgspec.Struct, frozen=True, rename={"origin": "from", "target": "to"}):
+@dataclass(frozen=True, slots=True)
+class LinkCompared:
     """Measured and predicted bytes a second of a link in one direction."""
 
     origin: str
@@ -215,7 +215,7 @@ def _asked(space: SearchSpace, topology: Topology) -> tuple[list[ScenarioSubscri
         for number, place in enumerate(each.subscribers):
             name = place.name
             if place.kind == "site":
-                name = f"somebody at {place.name}"
+                name = f"listener at {place.name}"
                 added[name] = Subscriber(name, place.name)
             marked = each.name if not number else f"{each.name} {number + 1}"
             asked.append(ScenarioSubscription(marked, name, each.compiled.text, at=at))
