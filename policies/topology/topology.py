@@ -117,6 +117,10 @@ class Topology:
         found = self.part(place)
         return found if isinstance(found, Site) else self.sites[found.site]
 
+    def home_of(self, site: str) -> str:
+        """Home server of a site, as entries of the directory name it: the site, or empty for that of the directory."""
+        return "" if site == self.directory else site
+
     def site_of_home(self, home: str) -> Site:
         """Site of a home server, as entries of the directory name it.
 

@@ -133,6 +133,11 @@ def parse_topology(text: str, *, name: str = "topology") -> Topology:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise TopologyError("not TOML", where=name, advice=str(error)) from None
+    return topology_of(raw, name=name)
+
+
+def topology_of(raw: dict[str, Any], *, name: str = "topology") -> Topology:
+    """The topology that tables of TOML describe. `name` is what errors call it."""
     with _in(name):
         whole = _shape(raw, _TopologyFile, "")
         return Topology(

@@ -8,8 +8,8 @@ import typer
 
 from distced.middleware.cli.output import AsJson
 from distced.middleware.model.errors import DistcedError
-from distced.simulations.benchmarks.report import present, progress_bar
 from distced.simulations.options import NodesOption, RayOption, ReportOption, SeedOption, SolverOption
+from distced.simulations.report import present, progress_bar
 
 bench = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."

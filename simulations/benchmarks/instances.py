@@ -22,8 +22,8 @@ from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
-from distced.simulations.benchmarks.report import OnProgress, Report, ReportTable, ignore_progress, number_columns
 from distced.simulations.plots import bars
+from distced.simulations.report import OnProgress, Report, ReportTable, ignore_progress, number_columns
 
 TEXT: Final = "[A] ; [B] by k"
 BATCH: Final = 50_000

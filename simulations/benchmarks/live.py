@@ -29,8 +29,8 @@ from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.wire.frames import decode, encode
 from distced.middleware.wire.topics import event_topic
-from distced.simulations.benchmarks.report import Cell, Column, Report, ReportTable, number_columns
 from distced.simulations.plots import bars, histogram
+from distced.simulations.report import Cell, Column, Report, ReportTable, number_columns
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "value": "number"})

@@ -43,7 +43,8 @@ from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
-from distced.simulations.benchmarks.report import (
+from distced.simulations.plots import bars, histogram
+from distced.simulations.report import (
     Column,
     OnProgress,
     Report,
@@ -51,7 +52,6 @@ from distced.simulations.benchmarks.report import (
     ignore_progress,
     number_columns,
 )
-from distced.simulations.plots import bars, histogram
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "half": "number", "number": "number"})

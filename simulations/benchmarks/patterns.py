@@ -29,7 +29,9 @@ from distced.simulations.benchmarks.patterns_variants import (
     PatternRunner,
     Variant,
 )
-from distced.simulations.benchmarks.report import (
+from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
+from distced.simulations.plots import lines
+from distced.simulations.report import (
     Column,
     OnProgress,
     Report,
@@ -37,8 +39,6 @@ from distced.simulations.benchmarks.report import (
     ignore_progress,
     number_columns,
 )
-from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
-from distced.simulations.plots import lines
 
 BATCH: Final = 10_000
 """Number of events in a batch for the engine."""

@@ -36,7 +36,8 @@ from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.benchmarks.place_node import DecidedRow, DecidingNode
-from distced.simulations.benchmarks.report import (
+from distced.simulations.plots import bars
+from distced.simulations.report import (
     Column,
     OnProgress,
     Report,
@@ -44,7 +45,6 @@ from distced.simulations.benchmarks.report import (
     ignore_progress,
     number_columns,
 )
-from distced.simulations.plots import bars
 
 TYPES: Final = tuple(f"T{number}" for number in range(20))
 SITES: Final = 20

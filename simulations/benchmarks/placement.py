@@ -4,7 +4,7 @@ An instance is a random network of up to two hundred nodes with patterns of the 
 random place for each. Figures of detectors are those that policies expect: given, and the same for all, so that a gap
 is one of decisions and not of estimates. Compared are, for each metric, the five named policies as they place one
 subscription after the other; the policy named after the metric after its detectors have settled, and after replanning
-(`simulations.placement.replanning`); and the optimum as HiGHS proves it. Where the solver ran out of time, the gap is
+(`simulations.placement.by_policy`); and the optimum as HiGHS proves it. Where the solver ran out of time, the gap is
 to its best solution, with the possible distance of that from the optimum.
 """
 
@@ -22,7 +22,14 @@ from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
-from distced.simulations.benchmarks.report import (
+from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.placement.by_policy import place_all, replan, settle
+from distced.simulations.placement.evaluation import METRICS, OWN, Metric, evaluate, gap
+from distced.simulations.placement.optimum.optimum import optimum
+from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
+from distced.simulations.placement.problem import PlacementProblem, expected_figures
+from distced.simulations.plots import bars
+from distced.simulations.report import (
     Column,
     OnProgress,
     Report,
@@ -30,14 +37,6 @@ from distced.simulations.benchmarks.report import (
     ignore_progress,
     number_columns,
 )
-from distced.simulations.network.scenario.random_scenario import random_patterns
-from distced.simulations.placement.by_policy import place_all, settle
-from distced.simulations.placement.evaluation import METRICS, OWN, Metric, evaluate, gap
-from distced.simulations.placement.optimum.optimum import optimum
-from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
-from distced.simulations.placement.problem import PlacementProblem, expected_figures
-from distced.simulations.placement.replanning import replan
-from distced.simulations.plots import bars
 
 NODES: Final = (5, 10, 20, 50, 100, 200)
 """Numbers of nodes of instances, at most the number asked for."""

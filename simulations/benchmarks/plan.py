@@ -32,7 +32,8 @@ from distced.detectors.cutting.cut import ChosenCut, DetectorGraph, DetectorPlan
 from distced.detectors.cutting.reuse import for_reuse
 from distced.middleware.patterns.tree import Delegated, Publication
 from distced.simulations.benchmarks.plan_patterns import SHAPES
-from distced.simulations.benchmarks.report import (
+from distced.simulations.plots import bars
+from distced.simulations.report import (
     Column,
     OnProgress,
     Report,
@@ -40,7 +41,6 @@ from distced.simulations.benchmarks.report import (
     ignore_progress,
     number_columns,
 )
-from distced.simulations.plots import bars
 
 LEAST: Final = 2
 MOST: Final = 12

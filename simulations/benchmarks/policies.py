@@ -11,9 +11,9 @@ from typing import Final
 
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.policy import NAMED
-from distced.simulations.benchmarks.report import Cell, Column, Report, ReportTable
 from distced.simulations.experiments.comparison import EQUAL, IMPACT_EQUAL, METRICS, ComparedScenario
 from distced.simulations.plots import bars
+from distced.simulations.report import Cell, Column, Report, ReportTable
 
 WANTED: Final = 0.95
 """Least share of scenarios in which each policy has to be best at its own metric."""

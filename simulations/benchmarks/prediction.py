@@ -21,17 +21,7 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, TYPES, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.benchmarks.report import (
-    Cell,
-    Column,
-    OnProgress,
-    Report,
-    ReportTable,
-    ignore_progress,
-    number_columns,
-)
-from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.network.scenario.random_scenario import random_patterns, streams_by_rates
 from distced.simulations.network.scenario_model import START
 from distced.simulations.placement.analysis import hints_of
 from distced.simulations.placement.by_policy import place_all
@@ -43,6 +33,15 @@ from distced.simulations.placement.optimum.search_space import PatternRequest, S
 from distced.simulations.placement.problem import PlacementProblem
 from distced.simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, RecordedStretch, replay
 from distced.simulations.plots import bars
+from distced.simulations.report import (
+    Cell,
+    Column,
+    OnProgress,
+    Report,
+    ReportTable,
+    ignore_progress,
+    number_columns,
+)
 
 POLICIES: Final = ("min-latency", "min-bandwidth", "min-load")
 OPTIMUM: Final = "optimum"

@@ -30,10 +30,10 @@ from distced.middleware.history.layout import day_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY
-from distced.simulations.benchmarks.report import Column, OnProgress, Report, ReportTable, ignore_progress
 from distced.simulations.plots import bars
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Spark, session_of
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, ignore_progress
 
 KEYS: Final = 1000
 DAYS: Final = 10

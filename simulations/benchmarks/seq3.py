@@ -22,7 +22,8 @@ from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.simulations.benchmarks.report import (
+from distced.simulations.plots import bars
+from distced.simulations.report import (
     Column,
     OnProgress,
     Report,
@@ -30,7 +31,6 @@ from distced.simulations.benchmarks.report import (
     ignore_progress,
     number_columns,
 )
-from distced.simulations.plots import bars
 
 if TYPE_CHECKING:
     from distced.simulations.benchmarks.seq3_compiled import SeqColumns

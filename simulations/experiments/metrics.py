@@ -27,7 +27,7 @@ from distced.simulations.network.scenario.outcome import ScenarioOutcome
 from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.network.scenario_model import Crash, Scenario, ScenarioSubscription
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
+from distced.simulations.network.transport.links import ACKNOWLEDGEMENT
 
 COUNTED: Final = ("e", "c", "a")
 """The areas of topics whose bytes count."""

@@ -39,14 +39,13 @@ def ingest(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Ingest recordings into an event history, which is made where there is none.
+    """Ingest recordings into an event history, made where there is none.
 
-    Several recordings are read in parallel on Spark, each by one task. Rows that give no event are kept in the history,
-    rejected/, with the reason; events that came before are left out. The same command again does no harm, and goes on
-    where it was broken off.
+    Several recordings are read in parallel on Spark, each by one task. The history keeps rejected rows, in rejected/,
+    with the reason; duplicates are left out. Repeating the command adds nothing, and resumes an interrupted ingestion.
 
-    A mapping counts the events of a source, from 0 in each recording. Recordings that share their sources, one for each
-    day for instance, have to be counted on.
+    A mapping counts the events of a source, from 0 in each recording. Recordings that share their sources, such as one
+    for each day, need --count-on.
 
     \b
     Examples:
@@ -92,13 +91,13 @@ def compact(
     path: PathArgument,
     master: MasterOption = "local[*]",
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the old files until the next time, for readers that run.")
+        bool, typer.Option("--keep", help="Leave the old files to the next run, for present readers.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Merge the small files of an event history, those of a day and a type.
+    """Merge the small files of each day and type in an event history.
 
-    Readers see each event once, before, meanwhile and afterwards. It can be broken off at any time, and run again.
+    Readers see each event once, at any time. An interrupted compaction can be repeated.
 
     \b
     Examples:

@@ -1,46 +1,246 @@
-"""Compaction of a history: small files merged, on Spark or in this process, and the old ones removed.
+"""Compaction of a history: small files of a day and type that fit in one table exactly are merged, on Spark or here.
 
-A new file names those it replaces, so that readers never see an event twice or not at all, whenever it is broken off:
-before the new file is there the old ones count, from then on the new one, though the old ones are still there. Files
-left by an earlier run are removed first; a file that replaces others goes only after them, or they would be seen again.
+Files fit where every attribute has one kind in all of them, or no value; whole numbers and fractions have a column
+each. Casting was rejected: values would differ from those written.
+
+A new file names those it replaces, so that readers see each event once, whenever it is broken off: the old files count
+until the new one is there, and not from then on, though they still exist. Files left by an earlier run are removed
+first; a file that replaces others goes after them, or they would be seen again.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from distced.middleware.event_files.tables import import_pyarrow
+from distced.middleware.event_files.tables import DIGITS, TYPES_KEY, WHOLE, column_of, import_pyarrow
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.history import read_table
+from distced.middleware.history.history import HistoryFile, read_table
 from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
+from distced.middleware.history.writer import ORDER
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type
-from distced.simulations.ingest.compact_plan import BYTES, ROWS, Merger, form_of, mergers_of
-from distced.simulations.ingest.table_union import joined
 from distced.simulations.replay.runners import Runner
+
+_ROW: Final = "row"
+
+
+def joined(
+    tables: Sequence[Any], kinds: Mapping[str, Kind | None], noted: EventType, *, composite: bool
+) -> tuple[Any, int]:
+    """Tables of one type as one, and the number of duplicates left out: values exact, each id once, sorted.
+
+    Args:
+        tables: of an event in several the first counts.
+        kinds: of the attributes, None for those without a value; every table fits them.
+        noted: the type in the schema.
+
+    Raises:
+        HistoryError: where two events have one id.
+    """
+    pa = import_pyarrow()
+    wide = any(pa.types.is_decimal(each["seq"].type) for each in tables)
+    own = {"type": pa.string(), "lo": pa.int64(), "hi": pa.int64(), "source": pa.string()}
+    own["seq"] = pa.decimal128(DIGITS, 0) if wide else pa.int64()
+    if composite:
+        own["constituents"] = pa.string()
+    columns = {name: _values(tables, [name], lambda _: True, kind) for name, kind in own.items()}
+    for name, attribute in kinds.items():
+        columns.update(_attribute(tables, column_of(name), attribute))
+    kept, repeated = _each_once(pa.table(columns))
+    order = pa.compute.sort_indices(kept, sort_keys=[(name, "ascending") for name in ORDER])
+    made = kept.take(order)
+    for name in ("type", "source"):
+        place = made.schema.get_field_index(name)
+        made = made.set_column(place, name, made[name].combine_chunks().dictionary_encode())
+    return made.replace_schema_metadata({TYPES_KEY: msgspec.json.encode([noted])}), repeated
+
+
+def _attribute(tables: Sequence[Any], column: str, kind: Kind | None) -> list[tuple[str, Any]]:
+    pa = import_pyarrow()
+    if kind == "string":
+        return [(column, _values(tables, [column], _is_text, pa.string()))]
+    if kind == "boolean":
+        return [(column, _values(tables, [column], pa.types.is_boolean, pa.bool_()))]
+    fractions = _values(tables, [column], pa.types.is_floating, pa.float64())
+    whole = _values(tables, [WHOLE + column, column], pa.types.is_integer, pa.int64())
+    if whole.null_count == len(whole):
+        return [(column, fractions)]
+    if fractions.null_count == len(fractions):
+        return [(column, whole)]
+    return [(column, fractions), (WHOLE + column, whole)]
+
+
+def _is_text(kind: Any) -> bool:
+    types = import_pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_dictionary(kind))
+
+
+def _values(tables: Sequence[Any], names: Sequence[str], fits: Any, kind: Any) -> Any:
+    """Values of the first of these columns that a table has of this kind; nulls where it has none."""
+    pa = import_pyarrow()
+    chunks: list[Any] = []
+    for table in tables:
+        for name in names:
+            if name in table.schema.names and fits(table.schema.field(name).type):
+                chunks += table[name].cast(kind).chunks
+                break
+        else:
+            chunks.append(pa.nulls(len(table), kind))
+    return pa.chunked_array(chunks, kind)
+
+
+def _each_once(table: Any) -> tuple[Any, int]:
+    """First row of each id, and the number of other rows."""
+    pa = import_pyarrow()
+    numbered = table.append_column(_ROW, pa.array(range(len(table)), pa.int64()))
+    groups = numbered.select(["source", "seq", _ROW]).group_by(["source", "seq"]).aggregate([(_ROW, "min")])
+    repeated = len(table) - len(groups)
+    if not repeated:
+        return table, 0
+    firsts = groups[f"{_ROW}_min"]
+    others = numbered.filter(pa.compute.invert(pa.compute.is_in(numbered[_ROW], value_set=firsts.combine_chunks())))
+    known = {}
+    names = pa.compute.unique(others["source"])
+    for row in table.take(firsts).filter(pa.compute.is_in(table.take(firsts)["source"], value_set=names)).to_pylist():
+        known[row["source"], row["seq"]] = row
+    for row in others.drop_columns([_ROW]).to_pylist():
+        first = known[row["source"], row["seq"]]
+        if repr(first) != repr(row):
+            raise HistoryError(
+                "two events of one id", given=f"{row['source']} {row['seq']}", where=str(row["type"]),
+                advice=f"one is {first}, the other {row}; readers see the first, and the files stay apart",
+            )  # fmt: skip
+    return table.take(firsts), repeated
+
+
+ROWS: Final = 2_000_000
+"""Number of events of a file that is large enough."""
+
+BYTES: Final = 128 * 1024 * 1024
+"""Bytes of a file that is large enough."""
+
+
+class Form(NamedTuple):
+    """Properties that decide whether files fit together.
+
+    Attributes:
+        kinds: of the attributes; None without a value.
+        composite: whether its events are composite, which differ in the order of consumption.
+    """
+
+    kinds: dict[str, Kind | None]
+    composite: bool
+
+    def with_other(self, other: Form) -> Form | None:
+        """Form of both; None where they do not fit."""
+        if self.composite != other.composite:
+            return None
+        kinds = dict(self.kinds)
+        for name, kind in other.kinds.items():
+            known = kinds.get(name)
+            if None not in (known, kind) and known != kind:
+                return None
+            kinds[name] = known or kind
+        return Form(kinds, self.composite)
+
+
+@dataclass(frozen=True, slots=True)
+class Merger:
+    """Files of one day and type to be merged, in the order of time, and the form of all of them."""
+
+    files: tuple[HistoryFile, ...]
+    form: Form
+
+    @property
+    def rows(self) -> int:
+        """Number of their events, duplicates included."""
+        return sum(each.rows for each in self.files)
+
+
+def mergers_of(
+    files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], *, rows: int = ROWS, size: int = BYTES
+) -> list[Merger]:
+    """Files to be merged.
+
+    Args:
+        form_of: form of a file; called for small files with others beside them only.
+        rows, size: of a file; one at least half as large stays, and none becomes much larger.
+    """
+    folders: dict[tuple[str, str], list[HistoryFile]] = {}
+    for each in files:
+        if 2 * each.rows < rows and 2 * each.bytes < size:
+            folders.setdefault((each.day, each.type), []).append(each)
+    found = []
+    for _, small in sorted(folders.items()):
+        if len(small) > 1:
+            small.sort(key=lambda file: (file.note.first, file.note.last, file.path.name))
+            found += _mergers(small, form_of, rows, size)
+    return found
+
+
+def _mergers(
+    files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], rows: int, size: int
+) -> list[Merger]:
+    full: list[Merger] = []
+    filling: list[Merger] = []
+    for file in files:
+        form = form_of(file)
+        for place, merger in enumerate(filling):
+            both = merger.form.with_other(form)
+            if both is not None:
+                merger = Merger((*merger.files, file), both)
+                if merger.rows >= rows or sum(each.bytes for each in merger.files) >= size:
+                    full.append(merger)
+                    del filling[place]
+                else:
+                    filling[place] = merger
+                break
+        else:
+            filling.append(Merger((file,), form))
+    return [each for each in (*full, *filling) if len(each.files) > 1]
+
+
+def form_of(file: HistoryFile) -> Form:
+    """Form of a file, from its metadata."""
+    metadata = import_pyarrow().parquet.read_metadata(file.path)
+    names = metadata.schema.to_arrow_schema().names
+    empty = set(names)
+    for number in range(metadata.num_row_groups):
+        group = metadata.row_group(number)
+        for place, name in enumerate(names):
+            statistics = group.column(place).statistics
+            nulls = statistics.null_count if statistics is not None and statistics.has_null_count else 0
+            if nulls < group.num_rows:
+                empty.discard(name)
+    kinds: dict[str, Kind | None] = {}
+    for name, kind in file.event_type.attributes.items():
+        column = column_of(name)
+        has_value = {column, WHOLE + column} & set(names) - empty
+        kinds[name] = kind if has_value else None
+    return Form(kinds, "constituents" in names)
+
 
 WORK: Final = ".compact"
 COMPACTION: Final = "compaction"
-"""Recorder named in files merged from several recorders."""
+"""Recorder in files merged from several recorders."""
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """Result of a merger of files.
+    """Result of a merger.
 
     Attributes:
-        day, type: what they hold.
         files, bytes: number and size of the old files.
         rows: number of events in the new file.
         repeated: number of duplicates in several files.
-        size: of the new file.
-        trouble: why they were not merged; empty where they were.
+        size: of the new file, bytes.
+        trouble: why they were not merged; else empty.
     """
 
     day: str
@@ -55,12 +255,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Compacting:
-    """Task that merges some files into one.
-
-    Attributes:
-        note: path of its result.
-        keep: leave the old files to the next run.
-    """
+    """Task that merges some files; `note` is the path of its result, `keep` leaves the old files to the next run."""
 
     root: Path
     note: Path
@@ -97,13 +292,13 @@ class Compacting:
         noted = _noted(self.merger)
         # Readers take the files by their names, and the first event of an id.
         tables = [read_table(each) for each in sorted(files, key=lambda file: file.path)]
-        made = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)
-        if len(made.table) + made.repeated != sum(each.rows for each in files):
+        table, repeated = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)
+        if len(table) + repeated != sum(each.rows for each in files):
             raise HistoryError("files that have changed", given=", ".join(names), where=str(folder))
         watermarks = [each.note.watermark for each in files if each.note.watermark is not None]
         writer = HistoryWriter(self.root, recorders.pop() if len(recorders) == 1 else COMPACTION)
-        path = writer.write_table(files[0].day, noted, made.table, max(watermarks, default=None), names)
-        return path, made.repeated
+        path = writer.write_table(files[0].day, noted, table, max(watermarks, default=None), names)
+        return path, repeated
 
 
 class Compaction:
@@ -112,15 +307,12 @@ class Compaction:
     Attributes:
         history: as it was before.
         mergers: files to be merged.
-        left: number of files left by an earlier run and removed.
+        left: number of files of an earlier run that were removed.
         done: results.
     """
 
     def __init__(self, root: Path, *, rows: int = ROWS, size: int = BYTES) -> None:
-        """
-        Args:
-            rows, size: how large a file should be.
-        """
+        """`rows`, `size`: of a file that is large enough."""
         self.root = root
         self.left = self._clean(History(root))
         self.history = History(root)
@@ -138,10 +330,11 @@ class Compaction:
         return sum(each.rows for each in self.mergers)
 
     def perform(self, runner: Runner, watch: Callable[[int], None] = lambda _: None, *, keep: bool = False) -> None:
-        """Merge the files; `watch` gets the number of events done.
+        """Merge the files.
 
         Args:
-            keep: leave the old files to the next run, for present readers of the history.
+            watch: gets the number of events done.
+            keep: leave the old files to the next run, for present readers.
         """
         # Notes of a run that was broken off are about files that may be gone.
         shutil.rmtree(self.work / "done", ignore_errors=True)
@@ -180,7 +373,7 @@ def remove(path: Path) -> int:
 
 
 def note_in(path: Path) -> FileNote | None:
-    """The metadata of a file; None where it cannot be read."""
+    """Metadata of a file; None where it cannot be read."""
     pyarrow = import_pyarrow()
     try:
         noted: Any = (pyarrow.parquet.read_schema(path).metadata or {}).get(NOTE_KEY)

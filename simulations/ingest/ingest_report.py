@@ -17,11 +17,11 @@ from distced.simulations.ingest.ingestion import IngestOutcome
 
 _SHOWN: Final = 5
 _REMARKS: Final = {
-    "unmatched": "rows that no rule is about",
+    "unmatched": "rows without a rule",
     "duplicate": "second deliveries",
     "nulled": "wrong attributes read as null",
     "by arrival": "times taken from the arrival",
-    "held": "times that went back and were held",
+    "held": "times that went back, held",
     "offset relearnt": "times after which a clock was set again",
 }
 _PROBLEMS_SHOWN: Final = 10
@@ -71,19 +71,19 @@ def show(outcomes: Sequence[IngestOutcome], history: Path, seconds: float, *, as
 
 def _lines(outcome: IngestOutcome) -> Iterator[Text]:
     what = outcome.ingested
-    before = "  it was in the history before" if outcome.before else ""
+    before = "  it is in the history already" if outcome.before else ""
     yield Text.assemble((str(outcome.path), "bold"), (before, "dim"))
     if what.trouble:
         yield Text.assemble(("  ! ", "bold yellow"), what.trouble)
     said = [f"{what.rows:,} rows", f"{what.events:,} events", f"{what.added:,} added"]
     if what.repeated:
-        said.append(f"{what.repeated:,} came again and were left out")
+        said.append(f"{what.repeated:,} duplicates left out")
     said += [f"{count:,} {_REMARKS.get(remark, remark)}" for remark, count in what.remarks.items()]
     yield Text("  " + ", ".join(said))
     if what.rejected:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in what.rejected.items())
         where = "" if outcome.recording is None else f": {outcome.recording.rejected}"
-        yield Text.assemble(("  ! ", "bold yellow"), f"set aside: {reasons}", (where, "dim"))
+        yield Text.assemble(("  ! ", "bold yellow"), f"rejected: {reasons}", (where, "dim"))
     if "id" in what.rejected:
         yield Text(
             "    id: other events have it; recordings that share their sources need --count-on and a new history", "dim"
@@ -123,9 +123,9 @@ def show_compaction(compaction: Compaction, seconds: float, *, as_json: bool) ->
         console.print(f"! {each.day} {each.type}: {each.trouble}")
     for problem in compaction.history.problems[:_PROBLEMS_SHOWN]:
         console.print(f"! {problem.error}")
-    parts = [f"{summary['files_before']:,} files are {summary['files']:,}", f"{summary['rows']:,} events put together"]
+    parts = [f"{summary['files_before']:,} files became {summary['files']:,}", f"{summary['rows']:,} events merged"]
     if summary["repeated"]:
-        parts.append(f"{summary['repeated']:,} more came again and were left out")
+        parts.append(f"{summary['repeated']:,} duplicates left out")
     if compaction.left:
-        parts.append(f"{compaction.left:,} old files were still there and are removed")
+        parts.append(f"{compaction.left:,} old files of an earlier run removed")
     console.print(", ".join(parts) + f", in {summary['seconds']:.1f} s")

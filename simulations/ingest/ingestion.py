@@ -1,24 +1,169 @@
-"""Ingestion of recordings into a history: read in parallel, committed one after the other."""
+"""Ingestion of recordings into a history: read in parallel, committed one after the other.
+
+Recordings are committed in the given order, so that of two events with one id the first counts, in whatever order Spark
+reads. It may be broken off anywhere: the result of the comparison with the history is noted before files are moved, and
+moved files are gone where they came from.
+"""
 
 from __future__ import annotations
 
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from dataclasses import replace as replace_file
 from pathlib import Path
+from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
-from distced.middleware.history import History
-from distced.middleware.history.layout import make_history
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.layout import folder_of, make_history, write_whole
 from distced.middleware.mapping import load_mapping
-from distced.middleware.model.errors import DistcedError, MappingError
-from distced.simulations.ingest.history_commit import place
-from distced.simulations.ingest.recording_task import CHUNK, RecordingTask
-from distced.simulations.ingest.recordings import UNDER_WAY, Ingested, Recording, read_note, recording_of, writing
+from distced.middleware.mapping.rules import rejected_line
+from distced.middleware.model.errors import DistcedError, HistoryError, MappingError
+from distced.simulations.ingest.recording_task import (
+    CHUNK,
+    NOTE,
+    READ,
+    REJECTED,
+    RecordingTask,
+    deduplicate,
+    events_of,
+    overlapping,
+    taken_id,
+)
+from distced.simulations.ingest.recordings import (
+    UNDER_WAY,
+    Ingested,
+    Recording,
+    read_note,
+    recording_of,
+    together,
+    writing,
+)
 from distced.simulations.replay.runners import Inline, Runner
+
+FRESH: Final = "fresh"
+DEDUP_NOTE: Final = "dedup.json"
+TAKEN: Final = "taken.jsonl"
+
+
+class Deduplication(msgspec.Struct, frozen=True):
+    """Deduplicated recording: its result, and the files whose events are not moved but written again, as far as they
+    are new.
+    """
+
+    ingested: Ingested
+    dropped: tuple[str, ...]
+
+
+def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested, list[HistoryFile]]:
+    """Move the events read of a recording into the history; returns the result and the new files."""
+    work = recording.work
+    read = _files(work / READ)
+    if (work / DEDUP_NOTE).exists():
+        deduplication = msgspec.json.decode((work / DEDUP_NOTE).read_bytes(), type=Deduplication)
+    else:
+        deduplication = _dedup(recording, read, files)
+        write_whole(work / DEDUP_NOTE, msgspec.json.encode(deduplication))
+    made = []
+    dropped = frozenset(deduplication.dropped)
+    for file in [*(each for each in read if each.path.name not in dropped), *_files(work / FRESH)]:
+        folder = folder_of(recording.root, file.day, file.type)
+        folder.mkdir(parents=True, exist_ok=True)
+        made.append(replace_file(file, path=file.path.replace(folder / file.path.name)))
+    _keep_rejected(recording)
+    recording.done.parent.mkdir(exist_ok=True)
+    if not deduplication.ingested.trouble or deduplication.ingested.events:
+        write_whole(recording.done, msgspec.json.encode(deduplication.ingested))
+    shutil.rmtree(work)
+    return deduplication.ingested, made
+
+
+def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[HistoryFile]) -> Deduplication:
+    work = recording.work
+    note = read_note(work / NOTE)
+    if note is None:
+        raise HistoryError("a recording that has not been read", given=str(recording.path))
+    shutil.rmtree(work / FRESH, ignore_errors=True)
+    repeated, dropped = 0, []
+    days: Counter[str] = Counter()
+    types: Counter[str] = Counter()
+    taken = 0
+    free = _free_numbers(files) if recording.count_on else None
+    with (work / TAKEN).open("wb") as rejected:
+        for file in read:
+            rows = file.rows
+            if free is not None and not free.keys().isdisjoint(file.note.sources):
+                dropped.append(file.path.name)
+                counted = [replace(event, seq=event.seq + free.get(event.source, 0)) for event in events_of(file)]
+                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(counted)
+                days[file.day] += rows
+                types[file.type] += rows
+                continue
+            there = overlapping(file.note.sources, files)
+            result = deduplicate(list(events_of(file)), there) if there else None
+            if result is not None and len(result.fresh) < rows:
+                dropped.append(file.path.name)
+                rows = len(result.fresh)
+                repeated += result.repeated
+                taken += len(result.taken)
+                for event, other in result.taken:
+                    where = f"{recording.path}, event {event.source} {event.seq}"
+                    rejected.write(rejected_line(taken_id(event, other, where)))
+                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(result.fresh)
+            if rows:
+                days[file.day] += rows
+                types[file.type] += rows
+    ingested = replace(
+        note,
+        added=sum(days.values()),
+        repeated=note.repeated + repeated,
+        rejected=together(note.rejected, {"id": taken} if taken else {}),
+        days=dict(sorted(days.items())),
+        types=dict(sorted(types.items())),
+        counted_on=recording.count_on,
+    )
+    return Deduplication(ingested, tuple(dropped))
+
+
+def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
+    """Next sequence number of each source."""
+    free: dict[str, int] = {}
+    for file in files:
+        for source, (_, _, greatest) in file.note.sources.items():
+            free[source] = max(free.get(source, 0), greatest + 1)
+    return free
+
+
+def _files(root: Path) -> list[HistoryFile]:
+    """Files of a recording's events, which may be none."""
+    if not root.exists():
+        return []
+    history = History(root)
+    if history.problems:
+        raise history.problems[0].error
+    return list(history.files)
+
+
+def _keep_rejected(recording: Recording) -> None:
+    """Move the rejected rows to their place."""
+    work = recording.work
+    parts = [part for part in (work / REJECTED, work / TAKEN) if part.exists() and part.stat().st_size]
+    if not parts:
+        return
+    recording.rejected.parent.mkdir(exist_ok=True)
+    together_ = recording.rejected.with_name(f".{recording.rejected.name}.part")
+    with together_.open("wb") as whole:
+        for part in parts:
+            with part.open("rb") as file:
+                shutil.copyfileobj(file, whole)
+    together_.replace(recording.rejected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +173,7 @@ class IngestOutcome:
     Attributes:
         path: as given.
         recording: None where there is no such file.
-        ingested: the result.
-        before: whether it was in the history before.
+        before: whether it is in the history already.
     """
 
     path: Path
@@ -39,12 +183,7 @@ class IngestOutcome:
 
 
 class Ingest:
-    """Ingestion of recordings into a history.
-
-    Attributes:
-        open: those that are not in the history yet.
-        outcomes: of those that are done.
-    """
+    """Ingestion of recordings into a history: those `open`, and the `outcomes` of the others."""
 
     def __init__(
         self,
@@ -58,12 +197,12 @@ class Ingest:
     ) -> None:
         """
         Args:
-            root: the folder of the history, which is made where there is none.
-            count_on: number the events that the mapping counts on from those of their sources in the history.
-            chunk: how many events are held in memory.
+            root: folder of the history, made where there is none.
+            count_on: continue the sequence numbers of sources in the history.
+            chunk: number of events held in memory.
 
         Raises:
-            MappingError: where events are to be counted on whose sources have numbers of their own.
+            MappingError: to count on events with numbers of their own.
         """
         if count_on and (mapping is None or not load_mapping(mapping).counts_all):
             raise MappingError(
@@ -129,7 +268,7 @@ class Ingest:
 
 
 def _counted(recording: Recording, done: Ingested) -> Ingested:
-    """Earlier result of a recording; with a problem where it is to be counted on, and was not."""
+    """Earlier result of a recording; with a trouble where it should have been counted on."""
     if not recording.count_on or done.counted_on or "id" not in done.rejected:
         return done
     error = MappingError(

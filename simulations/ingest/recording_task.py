@@ -1,34 +1,191 @@
 """Task that reads a recording into a history of its own, beside the target; tasks run in parallel.
 
-One task for a recording. Pieces of one would not be exact: every mapping counts the events of a source, unless they
-bring a number, which then has to grow; many keep more (second deliveries, the year, what a clock showed before). In the
-native form, too, an attribute has the kind it had first.
+Pieces of a recording would not be exact: mappings count the events of a source, or need growing numbers, and many keep
+more state (second deliveries, the year, earlier readings of a clock); in the native form an attribute has the kind it
+had first.
+
+Duplicates are left out, and events with the id of another event rejected. Files note the least and greatest number of
+each source, so that only those are read that may hold an id.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Mapping as Table
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, NamedTuple
 
 import msgspec
 
 from distced.detectors.batch_run.runner import declared_types
-from distced.middleware.event_files import EventReader, read_events
+from distced.middleware.event_files import EventReader, json_line, read_events
+from distced.middleware.event_files.tables import ParquetRows
 from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.history import HistoryFile, read_table
 from distced.middleware.history.layout import write_whole
 from distced.middleware.mapping import Mapping, Rejected, load_mapping
 from distced.middleware.mapping.rules import rejected_line
-from distced.middleware.model.errors import DistcedError, HistoryError
+from distced.middleware.model.errors import DistcedError, EventError, HistoryError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.model.events import Event, EventId
-from distced.simulations.ingest.dedup import deduplicate, events_of, overlapping, taken_id
-from distced.simulations.ingest.recordings import Ingested, Recording, writing
-from distced.simulations.ingest.sequence_state import ClockWatch, SequenceState
+from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.simulations.ingest.recordings import ClockJump, Ingested, Recording, writing
+
+
+class DedupResult(NamedTuple):
+    """Events compared with those of files.
+
+    Attributes:
+        fresh: those in none of the files.
+        repeated: number of duplicates, equal in all parts.
+        taken: those whose id another event has, with that event.
+    """
+
+    fresh: list[Event]
+    repeated: int
+    taken: list[tuple[Event, Event]]
+
+
+def deduplicate(events: Sequence[Event], files: Iterable[HistoryFile]) -> DedupResult:
+    """Compare events with those of files, in which the first of an id counts."""
+    wanted = {event.id for event in events}
+    known: dict[EventId, Event] = {}
+    for file in files:
+        if wanted - known.keys() & wanted and not wanted.isdisjoint(ids_of(file)):
+            for event in events_of(file):
+                if event.id in wanted:
+                    known.setdefault(event.id, event)
+    fresh, taken = [], []
+    for event in events:
+        other = known.get(event.id)
+        if other is None:
+            fresh.append(event)
+        elif not alike(event, other):
+            taken.append((event, other))
+    return DedupResult(fresh, len(events) - len(fresh) - len(taken), taken)
+
+
+def overlapping(sources: Table[str, tuple[int, int, int]], files: Iterable[HistoryFile]) -> list[HistoryFile]:
+    """Files that may hold one of these ids.
+
+    Args:
+        sources: number of events, least and greatest sequence number, by source, as in a file's note.
+    """
+    return [each for each in files if _may_share(sources, each.note.sources)]
+
+
+def _may_share(one: Table[str, tuple[int, int, int]], other: Table[str, tuple[int, int, int]]) -> bool:
+    if len(other) < len(one):
+        one, other = other, one
+    for source, (_, least, greatest) in one.items():
+        there = other.get(source)
+        if there is not None and there[1] <= greatest and least <= there[2]:
+            return True
+    return False
+
+
+def ids_of(file: HistoryFile) -> Iterator[EventId]:
+    """Ids in a file."""
+    with _of_history(file):
+        table = read_table(file, ["source", "seq"])
+    return zip(table["source"].to_pylist(), map(int, table["seq"].to_pylist()), strict=True)
+
+
+def events_of(file: HistoryFile) -> Iterator[Event]:
+    """Events in a file."""
+    with _of_history(file):
+        yield from EventReader(ParquetRows(file.path), None)
+
+
+@contextmanager
+def _of_history(file: HistoryFile) -> Iterator[None]:
+    try:
+        yield
+    except DistcedError as error:
+        raise HistoryError(
+            "a file of the history that cannot be read", given=str(file.path),
+            advice=f"put it elsewhere, and give the same command again: {error.advice}",
+        ) from None  # fmt: skip
+
+
+def alike(one: Event, other: Event) -> bool:
+    """Whether two events are the same in all parts; a missing attribute is null."""
+    return _parts(one) == _parts(other)
+
+
+def _parts(event: Event) -> tuple[object, ...]:
+    # By their texts, for 3 is not 3.0 nor true.
+    attributes = sorted((name, repr(value)) for name, value in event.attributes.items() if value is not None)
+    made_of = event.constituents if isinstance(event, CompositeEvent) else None
+    return event.type, event.lo, event.hi, event.id, attributes, made_of
+
+
+def taken_id(event: Event, other: Event, where: str) -> Rejected:
+    """Rejection of an event whose id another event has."""
+    error = EventError(
+        "an id that another event has", given=f"{event.source} {event.seq}",
+        allowed="a source counts each of its events once", where=where,
+        advice=f"there it is {json_line(other).decode()[:300]}; where a mapping counts the events of several "
+        "recordings, ingest them into a new history with --count-on, or give them sources that tell them apart",
+    )  # fmt: skip
+    return Rejected(where, "", "id", error, json_line(event).decode())
+
+
+class SequenceState:
+    """Ids seen, compact where sources count one by one.
+
+    A set of all ids was rejected: of ten million events it takes two gigabytes.
+    """
+
+    def __init__(self) -> None:
+        # By source: the range of numbers seen without gaps, the end not included; and other numbers.
+        self._runs: dict[str, tuple[list[int], set[int]]] = {}
+
+    def add(self, event: Event) -> bool:
+        """Add the id of an event; False for a known one."""
+        source, seq = event.source, event.seq
+        run, besides = self._runs.setdefault(source, ([seq, seq], set()))
+        if run[0] <= seq < run[1] or seq in besides:
+            return False
+        besides.add(seq)
+        while run[1] in besides:
+            besides.remove(run[1])
+            run[1] += 1
+        return True
+
+
+class ClockWatch:
+    """Detects clock jumps of sources, in the order of sequence numbers."""
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[int, int, int]] = {}
+        self._jumps: dict[str, list[Any]] = {}
+
+    def see(self, event: Event) -> None:
+        """Check an event; the number of a composite one is a digest, and gives no order."""
+        if isinstance(event, CompositeEvent):
+            return
+        before = self._latest.get(event.source)
+        if before is not None:
+            seq, lo, hi = before
+            if event.seq <= seq:
+                return
+            if event.hi < lo:
+                back = hi - event.hi
+                jump = self._jumps.setdefault(event.source, [0, 0, 0, 0])
+                jump[0] += 1
+                if back > jump[1]:
+                    jump[1:] = back, event.seq, event.hi
+        self._latest[event.source] = (event.seq, event.lo, event.hi)
+
+    def jumps(self) -> tuple[ClockJump, ...]:
+        """Sources whose time went back, the farthest first."""
+        found = [ClockJump(source, *jump) for source, jump in self._jumps.items()]
+        return tuple(sorted(found, key=lambda each: (-each.most, each.source)))
+
 
 READ: Final = "read"
 AGAIN: Final = "again"
@@ -45,18 +202,14 @@ _TELL: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class RecordingTask:
-    """Task that reads a recording.
-
-    Attributes:
-        chunk: number of events held at once.
-    """
+    """Task that reads a recording, with `chunk` events held at once."""
 
     recording: Recording
     chunk: int = CHUNK
 
     @property
     def note(self) -> Path:
-        """Path of its result; where it exists, the task is done."""
+        """Path of its result, which shows that it is done."""
         return self.recording.work / NOTE
 
     @property
@@ -89,24 +242,20 @@ class RecordingTask:
         tell()
 
 
+@dataclass(eq=False)
 class _Pass:
-    """One reading of a recording.
+    """One reading of a recording, with the number of events so far."""
 
-    Attributes:
-        events: number so far.
-    """
-
-    def __init__(self, recording: Recording, chunk: int, rejected: Any) -> None:
-        self.events = 0
-        self._recording = recording
-        self._chunk = chunk
-        self._rejected = rejected
-        self._reasons: Counter[str] = Counter()
-        self._trouble = ""
+    recording: Recording
+    chunk: int
+    rejected: IO[bytes]
+    events: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    trouble: str = ""
 
     def ingested(self, tell: Callable[[], None]) -> Ingested:
         """Read the recording, and return the result."""
-        recording = self._recording
+        recording = self.recording
         seen, clocks = SequenceState(), ClockWatch()
         fresh: list[Event] = []
         added = 0
@@ -121,12 +270,12 @@ class _Pass:
                     clocks.see(event)
                     fresh.append(event)
                     added += 1
-                    if len(fresh) >= self._chunk:
+                    if len(fresh) >= self.chunk:
                         writer.write(fresh)
                         fresh = []
                 else:
                     again.append(event)
-                    if len(again) >= self._chunk:
+                    if len(again) >= self.chunk:
                         self._keep_again(again, rounds)
                         again, rounds = [], rounds + 1
                 if self.events % _TELL == 0:
@@ -136,7 +285,7 @@ class _Pass:
             raise
         except DistcedError as error:
             # Events read until then are valid.
-            self._trouble = str(error)
+            self.trouble = str(error)
         writer.write(fresh)
         self._keep_again(again, rounds)
         taken = self._compare()
@@ -151,27 +300,27 @@ class _Pass:
             self.events,
             added,
             self.events - added - taken,
-            dict(sorted(self._reasons.items())),
+            dict(sorted(self.reasons.items())),
             dict(sorted(remarks.items())),
             jumps=clocks.jumps(),
-            trouble=self._trouble,
+            trouble=self.trouble,
         )
 
     def _opened(self) -> tuple[EventReader | None, tuple[EventType, ...]]:
-        recording = self._recording
+        recording = self.recording
         try:
             mapping: Mapping | None = None if recording.mapping is None else load_mapping(recording.mapping)
             reader = read_events(recording.path, mapping)
             types = declared_types(recording.path, mapping)
         except DistcedError as error:
-            self._trouble = str(error)
+            self.trouble = str(error)
             return None, ()
         reader.on_rejected = self._reject
         return reader, types or ()
 
     def _reject(self, rejected: Rejected) -> None:
-        self._reasons[rejected.reason] += 1
-        self._rejected.write(rejected_line(rejected))
+        self.reasons[rejected.reason] += 1
+        self.rejected.write(rejected_line(rejected))
 
     def _keep_again(self, events: list[Event], number: int) -> None:
         # In a history of its own, because what is equal would be one file; each id once.
@@ -184,20 +333,20 @@ class _Pass:
             for event in waiting:
                 (later if event.id in ids else now).append(event)
                 ids.add(event.id)
-            HistoryWriter(self._recording.work / AGAIN / f"{number}-{part}", self._recording.recorder).write(now)
+            HistoryWriter(self.recording.work / AGAIN / f"{number}-{part}", self.recording.recorder).write(now)
             waiting, part = later, part + 1
 
     def _compare(self) -> int:
         """Compare repeated events with the first ones, and reject those that differ; returns their number."""
-        folders = sorted((self._recording.work / AGAIN).glob("*"))
+        folders = sorted((self.recording.work / AGAIN).glob("*"))
         if not folders:
             return 0
-        first = History(self._recording.work / READ).files
+        first = History(self.recording.work / READ).files
         count = 0
         for folder in folders:
             for file in History(folder).files:
                 for event, other in deduplicate(list(events_of(file)), overlapping(file.note.sources, first)).taken:
                     count += 1
-                    self._reject(taken_id(event, other, f"{self._recording.path}, event {event.source} {event.seq}"))
-        shutil.rmtree(self._recording.work / AGAIN)
+                    self._reject(taken_id(event, other, f"{self.recording.path}, event {event.source} {event.seq}"))
+        shutil.rmtree(self.recording.work / AGAIN)
         return count

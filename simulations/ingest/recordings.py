@@ -22,30 +22,43 @@ from typing import Final
 import msgspec
 
 from distced.middleware.model.errors import EventError, HistoryError
-from distced.simulations.ingest.sequence_state import ClockJump
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"
 UNDER_WAY: Final = ".ingest"
 
 
+class ClockJump(msgspec.Struct, frozen=True):
+    """A source whose time went back, beyond its uncertainty, while its numbers went on.
+
+    Attributes:
+        times: number of jumps.
+        most: greatest jump, ns.
+        seq, hi: of the event after it.
+    """
+
+    source: str
+    times: int
+    most: int
+    seq: int
+    hi: int
+
+
 class Ingested(msgspec.Struct, frozen=True):
     """Result of an ingested recording.
 
     Attributes:
-        recording: its path.
         rows: number of rows read.
         events: number of their events, duplicates included.
         added: number of events new in the history.
-        repeated: number of duplicates, left out.
-        rejected: rows and events that were set aside, by reason.
-        remarks: other counts of the mapping: rows that no rule was about, second deliveries, wrong attributes that
-            are null, times that were mended.
-        days: number of events by day.
-        types: number of events by type.
+        repeated: number of duplicates left out.
+        rejected: number of rejected rows and events, by reason.
+        remarks: other counts of the mapping: rows without a rule, second deliveries, wrong attributes read as null,
+            corrected times.
+        days, types: number of events by day and by type.
         jumps: sources whose clock went back.
-        counted_on: whether its events were numbered on from those in the history.
-        trouble: why it could not be read to its end; empty where it could.
+        counted_on: whether its events continue the numbers in the history.
+        trouble: why it could not be read to its end; else empty.
     """
 
     recording: str
@@ -67,12 +80,11 @@ class Recording:
     """A recording to be ingested into a history.
 
     Attributes:
-        path: of the recording.
-        mapping: of the mapping; None for a native form.
+        mapping: None for a native form.
         root: of the history.
-        recorder: in whose name it is written.
+        recorder: in the names of files.
         name: in the history.
-        count_on: whether its events are numbered on from those of their sources that are in the history.
+        count_on: whether its events continue the numbers of their sources in the history.
     """
 
     path: Path
@@ -84,22 +96,22 @@ class Recording:
 
     @property
     def identity(self) -> str:
-        """Identity of the recording: the events a mapping makes of a file do not depend on its name."""
+        """Identity: with a mapping, events do not depend on the file's name."""
         return self.name if self.mapping is None else self.name.rpartition("-")[2]
 
     @property
     def work(self) -> Path:
-        """Path of its work in progress."""
+        """Folder of its work in progress."""
         return self.root / UNDER_WAY / self.name
 
     @property
     def done(self) -> Path:
-        """Path of the note that it is in the history."""
+        """Note that it is in the history."""
         return self.root / INGESTED / f"{self.name}.json"
 
     @property
     def rejected(self) -> Path:
-        """Path of its rejected rows."""
+        """File of its rejected rows."""
         return self.root / REJECTED / f"{self.name}.jsonl"
 
 
@@ -140,13 +152,13 @@ def writing(root: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise HistoryError(
-            "cannot write the history", given=str(root), advice=f"{error}; the same command goes on from there"
+            "cannot write the history", given=str(root), advice=f"{error}; repeat the command to resume"
         ) from None
 
 
 @contextmanager
 def alone(root: Path) -> Iterator[None]:
-    """Lock a history against other ingestions and compactions: two would remove each other's work in progress.
+    """Lock a history against other ingestions and compactions, which would remove each other's work in progress.
 
     Raises:
         HistoryError: where another one holds the lock.
@@ -169,7 +181,7 @@ def alone(root: Path) -> Iterator[None]:
 
 
 def read_note(path: Path) -> Ingested | None:
-    """The note of a task on a recording; None where there is none."""
+    """Note of a task on a recording; None where there is none."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Ingested)
     except FileNotFoundError:
@@ -181,5 +193,5 @@ def read_note(path: Path) -> Ingested | None:
 
 
 def together(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """The sum of counts, in the order of their names."""
+    """Sum of counts, in the order of their names."""
     return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distced.middleware.cli.output import AsJson, messages, output, print_json
+from distced.middleware.cli.output import AsJson, output, print_json
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
+from distced.simulations.report import progress_bar
 
 if TYPE_CHECKING:
     from distced.simulations.network.scenario.outcome import ScenarioOutcome
@@ -33,20 +34,18 @@ def simulate(
 ) -> int:
     """Run a scenario in virtual time: broker nodes, publishers and subscribers on the links of a topology.
 
-    The nodes are those that run live. The report has composite events and their delays, bytes by link, loads of nodes,
-    and their decisions with reasons. The same seed is the same run, to the byte; its digest tells.
+    The nodes are the shipped ones. The report has composite events and their delays, bytes by link, loads of nodes, and
+    decisions of nodes with their reasons. A run is a function of its seed, to the byte; its digest shows it.
 
-    The exit code is 0 only if everything has arrived, and is what one engine detects in the events.
+    The exit code is 0 only if all subscriptions are complete, with the composite events of one engine.
 
+    \b
     Examples:
-
       distced simulate cold-rooms.toml
-
       distced simulate cold-rooms.toml --seed 7 --json
-
       distced simulate cold-rooms.toml --log messages.jsonl
     """
-    from distced.simulations.network.scenario.checking import compare
+    from distced.simulations.network.scenario.outcome import compare
     from distced.simulations.network.scenario.outcome_report import as_dict, show
     from distced.simulations.network.scenario.toml import load_scenario
 
@@ -64,12 +63,8 @@ def simulate(
 
 
 def _run(scenario: Scenario, log: Path | None) -> ScenarioOutcome:
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
     from distced.simulations.network.scenario.run import simulate as simulate_scenario
 
-    console = messages()
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with ExitStack() as stack:
         opened = None
         if log is not None:
@@ -77,13 +72,7 @@ def _run(scenario: Scenario, log: Path | None) -> ScenarioOutcome:
                 opened = stack.enter_context(log.open("w", encoding="utf-8"))
             except OSError as error:
                 raise DistcedError("cannot write the log", given=str(log), advice=str(error)) from None
-        progress = stack.enter_context(
-            Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        on_progress = stack.enter_context(progress_bar((scenario.lead + scenario.duration) // SECOND, remaining=True))
+        return simulate_scenario(
+            scenario, watch=lambda passed, _: on_progress("virtual seconds", passed // SECOND), log=opened
         )
-        task = progress.add_task("", total=scenario.lead + scenario.duration)
-
-        def on_progress(passed: int, whole: int) -> None:
-            description = f"{passed / SECOND:.0f} of {whole / SECOND:.0f} s"
-            progress.update(task, description=description, completed=passed)
-
-        return simulate_scenario(scenario, watch=on_progress, log=opened)

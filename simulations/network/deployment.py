@@ -1,31 +1,43 @@
-"""A deployment on the simulated network: broker nodes, publishers and subscribers of a topology."""
+"""A deployment on the simulated network: broker nodes, publishers and subscribers of a topology, and their
+administrator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from distced.brokers.core.effects import Publish
+from distced.brokers.node.policy_settings import EVERYBODY
 from distced.detectors.runtime.engines import EngineName
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import EventType
+from distced.middleware.wire.administration import MoveRequest, SetPolicy
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, TopologyEntry
+from distced.middleware.wire.topics import administration_topic
+from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
+from distced.policies.topology.topology_file import topology_as_toml
 from distced.simulations.network.participants.broker_node import TICK, SimulatedNode
+from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.participants.publisher import SimulatedPublisher
 from distced.simulations.network.participants.subscriber import SimulatedSubscriber
 from distced.simulations.network.transport.fabric import Fabric
 
 
+@dataclass(eq=False)
 class Deployment:
-    """The running participants, by name.
+    """Running nodes, publishers and subscribers, by name, on a network; nodes tick every `tick` ns."""
 
-    Attributes:
-        network: the fabric between them.
-        nodes, publishers, subscribers: those that run.
-    """
-
-    def __init__(self, network: Fabric, *, tick: int = TICK, engine: EngineName = "auto") -> None:
-        """`tick`: interval between ticks of a node, ns; `engine`: detection engine of the nodes."""
-        self.network = network
-        self.nodes: dict[str, SimulatedNode] = {}
-        self.publishers: dict[str, SimulatedPublisher] = {}
-        self.subscribers: dict[str, SimulatedSubscriber] = {}
-        self._tick = tick
-        self._engine: EngineName = engine
+    network: Fabric
+    tick: int = TICK
+    engine: EngineName = "auto"
+    nodes: dict[str, SimulatedNode] = field(default_factory=dict)
+    publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
+    subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
 
     @property
     def topology(self) -> Topology:
@@ -36,7 +48,7 @@ class Deployment:
         """Start a node of the topology."""
         described = self.topology.nodes[name]
         capacity = described.capacity or 0.0
-        node = self.nodes[name] = SimulatedNode(self.network, described.place, capacity, self._tick, self._engine)
+        node = self.nodes[name] = SimulatedNode(self.network, described.place, capacity, self.tick, self.engine)
         node.begin()
         return node
 
@@ -64,3 +76,49 @@ class Deployment:
         subscriber = self.subscribers[name] = SimulatedSubscriber(self.network, self.topology.subscribers[name].place)
         subscriber.begin()
         return subscriber
+
+
+class Administrator(SimulatedClient):
+    """Client at the directory's server that registers types and the topology, sets policies, and requests moves."""
+
+    def __init__(self, network: Fabric) -> None:
+        super().__init__(network, Place("site", network.directory))
+
+    def describe(self) -> None:
+        """Publish the topology of the network."""
+        self._put("topology", "network", TopologyEntry(topology_as_toml(self.network.topology)))
+
+    def register(self, types: Iterable[EventType]) -> None:
+        """Register types, in order."""
+        left = iter(types)
+
+        def following(error: DistcedError | None = None) -> None:
+            if error is not None:
+                raise error
+            event_type = next(left, None)
+            if event_type is not None:
+                self.do(self.session.register(event_type, self.home, following))
+
+        following()
+
+    def hint(self, hints: Mapping[str, HintEntry]) -> None:
+        """Publish the results of a placement analysis."""
+        for name, each in hints.items():
+            self._put("hint", name, each)
+
+    def move(self, detector: str, node: str) -> None:
+        """Request the move of a detector."""
+        self.do([Publish(administration_topic("move", detector), encode(MoveRequest(node)))])
+
+    def set_policy(self, detector: str, policy: str) -> None:
+        """Set the policy of a detector, or without an id of all detectors; an empty policy clears it."""
+        topic = administration_topic("policy", detector or EVERYBODY)
+        self.do([Publish(topic, encode(SetPolicy(policy)) if policy else b"", retain=True)])
+
+    @property
+    def detectors(self) -> dict[str, DetectorEntry]:
+        """The detectors of the directory, by id."""
+        return self.session.entries.detectors
+
+    def _put(self, kind: str, name: str, entry: msgspec.Struct) -> None:
+        self.do([self.session.directory.put(kind, name, entry)])

@@ -28,8 +28,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.policies.topology.model import BrokerNode, Link, Place, Site
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.deployment import Deployment
-from distced.simulations.network.participants.administrator import Administrator
+from distced.simulations.network.deployment import Administrator, Deployment
 from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.transport.fabric import Fabric
 

@@ -1,8 +1,7 @@
-"""A scenario: all participants, streams, moves and faults of a run, as data.
+"""A scenario as data: participants, streams, moves and faults of a run.
 
-Instants are virtual, in ns after the scenario's start; before it nodes, sources and subscriptions come up, for so long
-as `lead` says. Events carry timestamps of their own, absolute as everywhere: those of a stream by rates are the virtual
-instants at which they happen, those of a property test anything.
+Instants are virtual, ns after the scenario's start; everything starts within `lead` before it. Events have absolute
+timestamps: the virtual instants of streams at rates, any in property tests.
 """
 
 from __future__ import annotations
@@ -10,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
+
+import msgspec
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
@@ -29,12 +30,12 @@ class ScenarioError(DistcedError):
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Messages a source sends at one instant.
+    """Messages of a source at one instant.
 
     Attributes:
-        at: when, ns after the start.
-        events: of one type or not; none for a heartbeat.
-        watermark: a promise to send no event with `hi` at or before it, ns; None for none.
+        at: ns after the start.
+        events: of any types; none for a heartbeat.
+        watermark: no event with `hi` at or before it follows, ns; None without a promise.
     """
 
     at: int
@@ -47,13 +48,13 @@ class SourceStream:
     """The stream of a source.
 
     Attributes:
-        source: the source of its events.
+        source: of its events.
         publisher: of the topology.
-        types: the names of the types it publishes.
+        types: names of the published types.
         sends: in order of time.
-        floor: its first promise, ns; None for the present.
+        floor: first promise, ns; None for the present.
         lease: silence after which it is fenced off, ns; 0 for never.
-        joins: when it becomes a source, ns after the start; negative while everything comes up.
+        joins: opening of the source, ns after the start; None for the default share of `lead`.
     """
 
     source: str
@@ -73,11 +74,11 @@ class ScenarioSubscription:
         name: unique.
         subscriber: of the topology.
         pattern: its text.
-        at: when it is made, ns after the start; None for while everything comes up.
-        until: when it ends; None for the end of the run.
-        definitions, consumption, detection, constituents, distribution, hints: as of
-            `middleware.wire.directory_entries.SubscriptionEntry`; `detection` is its `policy`.
-        decomposition: the same; left to the distribution policy where it is empty.
+        at: ns after the start; None for the default share of `lead`.
+        until: its end; None for the end of the run.
+        definitions, consumption, detection, constituents, decomposition, distribution, hints: as of
+            `middleware.wire.directory_entries.SubscriptionEntry`, where `detection` is `policy`; without a
+            decomposition that of the distribution policy.
     """
 
     name: str
@@ -94,100 +95,78 @@ class ScenarioSubscription:
     hints: Hints = field(default_factory=Hints)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledMove:
+class _Scheduled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change that a scenario schedules, `at` ns after the start, in the form of files."""
+
+    at: int
+
+
+class ScheduledMove(_Scheduled):
     """A requested move of a detector.
 
     Attributes:
-        at: ns after the start.
-        detector: its id, the name of a subscription it serves, or its pattern; empty for a random one.
+        detector: id, name of a subscription it serves, or pattern; empty for a random one.
         node: target; empty for a random one.
     """
 
-    at: int
     detector: str = ""
     node: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduledPolicy:
-    """A distribution policy set by the administration.
+class ScheduledPolicy(_Scheduled):
+    """A distribution policy set by the administrator.
 
     Attributes:
-        at: ns after the start.
-        policy: as `policies.distribution.policy.parse_policy` reads it; empty to take back what was set.
-        detector: its id, the name of a subscription it serves, or its pattern; empty for all.
+        policy: as for `parse_policy`; empty to clear it.
+        detector: as of `ScheduledMove`; empty for all.
     """
 
-    at: int
     policy: str
     detector: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Join:
-    """Late start of a further node of the topology.
+class Join(_Scheduled, tag_field="kind", tag="join"):
+    """Late start of a node of the topology."""
 
-    Attributes:
-        at: ns after the start.
-        node: its name.
-    """
-
-    at: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(_Scheduled, tag_field="kind", tag="leave"):
     """Stop of a node, with a farewell."""
 
-    at: int
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class Crash:
+class Crash(_Scheduled, tag_field="kind", tag="crash"):
     """Loss of a node with its state.
 
     Attributes:
-        at: ns after the start.
-        node: its name.
-        until: restart under the same name, without its state; None for never.
-        silent: whether nothing tells the servers, as when a machine is lost: they miss it after a while. Else its
-            connections are seen to be closed, as when a process ends.
+        until: restart under the same name, without state; None for never.
+        silent: servers miss it after the keepalive only, as when a machine is lost; else they see its connections
+            close, as when a process ends.
     """
 
-    at: int
     node: str
     until: int | None = None
     silent: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(_Scheduled, tag_field="kind", tag="partition"):
     """A link, or all links of a site, down for a while.
 
     Attributes:
-        at, until: ns after the start.
-        between: the sites of the link; None where it is a site.
-        site: the site; empty where it is a link.
+        between: the sites of the link; None for a site.
+        site: empty for a link.
     """
 
-    at: int
     until: int
     between: tuple[str, str] | None = None
     site: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerRestart:
-    """Restart of the server of a site, without its state.
+class ServerRestart(_Scheduled, tag_field="kind", tag="server-restart"):
+    """Restart of the server of a site, without its state."""
 
-    Attributes:
-        at, until: ns after the start.
-    """
-
-    at: int
     until: int
     site: str
 
@@ -200,24 +179,19 @@ class Scenario:
     """A scenario.
 
     Attributes:
-        topology: of the network.
-        types: the event types; derived ones behind those they are derived from.
-        streams: of all sources.
-        subscriptions: to patterns.
+        types: derived ones behind those they are derived from.
         moves, faults, policies: scheduled changes.
         seed: of all random choices.
-        start: the virtual instant of the start, ns since the Unix epoch.
-        lead: time for all participants to start, ns.
-        duration: of the run after the start, ns.
-        patience: greatest time beyond that, ns, until everything has arrived.
-        keepalive: silence after which connections are considered lost, ns.
-        again: probability that a server delivers a message at QoS 1 twice.
-        repeats: messages that may come twice: the letters of areas of topics, `e` and `c` for events.
-        one_home: whether all topics are at home on the server of the directory; else events are where they are
-            published.
-        distribution: the distribution policy of subscriptions that do not name one.
+        start: ns since the Unix epoch.
+        lead, duration: before and after the start, ns.
+        patience: longest wait beyond that for everything to arrive, ns.
+        keepalive: silence after which a connection counts as lost, ns.
+        again: probability of a second delivery at QoS 1.
+        repeats: letters of the topic areas with second deliveries: `e` events, `c` composite events.
+        one_home: all topics at home on the server of the directory; else events at their publishers.
+        distribution: policy of subscriptions without their own.
         tick: interval between ticks of nodes, ns.
-        hints: of a placement analysis, by id of the detector.
+        hints: of a placement analysis, by detector.
     """
 
     topology: Topology
@@ -266,7 +240,7 @@ class Scenario:
 
 
 def _check_fault(fault: Fault, topology: Topology) -> None:
-    where = f"faults, {type(fault).__name__.lower()}"
+    where = f"faults, {fault.__struct_config__.tag}"
     match fault:
         case Join(node=node) | Leave(node=node) | Crash(node=node):
             _known("node", node, topology.nodes, where)

@@ -1,19 +1,20 @@
-"""A whole placement analysis: figures of a history, placements by policies, the optimum, and advice."""
+"""A placement analysis: placements by policies, the optimum, and advice, from the figures of a history."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry
 from distced.policies.distribution.policy import NAMED, Policy
 from distced.policies.distribution.situation.rates import hosting
-from distced.simulations.placement.by_policy import PolicyPlacement, place_all, settle
+from distced.simulations.placement.by_policy import PolicyPlacement, place_all, replan, settle
 from distced.simulations.placement.evaluation import OWN, Cost, Metric, evaluate, gap
 from distced.simulations.placement.optimum.optimum import SECONDS, Optimum, optimum
 from distced.simulations.placement.problem import PlacementProblem
-from distced.simulations.placement.replanning import replan
 
 REPLANNED = "replanned"
 OPTIMUM = "optimum"
@@ -26,9 +27,9 @@ class Option:
     """A compared placement.
 
     Attributes:
-        name: of the policy, or kind of the option.
+        name: of the policy, `REPLANNED` or `OPTIMUM`.
         gap: distance from the optimum by the metric.
-        reasons: a policy's reason for the place of each pattern's detector; empty without a policy.
+        reasons: of the policy for each pattern's node.
     """
 
     name: str
@@ -38,19 +39,22 @@ class Option:
     reasons: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(
+    msgspec.Struct,
+    frozen=True,
+    rename={"policy": "nearest_policy", "instead": "nearest_nodes", "delay": "delay_ns"},
+):
     """Advice on a pattern.
 
     Attributes:
-        pattern: its name; `text` is its text.
+        pattern, text: its name and its text.
         detector: its id.
-        parts: the detectors it should read, as text; none for leaving it whole.
-        nodes: where its detector should stand.
-        policy: the named policy nearest to the optimum for all patterns together.
-        instead: the nodes that policy takes.
+        parts: the detectors to read, as text; empty for a whole pattern.
+        nodes: hosts of its detector.
+        policy: the named policy nearest to the optimum over all patterns.
+        instead: the hosts by that policy.
         rate: composite events a second.
-        selectivity: the same for each event that it reads.
+        selectivity: composite events for each event read.
         delay: ns until subscribers receive it.
     """
 
@@ -71,9 +75,8 @@ class Analysis:
     """Results of an analysis.
 
     Attributes:
-        instance: the problem.
-        options: the named policies, further ones, what was replanned, and the optimum, which is the last.
-        refused: policies without a placement, with the reason.
+        options: by policies, replanned, and last the optimum.
+        refused: reasons, by policies without a placement.
         best: the optimum.
         advice: by pattern.
     """
@@ -86,7 +89,7 @@ class Analysis:
     advice: tuple[Advice, ...]
 
     def hints(self) -> dict[str, HintEntry]:
-        """The best placement, as hints for nodes."""
+        """The optimum as hints for nodes."""
         return hints_of(self.instance, self.best.detectors)
 
 
@@ -103,7 +106,7 @@ def analyse(
     Args:
         further: policies beside the named ones.
         seconds: time limit of the solver.
-        on_progress: called with the present step.
+        on_progress: gets the present step.
     """
     placed: dict[str, PolicyPlacement] = {}
     refused: dict[str, DistcedError] = {}
@@ -116,11 +119,11 @@ def analyse(
             continue
         instance = instance.with_ways(placed[name].plans)
     if OWN[metric] in placed:
-        on_progress("planning again")
+        on_progress("replanning")
         replanned = replan(instance, settle(instance, placed[OWN[metric]]), metric)
         instance = instance.with_ways(replanned.plans)
         placed[REPLANNED] = replanned
-    on_progress("looking for the optimum")
+    on_progress("computing the optimum")
     best = optimum(instance, metric, known=[each.detectors for each in placed.values()], seconds=seconds)
     figure = best.cost.by(metric)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
@@ -133,7 +136,7 @@ def analyse(
 
 
 def hints_of(instance: PlacementProblem, detectors: Mapping[str, DetectorEntry]) -> dict[str, HintEntry]:
-    """A placement, as hints for nodes."""
+    """A placement as hints for nodes."""
     return {name: instance.hint(name, tuple(hosting(entry)), entry.parts) for name, entry in detectors.items()}
 
 

@@ -1,14 +1,20 @@
-"""Placement of all patterns by a policy, one subscription after the other, as by nodes.
+"""Placement of all patterns by a policy: one subscription after the other, as by nodes, then settled or replanned.
 
-composite-event-framework-2004, "Distribution Policies". The decisions are those that nodes make
-(`policies.distribution.choose.place_all`), in a situation with expected figures of detectors. Earlier decisions do not
-know later subscriptions, so afterwards detectors may *settle*: each is asked, again and again, whether it would not
-rather be elsewhere, as the nodes that host them do (`policies.distribution.choose.reconsider`), until none would.
+composite-event-framework-2004, "Distribution Policies". The decisions are those of nodes
+(`policies.distribution.choose.place_all`) with expected figures of detectors. Earlier decisions do not know later
+subscriptions. *Settling* asks each detector again for a better node, as its host does
+(`policies.distribution.choose.reconsider`), until none moves.
+
+*Replanning* knows all patterns: each in turn is taken out and placed again beside the others; then all detectors of a
+node are moved together, since two that read the same are each better off beside the other; then detectors of the
+busiest node go to idle ones. What improves the metric is kept, until nothing does. It needs no solver, which large
+networks have none of, and shows the share of a policy's gap due to the order of subscriptions. Simulated annealing was
+rejected: it has to be tuned, and where replanning falls short a solver is at hand.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,30 +22,32 @@ from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import DetectorPlan
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.directory_entries import NO_HINTS, NODE_CLIENT, DetectorEntry
 from distced.policies.distribution.choose.place_all import Placement, place
 from distced.policies.distribution.choose.reconsider import DWELL, reconsider
 from distced.policies.distribution.policy import Policy
+from distced.policies.distribution.situation.rates import hosting
 from distced.policies.distribution.situation.readers import Stream
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
+from distced.simulations.placement.evaluation import Metric, evaluate
 from distced.simulations.placement.optimum.search_space import PatternRequest
 from distced.simulations.placement.problem import PlacementProblem
 
 ROUNDS: Final = 20
-"""Greatest number of rounds in which all detectors are checked for a better place."""
+"""Most rounds of settling."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlacement:
-    """The patterns of an instance, placed by a policy.
+    """Patterns placed by a policy.
 
     Attributes:
-        detectors: the entries, by id, with who listens.
-        plans: cuts of each.
-        reasons: for the place of each pattern's detector, in the order of the patterns; empty where it was moved
-            later.
+        detectors: entries with listeners, by id.
+        plans: of each detector.
+        reasons: for each pattern's node; empty where it was moved later.
         moves: number of moves since the placement.
     """
 
@@ -72,7 +80,7 @@ def place_more(
     *,
     registry: TypeRegistry | None = None,
 ) -> PolicyPlacement:
-    """Place the detectors of further patterns beside those present."""
+    """Place further patterns beside those present."""
     situation, catalogue = instance.situation(there.detectors), Catalogue()
     plans = dict(there.plans)
     for plan in plans.values():
@@ -128,6 +136,105 @@ def _made(placement: Placement) -> dict[str, DetectorPlan]:
 
 
 def _listeners(instance: PlacementProblem, situation: Situation, name: str) -> list[Place]:
-    """The subscribers of a detector, and the nodes that read it."""
+    """Subscribers of a detector, and nodes that read it."""
     nodes = situation.reading.readers().get(Stream("composite", "", name), ())
     return [*instance.subscribers(name), *(situation.place_of(NODE_CLIENT + node) for node in sorted(nodes))]
+
+
+REPLANNING_ROUNDS: Final = 10
+"""Most rounds of replanning over all patterns."""
+
+LEAST: Final = 1e-6
+"""Least relative improvement of a placement."""
+
+
+def replan(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) -> PolicyPlacement:
+    """A placement that is as good or better by the metric."""
+    instance = instance.with_ways(placed.plans)
+    best, worth = placed, _worth(instance, placed, metric)
+    for _ in range(REPLANNING_ROUNDS if any(worth[:2]) else 0):
+        before = worth
+        for root in (*dict.fromkeys(instance.space.roots), ""):
+            for other in _again(instance, best, root) if root else _moves(instance, best):
+                known = instance.with_ways(other.plans)
+                found = _worth(known, other, metric)
+                if found < _better(worth):
+                    instance, best, worth = known, replace(other, moves=best.moves + 1), found
+        if worth == before:
+            break
+    return best
+
+
+def _worth(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) -> tuple[int, float, float]:
+    """Patterns not received plus overloaded nodes, the figure of the metric, bytes."""
+    cost = evaluate(instance, placed.detectors)
+    return cost.unheard + len(cost.overloaded), cost.by(metric), cost.bytes
+
+
+def _better(worth: tuple[int, float, float]) -> tuple[int, float, float]:
+    overloaded, figure, amount = worth
+    return overloaded, figure * (1 - LEAST), amount * (1 - LEAST)
+
+
+def _again(instance: PlacementProblem, placed: PolicyPlacement, root: str) -> Iterator[PolicyPlacement]:
+    """Remove one pattern, and place it again beside the others."""
+    space = instance.space
+    used: set[str] = set()
+    waiting = [name for name in space.roots if name != root]
+    while waiting:
+        name = waiting.pop()
+        if name not in used:
+            used.add(name)
+            waiting += [*placed.detectors[name].parts, *space.named(space.whole(name))]
+    if root in used:
+        # Others read it: it would be placed as before.
+        return
+    left = {name: entry for name, entry in placed.detectors.items() if name in used}
+    there = replace(placed, detectors=instance.heard(left, but=root))
+    asked = tuple(each for name, each in zip(space.roots, space.asked, strict=True) if name == root)
+    try:
+        yield replace(place_more(instance, there, asked), reasons=(), moves=placed.moves)
+    except DistcedError:
+        return
+
+
+def _moves(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
+    yield from _together(instance, placed)
+    yield from _relieving(instance, placed)
+
+
+def _relieving(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
+    """Move one detector of the busiest node; among nodes of equal capacity to the idlest."""
+    situation = instance.situation(placed.detectors)
+    busiest = situation.busiest[0]
+    idlest: dict[float, str] = {}
+    for node in sorted(situation.nodes, key=lambda each: (situation.load(each), each)):
+        idlest.setdefault(situation.capacity(node), node)
+    for name, entry in placed.detectors.items():
+        if busiest in hosting(entry):
+            for target in idlest.values():
+                moved = {**placed.detectors, name: _moved(instance, entry, busiest, target)}
+                yield replace(placed, detectors=instance.heard(moved), reasons=())
+
+
+def _together(instance: PlacementProblem, placed: PolicyPlacement) -> Iterator[PolicyPlacement]:
+    """Move all detectors of one node; among nodes of a site to the busiest."""
+    situation = instance.situation(placed.detectors)
+    hosting_nodes = {node for entry in placed.detectors.values() for node in hosting(entry)}
+    targets: dict[str, str] = {}
+    for node in sorted(situation.nodes, key=lambda each: (-situation.load(each), each)):
+        targets.setdefault(situation.site_of_node(node), node)
+    for origin in sorted(hosting_nodes):
+        for target in sorted(targets.values()):
+            if target != origin:
+                moved = {name: _moved(instance, entry, origin, target) for name, entry in placed.detectors.items()}
+                yield replace(placed, detectors=instance.heard(moved), reasons=())
+
+
+def _moved(instance: PlacementProblem, entry: DetectorEntry, origin: str, target: str) -> DetectorEntry:
+    hosts = list(hosting(entry))
+    if origin not in hosts or target in hosts:
+        return entry
+    home = instance.empty.home_of_node
+    nodes = [target if node == origin else node for node in hosts]
+    return replace_entry(entry, node=nodes[0], home=home(nodes[0]), replicas={node: home(node) for node in nodes[1:]})

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
@@ -21,22 +20,13 @@ WITHIN: Final = 0.1
 """Greatest difference between prediction and measurement on a link, as a share."""
 
 
-class MetricOption(StrEnum):
-    """Metrics a placement may be optimal by."""
-
-    BANDWIDTH = "bandwidth"
-    LATENCY = "latency"
-    LOAD = "load"
-    RELIABILITY = "reliability"
-
-
 def place(
     history: HistoryOption,
     topology: Annotated[Path, typer.Option(metavar="FILE", help="Topology of the network, TOML.")],
     patterns: Annotated[str, typer.Option(metavar="PATTERN|FILE", help="Pattern file, or a pattern.")],
     metric: Annotated[
-        MetricOption, typer.Option(help="Metric that the placement is to be best at.")
-    ] = MetricOption.BANDWIDTH,
+        Literal["bandwidth", "latency", "load", "reliability"], typer.Option(help="Metric of the best placement.")
+    ] = "bandwidth",
     subscriber: Annotated[
         list[str] | None,
         typer.Option(metavar="[PATTERN=]NAME", help="Subscriber of the topology, to all patterns or one; repeatable."),
@@ -54,7 +44,7 @@ def place(
     ] = None,
     what_if: Annotated[
         bool,
-        typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare the links."),
+        typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare links."),
     ] = False,
     candidate: Annotated[
         list[str] | None,
@@ -70,12 +60,12 @@ def place(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Where the detectors of patterns had best stand, by what a history says of them.
+    """Compute the best placement of the detectors of patterns, from a history.
 
-    The history is gone through with the patterns and all sub-patterns they may be cut into; then each named policy
-    places their detectors, and a solver finds the best placement there is. With --what-if the simulator runs the policy
-    of the metric and the optimum, with --candidate other policies, and the exit code is 1 where what was predicted is
-    off by more than a tenth on a link, or detectors have moved.
+    Counts are made of the patterns and all sub-patterns they may be cut into. Each named policy places their detectors,
+    and a solver computes the optimum. With --what-if the simulator runs the policy of the metric and the optimum, with
+    --candidate other policies; the exit code is 1 where a prediction is off by more than a tenth on a link, or
+    detectors have moved.
 
     \b
     Examples:
@@ -90,8 +80,8 @@ def place(
     from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, analyse
     from distced.simulations.placement.analysis_report import as_dict, overlay_of, show
     from distced.simulations.placement.evaluation import OWN
-    from distced.simulations.placement.history_figures.days import counts_of
     from distced.simulations.placement.history_figures.measuring import (
+        counts_of,
         instance_of,
         located,
         opened,
@@ -121,8 +111,8 @@ def place(
     with console.status("counting") as status:
         counts = counts_of(recorded, history, compiled.source, space, sources, spark, status.update)
         instance = instance_of(counts, space, network, sources)
-        found = analyse(instance, metric.value, further=policies, seconds=solver, on_progress=status.update)
-        simulated = [OWN[metric.value], OPTIMUM] if what_if else []
+        found = analyse(instance, metric, further=policies, seconds=solver, on_progress=status.update)
+        simulated = [OWN[metric], OPTIMUM] if what_if else []
         simulated += [each.text for each in policies] + [each for each in planned if each in (candidate or ())]
         replayed = []
         if simulated:
@@ -136,7 +126,7 @@ def place(
         show(output(), found, counts, replayed, figures=figures)
     if out is not None:
         texts = {name: entry.pattern for name, entry in found.best.detectors.items()}
-        write_hints(out, metric.value, texts, found.hints())
+        write_hints(out, metric, texts, found.hints())
     if picture is not None:
         from distced.detectors.cli.explain import write
         from distced.detectors.drawing.diagram import drawn, form_of

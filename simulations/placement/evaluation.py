@@ -1,11 +1,11 @@
 """Cost of a placement: bytes on links, delays, loads, and losses by the failure of a node.
 
-A placement is the entries of detectors as a directory has them, so that what a policy suggests, the optimum and the
-result of a simulation are evaluated alike. Ways, delays and uses are those that policies compute with
-(`policies.distribution.situation.situation`): this module has no model of a network.
+A placement is detectors' entries of the directory, so that suggestions of policies, the optimum and results of
+simulations are evaluated alike, in the model of a network that policies have
+(`policies.distribution.situation.situation`).
 
-*Reliability* is told as what is lost: the share of composite events that are not detected while a node is down, mean
-over the nodes. A detector with two hosts outlives either; one that reads a part does not outlive the part.
+*Reliability* is a loss: the share of composite events not detected while a node is down, mean over the nodes. A
+detector with two hosts outlives either; one that reads a part does not outlive the part.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ OWN: Final[Mapping[Metric, str]] = {
     "load": "min-load",
     "reliability": "max-reliability",
 }
-"""By metric the policy named after it."""
+"""The policy of each metric."""
 
 Detectors: TypeAlias = Mapping[str, DetectorEntry]
 """A placement: entries of the directory, by id."""
@@ -42,13 +42,13 @@ class Cost:
     """Cost of a placement.
 
     Attributes:
-        links: bytes a second on each link that carries any, by (from site, to site).
-        delays: by the index of a pattern, ns until a subscriber receives, mean over its subscribers.
+        links: bytes a second on each link with traffic, by (from site, to site).
+        delays: by pattern, ns until a subscriber receives, mean over its subscribers.
         loads: instances touched a second, by node.
-        uses: the same as shares of capacities, where these are known.
-        lost: the share of composite events that is lost with a node, mean over the nodes.
-        overloaded: the nodes over capacity.
-        traffic: bytes a second that are sent from a site for another one, by (from site, to site).
+        uses: shares of known capacities, by node.
+        lost: share of composite events lost with a node, mean over the nodes.
+        overloaded: nodes over capacity.
+        traffic: bytes a second from site to site.
     """
 
     links: Mapping[tuple[str, str], float]
@@ -71,7 +71,7 @@ class Cost:
 
     @property
     def unheard(self) -> int:
-        """Number of patterns with subscribers out of reach: no path to their detector, or from it."""
+        """Number of patterns with a subscriber or source out of reach."""
         return sum(not isfinite(each) for each in self.delays)
 
     @property
@@ -112,11 +112,7 @@ def evaluate(instance: PlacementProblem, detectors: Detectors) -> Cost:
 
 
 def fatal(name: str, detectors: Detectors, read: Mapping[str, tuple[str, ...]], depth: int = DEEPEST) -> frozenset[str]:
-    """The nodes without which a detector detects nothing.
-
-    Args:
-        read: the detectors that each reads by their types.
-    """
+    """Nodes without which a detector detects nothing; `read` has the detectors that each reads by their types."""
     entry = detectors.get(name)
     if entry is None or not depth:
         return frozenset()
@@ -133,7 +129,7 @@ def gap(cost: float, best: float, metric: Metric) -> float:
 
 
 def parse_metrics(text: str) -> tuple[Metric, ...]:
-    """Metrics from a text with commas between them; all for an empty text."""
+    """Metrics of a text, separated by commas; all for an empty text."""
     named = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
     for each in named:
         if each not in METRICS:

@@ -1,8 +1,7 @@
 """A placement problem: a network, patterns with their subscribers, and expected figures of each detector.
 
-Where the figures come from makes no difference: from a history (`measuring`), or from what policies themselves expect
-where nothing was measured (`expected_figures`), as in benchmarks. Policies, the optimum and the evaluation all look at
-the same ones.
+The figures come from a history (`measuring`), or from policies' own estimates (`expected_figures`), as in benchmarks.
+Policies, optimum and evaluation use the same ones.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from msgspec.structs import replace as replace_entry
 
 from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import (
     NO_HINTS,
@@ -26,6 +24,7 @@ from distced.middleware.wire.directory_entries import (
     SourceEntry,
     Told,
 )
+from distced.policies.distribution.choose.place_all import entry_of
 from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, streams_of
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.rates import hosting
@@ -44,8 +43,8 @@ class PlacementProblem:
     Attributes:
         topology: the network.
         space: search space of the patterns.
-        foreseen: expected figures of each detector, by id.
-        streams: known rates of primitive events and heartbeats.
+        foreseen: expected figures, by detector.
+        streams: rates of primitive events and heartbeats.
         sources: by name; None for the publishers of the topology.
     """
 
@@ -57,11 +56,11 @@ class PlacementProblem:
 
     @cached_property
     def empty(self) -> Situation:
-        """Situation with nodes and sources, and no detector yet; not to be changed."""
+        """Situation without detectors; not to be changed."""
         return self.situation({})
 
     def situation(self, detectors: Mapping[str, DetectorEntry]) -> Situation:
-        """The situation with these detectors and their expected figures."""
+        """Situation with these detectors and their expected figures."""
         entries = entries_of(self.topology)
         if self.sources is not None:
             entries.sources = dict(self.sources)
@@ -72,26 +71,15 @@ class PlacementProblem:
         return situation
 
     def entry(self, plan: DetectorPlan, nodes: tuple[str, ...], *, distribution: str = "") -> DetectorEntry:
-        """The entry of a detector on these nodes, the primary first, without listeners."""
+        """Entry of a detector on these nodes, the primary first, without listeners."""
         home = self.empty.home_of_node
-        types = plan.compiled.automaton.type_names()
-        return DetectorEntry(
-            nodes[0],
-            format_publication(plan.compiled.plain),
-            "guaranteed",
-            None if types is None else tuple(sorted(types)),
-            publishes=plan.compiled.publishes.name if plan.compiled.automaton.output is not None else "",
-            parts=plan.parts,
-            exports=tuple(sorted(plan.exports)),
-            home=home(nodes[0]),
-            replicas={node: home(node) for node in nodes[1:]},
-            distribution=distribution,
-        )
+        replicas = {node: home(node) for node in nodes[1:]}
+        return entry_of(plan, nodes[0], home(nodes[0]), replicas, distribution)
 
     def with_ways(self, plans: Mapping[str, DetectorPlan]) -> PlacementProblem:
-        """The problem with these ways to detect patterns added.
+        """The problem with further plans of detectors.
 
-        The load of an unmeasured detector is its expected load, relative to the expected load of the whole.
+        The load of an unmeasured plan is its expected load, scaled as measured and expected load of the whole.
         """
         if not self.space.add(plans):
             return self
@@ -115,10 +103,8 @@ class PlacementProblem:
         return replace(self, foreseen=foreseen)
 
     def heard(self, detectors: Mapping[str, DetectorEntry], *, but: str = "") -> dict[str, DetectorEntry]:
-        """The entries with their listeners: subscribers, and the nodes that read each as a part.
-
-        Args:
-            but: a pattern without its subscribers for now.
+        """Entries with their listeners: subscribers, and nodes that read each as a part. The pattern `but` has no
+        subscribers.
         """
         reading: dict[str, set[str]] = {}
         for entry in detectors.values():
@@ -134,21 +120,21 @@ class PlacementProblem:
         return found
 
     def listeners(self, name: str) -> dict[str, int]:
-        """Number of subscribers of a detector, by their home servers."""
+        """Number of subscribers of a detector, by home server."""
         found: dict[str, int] = {}
         # A participant with two subscriptions has one connection.
         for place in dict.fromkeys(self.subscribers(name)):
-            home = home_of(self.topology, self.empty.site_of(place))
+            home = self.topology.home_of(self.empty.site_of(place))
             found[home] = found.get(home, 0) + 1
         return found
 
     def subscribers(self, name: str) -> tuple[Place, ...]:
-        """Places of the subscribers of a detector, each once per subscription."""
+        """Places of the subscribers of a detector, one for each subscription."""
         pairs = zip(self.space.roots, self.space.asked, strict=True)
         return tuple(place for root, asked in pairs if root == name for place in asked.subscribers)
 
     def reads(self, name: str) -> float:
-        """Events a second that a detector reads as a whole, composite ones that it reads by their type included."""
+        """Events a second that a detector reads as a whole, composite events that it reads by type included."""
         types = self.space.whole(name).compiled.automaton.type_names()
         events = sum(
             told.often
@@ -158,18 +144,13 @@ class PlacementProblem:
         return events + sum(self.foreseen[other].rate for other in self.space.named(self.space.whole(name)))
 
     def selectivity(self, name: str) -> float:
-        """Composite events of a detector for each event that it reads; 0 where it reads none."""
+        """Composite events of a detector for each event read; 0 where it reads none."""
         events = self.reads(name)
         return self.foreseen[name].rate / events if events else 0.0
 
     def hint(self, name: str, nodes: tuple[str, ...] = (), parts: tuple[str, ...] | None = None) -> HintEntry:
-        """The hint for a detector."""
+        """Hint for a detector."""
         return HintEntry(nodes, parts, self.foreseen.get(name))
-
-
-def home_of(topology: Topology, site: str) -> str:
-    """Name of the server of a site in entries; empty for the site of the directory."""
-    return "" if site == topology.directory else site
 
 
 def expected_figures(topology: Topology, space: SearchSpace) -> dict[str, Foreseen]:

@@ -1,47 +1,55 @@
 """What-if analysis: a history replayed in the simulator with a policy's placement, beside the prediction.
 
-The nodes of the simulation are those that run live (`simulations.network`), each source publishes what the history has
-of it at the `hi` of each event, and promises every quarter of a second. The simulation says where the detectors came to
-stand and what each link carried while no detector moved; the prediction is made for that placement, from the same
-stretch of the history. Compared are the bytes of events, composite events and administration, acknowledgements
-included, as in `simulations.experiments.metrics`: the directory and what connections need themselves are there whatever
-is detected.
+Nodes are the shipped ones (`simulations.network`). Each source publishes its recorded events at their `hi`, and
+promises every quarter of a second. The prediction is made for the placement of the simulation, from the same stretch of
+the history. Compared are bytes of events, composite events and administration with acknowledgements, as in
+`simulations.experiments.metrics`: the directory and connections cost the same whatever is detected.
 
-Heartbeat rates of detectors depend on their locations, so they are computed again (`output_traffic`).
+Delays shift the watermarks that detectors receive, and so the rate of the least of them. For the known placement
+heartbeat rates are therefore computed again (`heartbeat_rates.DetectorLocations`), and figures estimated for detectors
+anywhere are corrected.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Final
+
+from msgspec.structs import replace as replace_entry
 
 from distced.detectors.runtime.engines import Kinds
 from distced.middleware.history.history import History, events_of_history
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, SourceEntry
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, SourceEntry, Told
+from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.network.scenario_model import Scenario, ScenarioSubscription, Send, SourceStream
-from distced.simulations.network.transport.links import Links
-from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
+from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, Links
 from distced.simulations.placement.analysis import OPTIMUM, REPLANNED, Analysis, hints_of
 from distced.simulations.placement.evaluation import OWN, evaluate
-from distced.simulations.placement.history_figures.counting import Counting
-from distced.simulations.placement.history_figures.heartbeat_rates import HEARTBEAT, Promises
+from distced.simulations.placement.history_figures.counting import Counting, frame_size
+from distced.simulations.placement.history_figures.heartbeat_rates import (
+    HEARTBEAT,
+    DetectorLocations,
+    Promises,
+    heartbeat_counts,
+    steps,
+)
 from distced.simulations.placement.history_figures.measuring import instance_of, types_of, wanted_types
 from distced.simulations.placement.optimum.search_space import SearchSpace
-from distced.simulations.placement.output_traffic import with_output_traffic
+from distced.simulations.placement.problem import PlacementProblem
 
 COUNTED: Final = ("e", "c", "a")
-"""The areas of topics whose bytes count."""
+"""Areas of topics whose bytes count."""
 
 SETTLE: Final = 20 * SECOND
-"""Time for nodes to place and move detectors before the measurement, ns."""
+"""Time for placement and moves before the measurement, ns."""
 
 LOOK: Final = 30 * SECOND
 """Duration of the measurement, ns."""
@@ -53,16 +61,12 @@ APART: Final = 3 * SECOND
 """Delay of a subscription after those whose types it reads, ns."""
 
 LEAST: Final = 100.0
-"""Least rate of a link to be compared, bytes a second: below it, a message now and then decides."""
+"""Least rate of a link to be compared, bytes a second: below it a single message decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCompared:
-    """Prediction and measurement of a link in one direction.
-
-    Attributes:
-        measured, predicted: bytes a second.
-    """
+    """Measured and predicted bytes a second of a link in one direction."""
 
     origin: str
     target: str
@@ -71,7 +75,7 @@ class LinkCompared:
 
     @property
     def off(self) -> float:
-        """Relative excess of the prediction over the measurement."""
+        """Relative excess of the prediction."""
         if self.measured == self.predicted:
             return 0.0
         return (self.predicted - self.measured) / self.measured if self.measured else float("inf")
@@ -82,11 +86,11 @@ class Replayed:
     """A policy replayed in the simulator.
 
     Attributes:
-        detectors: locations during the measurement.
+        detectors: entries during the measurement.
         links: those with traffic.
-        seconds: duration of the measurement.
+        seconds: length of the measurement.
         settled: whether no detector moved meanwhile.
-        refused: reasons of refusals, by pattern.
+        refused: reasons, by pattern.
     """
 
     policy: str
@@ -98,7 +102,7 @@ class Replayed:
 
     @property
     def worst(self) -> float:
-        """Greatest error of the prediction over all links."""
+        """Greatest relative error over all links."""
         return max((abs(each.off) for each in self.links if max(each.measured, each.predicted) >= LEAST), default=0.0)
 
     @property
@@ -119,8 +123,8 @@ class RecordedStretch:
     Attributes:
         events: in the order of consumption.
         types: of all events.
-        sources: publishers and their places.
-        start: instant of the beginning, ns; without any event before.
+        sources: by name.
+        start: instant before all events, ns.
     """
 
     events: Sequence[Event]
@@ -138,22 +142,29 @@ def replay(
     name: str = "",
     hints: Mapping[str, HintEntry] | None = None,
     seed: int = 0,
-    settle: int = SETTLE,
     look: int = LOOK,
 ) -> Replayed:
-    """Replay a stretch of a history in the simulator, with a policy, and compare.
+    """Replay a stretch of a history in the simulator with a policy, and compare.
 
     Args:
-        name: by default that of the policy.
+        name: of the result; by default that of the policy.
         hints: for nodes; those of a placement reproduce it.
         seed: of all random choices, the instants of promises included.
-        settle: ns until the measurement.
-        look: duration of the measurement, ns.
+        look: length of the measurement, ns.
     """
-    begin, end = recorded.start + settle, recorded.start + settle + look
-    promises = {source: beats(seed, source, settle + look) for source in recorded.sources}
-    scenario = scenario_of(recorded, space, topology, policy, promises, hints or {}, seed, settle + look)
-    simulation = Simulation(scenario)
+    start, duration = recorded.start, SETTLE + look
+    begin, end = start + SETTLE, start + duration
+    promises = {source: beats(seed, source, duration) for source in recorded.sources}
+    by_source: dict[str, list[Event]] = {source: [] for source in recorded.sources}
+    for event in recorded.events:
+        if event.source in by_source and start < event.hi <= end:
+            by_source[event.source].append(event)
+    streams = tuple(
+        _stream(source, entry, by_source[source], promises[source], start) for source, entry in recorded.sources.items()
+    )
+    asked, network = _asked(space, topology)
+    run = {"seed": seed, "start": start, "duration": duration, "distribution": policy, "hints": hints or {}}
+    simulation = Simulation(Scenario(network, recorded.types, streams, tuple(asked), **run))
     engine = simulation.network.engine
     engine.run(begin)
     before, standing = _bytes(simulation.network.links), simulation.administrator.detectors
@@ -177,39 +188,6 @@ def replay(
     ]
     refused = {name: each.refused for name, each in simulation.subscribed.items() if each.refused}
     return Replayed(name or policy, after, tuple(compared), seconds, _places(standing) == _places(after), refused)
-
-
-def scenario_of(
-    recorded: RecordedStretch,
-    space: SearchSpace,
-    topology: Topology,
-    policy: str,
-    promises: Mapping[str, Promises],
-    hints: Mapping[str, HintEntry],
-    seed: int,
-    duration: int,
-) -> Scenario:
-    """Scenario of a stretch: sources publish their recorded events, and the patterns are subscribed to."""
-    by_source: dict[str, list[Event]] = {source: [] for source in recorded.sources}
-    for event in recorded.events:
-        if event.source in by_source and recorded.start < event.hi <= recorded.start + duration:
-            by_source[event.source].append(event)
-    streams = [
-        _stream(source, entry, by_source[source], promises[source], recorded.start)
-        for source, entry in recorded.sources.items()
-    ]
-    asked, topology = _asked(space, topology)
-    return Scenario(
-        topology,
-        recorded.types,
-        tuple(streams),
-        tuple(asked),
-        seed=seed,
-        start=recorded.start,
-        duration=duration,
-        distribution=policy,
-        hints=hints,
-    )
 
 
 def beats(seed: int, source: str, duration: int) -> list[int]:
@@ -236,7 +214,7 @@ def _asked(space: SearchSpace, topology: Topology) -> tuple[list[ScenarioSubscri
         for number, place in enumerate(each.subscribers):
             name = place.name
             if place.kind == "site":
-                name = f"somebody at {place.name}"
+                name = f"listener at {place.name}"
                 added[name] = Subscriber(name, place.name)
             marked = each.name if not number else f"{each.name} {number + 1}"
             asked.append(ScenarioSubscription(marked, name, each.compiled.text, at=at))
@@ -266,7 +244,7 @@ def _kinds(types: Sequence[EventType]) -> Kinds:
 
 
 def recorded_of(history: History, space: SearchSpace, sources: dict[str, SourceEntry]) -> RecordedStretch:
-    """The beginning of a history, of the length to be simulated."""
+    """Beginning of a history, as long as is simulated."""
     types = wanted_types(space)
     start = (history.first or 0) - 1
     events = list(events_of_history(history, types, start + 1, start + SETTLE + LOOK))
@@ -279,7 +257,7 @@ def recorded_of(history: History, space: SearchSpace, sources: dict[str, SourceE
 
 
 def replay_option(found: Analysis, recorded: RecordedStretch, name: str, seed: int) -> list[Replayed]:
-    """A compared placement replayed with its policy; an empty list for one that was not compared."""
+    """A compared placement replayed with its policy; empty for one that was not compared."""
     option = next((each for each in found.options if each.name == name), None)
     if option is None:
         return []
@@ -288,3 +266,47 @@ def replay_option(found: Analysis, recorded: RecordedStretch, name: str, seed: i
     run = replay(recorded, instance.space, instance.topology, policy, name=name,
                  hints=hints_of(instance, option.detectors), seed=seed)  # fmt: skip
     return [run]
+
+
+def with_output_traffic(
+    instance: PlacementProblem,
+    detectors: Mapping[str, DetectorEntry],
+    counting: Counting,
+    events: Sequence[Event],
+    beats: Mapping[str, Promises],
+    begin: int,
+    end: int,
+) -> PlacementProblem:
+    """The problem with the output traffic of detectors at their nodes.
+
+    Args:
+        counting: of the same stretch.
+        beats: instants of each source's promises beside its events, ns.
+    """
+    space = instance.space
+    types = types_of(instance.sources or {})
+    promises = {
+        source: sorted(
+            {each for each in told if begin < each <= end}
+            | {each.hi for each in events if each.source == source and len(types[source]) == 1}
+        )
+        for source, told in beats.items()
+    }
+    situation, seconds = instance.situation(detectors), (end - begin) / SECOND
+    said: dict[str, list[tuple[int, int]]] = {}
+    for number in range(max(len(hosting(entry)) for entry in detectors.values()) if detectors else 0):
+        for name, further in steps(space, promises, types, DetectorLocations(situation, detectors, number)).items():
+            said.setdefault(name, []).append(heartbeat_counts(further, counting.found[name], end - begin))
+    foreseen = dict(instance.foreseen)
+    for name, each in said.items():
+        # Mean over the hosts.
+        loud, quiet = (sum(numbers) / len(each) / seconds for numbers in zip(*each, strict=True))
+        frame, known = frame_size(name), foreseen[name]
+        # The share with composite events stays; the rate of heartbeats is corrected.
+        foreseen[name] = replace_entry(
+            known,
+            quiet=Told(known.quiet.size + (quiet - known.quiet.often) * frame, quiet),
+            loud=Told(known.loud.size + (loud - known.loud.often) * frame, loud),
+            part=Told(known.part.size + (loud - known.part.often) * frame, loud),
+        )
+    return replace(instance, foreseen=foreseen)

@@ -1,7 +1,7 @@
 """Tables of a history as one batch of events in the order of consumption.
 
-Columns go from Arrow to the columnar engine without an object for each event; those are made only of events that some
-composite event is made of. `Batch.of_events` was rejected for it: it takes ten times as long.
+Columns go from Arrow to the columnar engine; objects are made only of constituents of composite events.
+`Batch.of_events` was rejected: it takes ten times as long.
 """
 
 from __future__ import annotations
@@ -29,15 +29,12 @@ class TableBatch(Batch):
     """Events of tables of the native form, in the order of consumption.
 
     Attributes:
-        tables: the tables, one behind the other.
-        order: for each event its row in them.
+        order: row of each event in the tables, one behind the other.
+        repeated: number of duplicates left out.
     """
 
     def __init__(self, tables: Sequence[pa.Table]) -> None:
-        """
-        Args:
-            tables: in any order and sorted in any way; events of one id that are equal in time are one, the first.
-        """
+        """`tables`, in any order and sorted in any way; of events equal in id and time the first counts."""
         self.tables = [each for each in tables if len(each)]
         names, types = _coded([each["type"] for each in self.tables])
         self._sources, sources = _coded([each["source"] for each in self.tables])
@@ -45,7 +42,11 @@ class TableBatch(Batch):
         self._numbers = [_digits(each["seq"]) for each in self.tables]
         self._starts = np.cumsum([0, *map(len, self.tables)])
         self._attributes = [
-            [name.removeprefix(PREFIX) for name in each.schema.names if name not in OWN_COLUMNS and not _is_whole(name)]
+            [
+                name.removeprefix(PREFIX)
+                for name in each.schema.names
+                if name not in OWN_COLUMNS and not name.startswith(WHOLE)
+            ]
             for each in self.tables
         ]
         order, repeated = self._in_order(lo, hi, sources)
@@ -76,12 +77,13 @@ class TableBatch(Batch):
         row = int(self.order[place])
         number = bisect_right(self._starts_list, row) - 1
         table, inside = self.tables[number], row - self._starts_list[number]
+        high, low = self._numbers[number]
         own = (
             self.type_names[int(self.types[place])],
             int(self.lo[place]),
             int(self.hi[place]),
             self._sources[int(self._codes[row])],
-            _number(self._numbers[number], inside),
+            int(high[inside]) << 64 | int(low[inside]),
             {name: None if column is None else column.value(place) for name, column in self._columns_of(number)},
         )
         constituents = table["constituents"][inside].as_py() if "constituents" in table.schema.names else None
@@ -90,7 +92,7 @@ class TableBatch(Batch):
         return CompositeEvent(*own, constituents=tuple(msgspec.json.decode(constituents, type=list[tuple[str, int]])))
 
     def _columns_of(self, number: int) -> list[tuple[str, Column | None]]:
-        """The attributes of a table's events."""
+        """Attributes of a table's events."""
         found = self._attribute_columns[number]
         if found is None:
             found = [(name, self.column(name)) for name in self._attributes[number]]
@@ -101,11 +103,11 @@ class TableBatch(Batch):
         return Batch.of_events([self.event(place) for place in places.tolist()])
 
     def stretch(self, begin: int, end: int) -> Batch:
-        """The events between two positions."""
+        """Events between two positions."""
         return _Stretch(self, begin, end)
 
     def _in_order(self, lo: Ints, hi: Ints, sources: Ints) -> tuple[Ints, int]:
-        """The rows in the order of consumption, without duplicates, and the number of duplicates."""
+        """Rows in the order of consumption without duplicates, and the number of duplicates."""
         order = np.argsort(hi, kind="stable")
         sorted_hi = hi[order]
         same = np.flatnonzero(sorted_hi[1:] == sorted_hi[:-1])
@@ -170,7 +172,7 @@ class _Stretch(Batch):
 
 
 def column_values(table: Any, name: str) -> Column | None:
-    """A column of a table in the form of the columnar engine; None where there is none of this name."""
+    """A column of a table in the form of the columnar engine; None where it is missing."""
     if name not in table.schema.names:
         return None
     tags, payload, texts = np.zeros(len(table), np.uint8), np.zeros(len(table), np.int64), Texts()
@@ -205,7 +207,7 @@ def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> 
 
 
 def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
-    """Texts as indices into a list of them; null has the index 0."""
+    """Texts as indices into a list of them; null has index 0."""
     names: dict[str, int] = {}
     parts = []
     for column in columns:
@@ -235,14 +237,6 @@ def _digits(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     ]
     both = np.concatenate(words) if words else np.empty((0, 2), np.uint64)
     return np.ascontiguousarray(both[:, 1]), np.ascontiguousarray(both[:, 0])
-
-
-def _is_whole(name: str) -> bool:
-    return name.startswith(WHOLE)
-
-
-def _number(limbs: tuple[NDArray[np.uint64], NDArray[np.uint64]], place: int) -> int:
-    return int(limbs[0][place]) << 64 | int(limbs[1][place])
 
 
 def _ints(column: Any) -> Ints:

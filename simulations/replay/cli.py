@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -19,15 +18,6 @@ from distced.simulations.options import HistoryOption, MasterOption
 
 _AT_ONCE: Final = 1024
 """Composite events written at once."""
-
-
-class CutOption(StrEnum):
-    """Ways to cut the work of a replay."""
-
-    KEY = "key"
-    TIME = "time"
-    PARTS = "parts"
-    WHOLE = "whole"
 
 
 def replay(
@@ -43,7 +33,10 @@ def replay(
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Cut the work by this attribute of the patterns' keys.")
     ] = None,
-    way: Annotated[CutOption | None, typer.Option("--way", help="Way to cut the work; by default as planned.")] = None,
+    way: Annotated[
+        Literal["key", "time", "parts", "whole"] | None,
+        typer.Option("--way", help="Way to cut the work; by default as planned."),
+    ] = None,
     master: MasterOption = "local[*]",
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write composite events into this file.")
@@ -51,19 +44,20 @@ def replay(
     with_events: Annotated[
         bool, typer.Option("--events", help="Write constituents as events, not only as ids.", show_default=False)
     ] = False,
-    native: Annotated[bool, typer.Option("--native", help="Write lines that can be read again as events.")] = False,
+    native: Annotated[
+        bool, typer.Option("--native", help="Write lines in the native form, to be read as events.")
+    ] = False,
     consumption: ConsumptionOption = "ordered",
     engine: EngineOption = "auto",
-    plan: Annotated[bool, typer.Option("--plan", help="Show the plan with its reasons, and do nothing.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Show the plan with its reasons, and stop.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Replay patterns over an event history, in parallel on Spark.
 
-    It finds what guaranteed live detection finds: the same composite events with the same ids. The work is cut by key
-    where the patterns have one, by slices of time where the duration of a match is bounded.
+    Composite events and their ids are those of guaranteed live detection. The work is cut by key where the patterns
+    have one, by slices of time where the duration of a match is bounded.
 
-    With --out finished work is kept beside the file, .FILE.replay, until all is done; the same command goes on from
-    there.
+    With --out finished tasks are kept beside the file, .FILE.replay, until all are done; repeat the command to resume.
 
     \b
     Examples:
@@ -100,7 +94,7 @@ def replay(
             begin=span.begin,
             until=span.end,
             by=by,
-            way=None if way is None else way.value,
+            way=way,
             engine=engine,
             with_events=with_events,
         )
@@ -129,7 +123,7 @@ def replay(
 
 @contextmanager
 def _work_folder(out: Path | None, *, plan_only: bool) -> Iterator[Path]:
-    """Folder of work in progress: beside the result, so that a replay can be resumed; temporary without a result."""
+    """Folder of work in progress: beside the result, so that a replay can be resumed; temporary without one."""
     import tempfile
 
     if out is not None and not out.parent.is_dir():
@@ -147,5 +141,5 @@ def _work_folder(out: Path | None, *, plan_only: bool) -> Iterator[Path]:
     except OSError as error:
         raise DistcedError(
             f"the replay broke off: {error}",
-            advice="what is done is kept with --out; the same command goes on from there",
+            advice="finished tasks are kept with --out; repeat the command to resume",
         ) from None

@@ -1,38 +1,42 @@
-"""Ranges of the files of a history, as tasks read them."""
+"""Ranges of the files of a history, as tasks read them, and their partitions by the values of a key.
+
+Equal values go to one slot, 3 and 3.0 among them. Numbers are hashed; of texts those in the dictionary are, once each.
+An event without a value has no part in a keyed pattern.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
+from zlib import crc32
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from pyarrow import parquet
 
+from distced.detectors.columnar.batch.columns import Column
+from distced.detectors.columnar.batch.values import FLOAT, INTEGER, TEXT
+from distced.middleware.event_files.tables import column_of
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.history.layout import day_number
+from distced.simulations.replay.batches import column_values
 from distced.simulations.replay.pattern_properties import columns_read
 
 _ALL: Final = 2**31
 
 UNIT: Final = 1_048_576
-"""Least number of rows of a file that one task reads, where there are more."""
+"""Least number of rows of a range in a longer file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Consecutive row groups of a file.
-
-    Attributes:
-        path: the file.
-        day, type: of its events.
-        first, last: row groups, the last one not included.
-        rows: number of rows in them.
-    """
+    """Consecutive row groups of a file, `first` to before `last`, with their day, type and number of rows."""
 
     path: str
     day: str
@@ -43,30 +47,24 @@ class FileRange:
 
     @property
     def name(self) -> str:
-        """A name unique among the units of a history."""
+        """Unique among the file ranges of a history."""
         return f"{self.day}.{self.type}.{Path(self.path).stem}.{self.first}"
 
 
 class Trouble(NamedTuple):
-    """A file or unit that could not be read, and its contents.
-
-    Attributes:
-        where: the path.
-        error: the reason.
-        rows: number of rows not read, as far as known.
-    """
+    """A file or range that could not be read: path, error, and number of rows, as far as known."""
 
     where: str
     error: str
     rows: int
 
 
-def units_of(file: HistoryFile) -> list[FileRange]:
-    """The units of a file: several where it is long."""
+def units_of(file: HistoryFile) -> tuple[FileRange, ...]:
+    """File ranges of a file: several where it is long."""
     # Workers may have another current folder.
     path = str(file.path.absolute())
     if file.rows <= UNIT:
-        return [FileRange(path, file.day, file.type, 0, _ALL, file.rows)]
+        return (FileRange(path, file.day, file.type, 0, _ALL, file.rows),)
     metadata = parquet.read_metadata(file.path)
     found: list[FileRange] = []
     first = rows = 0
@@ -75,14 +73,14 @@ def units_of(file: HistoryFile) -> list[FileRange]:
         if rows >= UNIT or number == metadata.num_row_groups - 1:
             found.append(FileRange(path, file.day, file.type, first, number + 1, rows))
             first, rows = number + 1, 0
-    return found
+    return tuple(found)
 
 
 def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) -> Any:
-    """The events of a unit with `begin <= hi <= until`; a table of pyarrow.
+    """Events of a file range with `begin <= hi <= until`, a table of pyarrow.
 
     Args:
-        names: those in the patterns (`names_in`), so that only columns are read that they may look at; None for all.
+        names: in the patterns (`names_in`), to read only the columns they use; None for all.
     """
     with parquet.ParquetFile(unit.path, page_checksum_verification=True) as file:
         metadata = file.metadata
@@ -112,9 +110,7 @@ def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) 
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Temporary path of a file that is to appear whole or not at all: a worker presumed lost may still be writing the
-    same.
-    """
+    """Temporary path of a file that appears whole or not at all: a worker presumed lost may still write the same."""
     part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield part
@@ -124,8 +120,62 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def days_of(units: Iterable[FileRange]) -> list[list[FileRange]]:
-    """Units day by day."""
+    """File ranges day by day."""
     days: dict[str, list[FileRange]] = {}
     for each in units:
         days.setdefault(each.day, []).append(each)
     return [days[day] for day in sorted(days, key=day_number)]
+
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+def slots_of(table: Any, by: Sequence[str], slots: int) -> NDArray[np.int64]:
+    """Slot of each row of a table by its key; -1 where a value is missing."""
+    hashed = np.zeros(len(table), np.uint64)
+    missing = np.zeros(len(table), np.bool_)
+    for name in by:
+        column = column_values(table, column_of(name))
+        if column is None:
+            return np.full(len(table), -1)
+        tags = np.broadcast_to(np.asarray(column.tags, np.uint8), len(table))
+        missing |= tags == 0
+        hashed = (hashed ^ _hashed(column, tags)) * _MIX
+        hashed ^= hashed >> np.uint64(31)
+    found = (hashed % np.uint64(slots)).astype(np.int64)
+    found[missing] = -1
+    return found
+
+
+def _hashed(column: Column, tags: NDArray[np.uint8]) -> NDArray[np.uint64]:
+    payload = column.payload.copy()
+    if column.texts:
+        texts = tags == TEXT
+        numbers = np.array([crc32(each.encode("utf-8", "surrogatepass")) for each in column.texts], np.int64)
+        payload[texts] = numbers[payload[texts]]
+    floats = tags == FLOAT
+    if floats.any():
+        values = column.payload.view(np.float64)
+        whole = floats & (values >= -(2.0**63)) & (values < 2.0**63)
+        whole[whole] = values[whole] == np.floor(values[whole])
+        payload[whole] = values[whole].astype(np.int64)
+    kinds = np.where(tags == FLOAT, INTEGER, tags).astype(np.uint64)
+    return (payload.view(np.uint64) + kinds) * _MIX
+
+
+def write_partitions(table: Any, by: Sequence[str], slots: int, path: Path) -> None:
+    """Write the rows of a table that is not empty into a file with a batch for each slot, in order."""
+    numbers = slots_of(table, by, slots)
+    order = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[order], np.arange(slots + 1))
+    # In batches of one file texts count in one dictionary.
+    (batch,) = table.unify_dictionaries().combine_chunks().take(pa.array(order)).combine_chunks().to_batches()
+    with appearing(path) as part, pa.OSFile(str(part), "wb") as sink, pa.ipc.new_file(sink, batch.schema) as writer:
+        for slot in range(slots):
+            writer.write_batch(batch.slice(int(ends[slot]), int(ends[slot + 1] - ends[slot])))
+
+
+def read_partition(path: Path, slot: int) -> Any:
+    """Rows of a slot in a file, a table of pyarrow."""
+    with pa.memory_map(str(path)) as source:
+        return pa.Table.from_batches([pa.ipc.open_file(source).get_batch(slot)])

@@ -1,10 +1,12 @@
-"""Properties of patterns that a replay is planned by: groups, keys, columns, constituents.
+"""Properties of patterns that plan a replay: groups, keys, columns, constituents, reach.
 
-Patterns that read one another are replayed together. They can be replayed key by key where all of them are keyed by an
-attribute, and what one publishes for another carries it: then no instance ever sees events of two values of it.
+Patterns that read one another are replayed together; key by key where all are keyed by an attribute that composite
+events carry, since no instance then sees events of two values. A composite event without constituents is one event
+however often it is detected: its id is a digest of its constituents' ids and attributes (design, section 1).
 
-A composite event without constituents is one event however often it is detected: its id is a digest of its
-constituents' ids and its attributes (design, section 1).
+*Reach* is how far back constituents may lie, and so what a slice of time reads before its beginning: an instance owes
+nothing to events before its first, since start states are always active. A window around the pattern bounds it; so does
+a time event in the domain of a state, which leaves no instance there. Events are cut by `hi`, the order of consumption.
 """
 
 from __future__ import annotations
@@ -12,16 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 
+from distced.detectors.automata.automaton import (
+    Automaton,
+    AutomatonState,
+    AutomatonTimer,
+    Relative,
+    TimeOfDay,
+    timer_type,
+)
+from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled
+from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Timing
 from distced.middleware.sets.describable import TypeSet
-from distced.middleware.sets.expressions import Field
+from distced.middleware.sets.expressions import FALSE, TRUE, Field
 
 _ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
 
 
 def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
-    """Indices of the patterns in groups; patterns that depend on one another share a group."""
+    """Indices of the patterns in groups; patterns that read one another share a group."""
     group = list(range(len(patterns)))
     for reader, one in enumerate(patterns):
         for writer, other in enumerate(patterns):
@@ -33,7 +45,7 @@ def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
 
 
 def key_of_group(patterns: Sequence[Compiled]) -> tuple[tuple[str, ...], str]:
-    """The attributes by which the events of these patterns can be partitioned; where there are none, the reason."""
+    """Attributes by which the events of these patterns can be partitioned; where there are none, the reason."""
     common = [name for name in patterns[0].automaton.key if all(name in each.automaton.key for each in patterns)]
     if not common:
         return (), "the pattern has no key" if len(patterns) == 1 else "the patterns have no key in common"
@@ -62,13 +74,13 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
 
 
 def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
-    """All names that occur in patterns: the attributes that they read are among them."""
+    """All names that occur in patterns, the attributes that they read among them."""
     parts = [(each.publication, each.plain, each.throttlings, each.automaton.key) for each in patterns]
     return frozenset().union(*map(_texts, parts))
 
 
 def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
-    """Those of the columns that patterns with these names may read; all for None."""
+    """Columns that patterns with these names may read; all for None."""
     from distced.middleware.event_files.native import PREFIX
     from distced.middleware.event_files.tables import WHOLE
 
@@ -89,7 +101,7 @@ def _texts(value: object) -> set[str]:
 
 
 def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:
-    """Whether a match of a pattern may have no constituents at all."""
+    """Whether a match may have no constituents."""
     if isinstance(tree, Hidden):
         return True
     if isinstance(tree, Atom):
@@ -116,7 +128,112 @@ def _is_pattern(part: object) -> bool:
 
 
 def _names(described: object) -> set[str]:
-    """The types named anywhere in a set."""
+    """Types named anywhere in a set."""
     if isinstance(described, TypeSet):
         return {described.name}
     return set().union(*(_names(each) for each in _parts(described)))
+
+
+def reach_of(patterns: Sequence[Compiled]) -> int | None:
+    """Greatest age of an event that counts for a composite event, before its `hi`, ns; None for no bound.
+
+    A pattern that reads what another publishes reaches as far as both together: composite events in its domain count
+    like those it matches.
+    """
+    reaches = [reach_among(each, patterns) for each in patterns]
+    return None if None in reaches else max((each for each in reaches if each is not None), default=0)
+
+
+def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
+    own = longest(pattern.automaton)
+    read = [
+        each
+        for each in patterns
+        if each is not pattern
+        and each.automaton.output is not None
+        and each.automaton.output.type_name in pattern.names()
+    ]
+    before = reach_of_read(read, patterns)
+    # A throttled type is its first event of an interval, so that a slice begins with an interval; one may build on
+    # another.
+    every = sum(each.every for each in pattern.throttlings)
+    return None if own is None or before is None else own + before + every
+
+
+def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int | None:
+    """Reach of patterns whose composite events another reads; without bound where it may read of one published long ago
+    and not again.
+    """
+    if any(may_lack_constituents(each.plain) for each in read):
+        return None
+    reaches = [_reach_of_told(each, patterns) for each in read]
+    return None if None in reaches else max((each for each in reaches if each is not None), default=0)
+
+
+def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
+    """Reach of a pattern whose composite events are read, each the first time it is detected: where one may be detected
+    again with another end, its constituents lie no further back than a match lasts.
+    """
+    reach, own = reach_among(pattern, patterns), longest(pattern.automaton)
+    if reach is None or own is None:
+        return None
+    return reach + own if may_repeat(pattern.automaton) else reach
+
+
+def longest(automaton: Automaton) -> int | None:
+    """Greatest duration of a match from its first event, ns; None for no bound. Sides of `&` add to it: one that lasts
+    too long ends a match that it does not belong to.
+    """
+    sides = [longest(each) for each in automaton.inner]
+    if None in sides or automaton.delegated:
+        return None
+    own = automaton.whole_window
+    if own is None:
+        own = _longest_way(automaton)
+    return None if own is None else own + max((each for each in sides if each is not None), default=0)
+
+
+def _longest_way(automaton: Automaton) -> int | None:
+    """Longest path through the states by the stay in each, ns; None for no bound."""
+    known: dict[int, int | None] = {}
+    under_way: set[int] = set()
+
+    def after(state: int) -> int | None:
+        """From the arrival in a state on."""
+        if state in under_way:
+            return None
+        if state not in known:
+            under_way.add(state)
+            found = automaton.states[state]
+            stays = _stay(automaton, found) if found.moves else 0
+            ends = [after(each) for move in found.moves for each in automaton.arrivals[move.position]]
+            under_way.discard(state)
+            bounded = stays is not None and None not in ends
+            known[state] = stays + max((each for each in ends if each is not None), default=0) if bounded else None  # type: ignore[operator]
+        return known[state]
+
+    ways = [
+        after(state)
+        for start in automaton.starts
+        for move in automaton.states[start].moves
+        for state in automaton.arrivals[move.position]
+    ]
+    return None if None in ways else max((each for each in ways if each is not None), default=0)
+
+
+def _stay(automaton: Automaton, state: AutomatonState) -> int | None:
+    """Greatest stay of an instance in a state, ns, until a time event in its domain; None for no bound."""
+    domain = automaton.domain(state)
+    # An earlier time event need not be running, for there may be several paths to this state.
+    delays = [
+        _delay(automaton.timers[timer]) for timer in state.arms if domain.by_type.get(timer_type(timer), FALSE) == TRUE
+    ]
+    return min((each for each in delays if each is not None), default=None)
+
+
+def _delay(timer: AutomatonTimer) -> int | None:
+    """Greatest delay of a time event, ns."""
+    if isinstance(timer.when, Relative):
+        return timer.when.delay
+    # The clock may be put back by an hour.
+    return DAY + HOUR if isinstance(timer.when, TimeOfDay) else None

@@ -1,14 +1,14 @@
 """Plan of a replay: how it is cut into tasks, with reasons.
 
-In this order: by key, where the patterns of a group have one, for then no task reads more than it needs; by slices of
-time, where a match lasts only so long, each task reading as much more before its slice; by sub-patterns, where there
-are several and the columnar engine cannot run the pattern, for it alone is quicker than they are together; else one
-task. Patterns that can be cut alike are one group, and so are those that read one another; groups are tasks of their
-own.
+In this order: by key, since no task then reads more than it needs; by slices of time, where matches are bounded, each
+task reading that much before its slice; by sub-patterns, where the columnar engine cannot run the pattern, since it
+alone is faster than they are together; else one task. Patterns that can be cut alike are one group, as are those that
+read one another.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
@@ -19,8 +19,7 @@ from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.history.history import HistoryFile
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, format_duration
-from distced.simulations.replay.pattern_properties import groups_of, key_of_group
-from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group, reach_of
 
 CutWay: TypeAlias = Literal["key", "time", "parts", "whole"]
 WAYS: Final[tuple[CutWay, ...]] = ("key", "time", "parts", "whole")
@@ -35,11 +34,7 @@ _OVERLAP: Final = 4
 
 
 class Slice(NamedTuple):
-    """A stretch of time that a task answers for: the composite events with `after < hi <= until`, ns.
-
-    Attributes:
-        begin: least `hi` of the events read, ns.
-    """
+    """A stretch of time with the composite events `after < hi <= until`, ns; read from `begin` on, ns."""
 
     begin: int
     after: int
@@ -52,14 +47,13 @@ class GroupPlan:
 
     Attributes:
         patterns: their indices.
-        types: the types of events they read; None for all.
+        types: that they read; None for all.
         events: number of events of these types.
-        way: of cutting the work.
-        why: the reason, for reports.
-        by: the attributes of the key.
-        slots: number of partitions by the key; 1 without.
-        graph: the detectors of the sub-patterns; None where there are none.
+        way: of cutting the work; `why` is the reason, for reports.
         slices: the stretches of time.
+        by: attributes of the key.
+        slots: number of partitions by the key; 1 without.
+        graph: detectors of the sub-patterns; None where there are none.
     """
 
     patterns: tuple[int, ...]
@@ -80,12 +74,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay, cut into tasks.
-
-    Attributes:
-        groups: plans of the groups.
-        begin, until: events with `begin <= hi <= until` are read, and time goes on until then, ns.
-    """
+    """A replay cut into tasks: reads events with `begin <= hi <= until`, and ends then, ns."""
 
     groups: tuple[GroupPlan, ...]
     begin: int
@@ -125,8 +114,8 @@ def plan_of(
 
 
 def together(patterns: Sequence[Compiled], by: str | None = None) -> list[list[int]]:
-    """Groups of patterns replayed together: those that depend on one another, and those that can be cut alike, for an
-    engine with many patterns takes little longer than one with a few.
+    """Groups of patterns replayed together: those that read one another, and those that can be cut alike, since an
+    engine with many patterns takes little longer than one with few.
     """
     keyed: list[tuple[set[str], list[int]]] = []
     bounded: list[int] = []
@@ -227,7 +216,7 @@ def _runs_columnar(group: Sequence[Compiled]) -> bool:
 
 
 def _slices(files: Sequence[HistoryFile], reach: int | None, most: int, begin: int, until: int) -> tuple[Slice, ...]:
-    """Stretches of time with about as many events each, none of them short beside what is read before it."""
+    """Stretches of time with about equal numbers of events, each long beside what is read before it."""
     if reach is None or not files:
         return (Slice(begin, INSTANT_MIN, until),)
     first = max(min(each.note.first for each in files), begin)
@@ -247,16 +236,11 @@ def _slices(files: Sequence[HistoryFile], reach: int | None, most: int, begin: i
 
 
 def _quantile(files: Sequence[HistoryFile], first: int, last: int, share: float) -> int:
-    """Approximate instant until which this share of the events occurs, with events assumed even within a file."""
+    """Approximate instant of a share of the events, assumed even within a file."""
     wanted = share * sum(each.rows for each in files)
-    while first < last:
-        middle = (first + last) // 2
-        come = sum(_come(each, middle) for each in files)
-        if come < wanted:
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    return first + bisect_left(
+        range(first, last), wanted, key=lambda instant: sum(_come(each, instant) for each in files)
+    )
 
 
 def _come(file: HistoryFile, instant: int) -> float:

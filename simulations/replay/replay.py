@@ -17,21 +17,32 @@ import msgspec
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.runtime.engines import EngineName
-from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.history.history import History, Problem
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.simulations.replay.file_ranges import UNIT, FileRange, Trouble, units_of
-from distced.simulations.replay.pattern_properties import may_lack_constituents, names_in
+from distced.simulations.replay.pattern_properties import may_lack_constituents, names_in, reach_of
 from distced.simulations.replay.plan import LEAST, CutWay, GroupPlan, ReplayPlan, Slice, plan_of
-from distced.simulations.replay.reach import reach_of
 from distced.simulations.replay.result_files import read_found
 from distced.simulations.replay.runners import Runner
-from distced.simulations.replay.sub_patterns import TOLD, SubPatternTask, days_between, stages_of, writers_of
-from distced.simulations.replay.tasks import FOUND, PARTITIONS, DetectTask, PartitionTask, TaskResult, left
+from distced.simulations.replay.tasks import (
+    FOUND,
+    PARTITIONS,
+    TOLD,
+    DetectTask,
+    PartitionTask,
+    SubPatternTask,
+    TaskResult,
+    days_between,
+    left,
+    stages_of,
+    writers_of,
+)
 
 PLAN: Final = "plan.json"
 LOCK: Final = "lock"
+_order: Final = attrgetter("key")
 
 
 class ReplayProgress(NamedTuple):
@@ -48,17 +59,16 @@ class ReplayProgress(NamedTuple):
 
 
 class HistoryReplay(Iterable[CompositeEvent]):
-    """A replay of patterns over a history. Iterating over it gives the composite events, in order, each once.
+    """A replay of patterns over a history; iterates over the composite events in order, each once.
 
     They are those of guaranteed detection with a subscription at the beginning, up to the watermark.
 
     Attributes:
-        patterns: to be detected, each canonical form once.
+        patterns: each canonical form once.
         plan: cut of the work, with reasons.
-        problems: parts of the history that could not be read, and other remarks.
+        problems: unreadable parts of the history, and other remarks.
         resumed: number of tasks done before.
-        counts: events consumed and left out, and composite events, of all tasks.
-        found: numbers of composite events by index of the pattern; complete after an iteration.
+        found: number of composite events by pattern; complete after an iteration.
     """
 
     def __init__(
@@ -78,13 +88,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
     ) -> None:
         """
         Args:
-            work: a folder for what is under way; a replay that was broken off there is gone on with.
-            cores: for how many tasks at a time it is planned.
-            begin, until: of the `hi` of events, ns, both included. Time goes on until the last event at most, or until
-                where recorders have heard.
+            work: folder of work in progress; a replay broken off there is resumed.
+            cores: number of tasks at a time.
+            begin, until: of the `hi` of events, ns, both included. Time ends at the last event, or where recorders have
+                heard.
             by, way, engine, least: as in `plan_of` and `make_engine`.
-            with_events: composite events have the events they are made of, and not their ids alone; all columns are
-                read for it.
+            with_events: composite events have their constituents as events, not as ids alone; all columns are read.
         """
         self.patterns = tuple({each.canonical_id: each for each in patterns}.values())
         self.history = history
@@ -103,7 +112,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.plan: ReplayPlan = plan_of(
             self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least
         )
-        self._units = {str(file.path): self._units_of(file) for file in files}
+        self._units = {str(file.path): units_of(file) for file in files}
         self._files = files
         self._engine = engine
         self._with_events = with_events
@@ -114,13 +123,14 @@ class HistoryReplay(Iterable[CompositeEvent]):
         """Perform all tasks that are not done yet."""
         self._hold()
         try:
-            self._perform(runner, watch)
+            self._prepare()
+            self._perform(runner, lambda: watch(ReplayProgress(*_rows(self.partitioning), *_rows(self.detecting))))
         except BaseException:
             self._release()
             raise
+        self.problems += [_problem(each) for each in self._troubles()]
 
-    def _perform(self, runner: Runner, watch: Callable[[ReplayProgress], None]) -> None:
-        self._prepare()
+    def _perform(self, runner: Runner, look: Callable[[], None]) -> None:
         todo: list[PartitionTask | DetectTask | SubPatternTask] = [
             each for each in self.detecting if not each.is_done()
         ]
@@ -128,26 +138,17 @@ class HistoryReplay(Iterable[CompositeEvent]):
             # Partitions without a task that reads them are not made.
             todo += [each for each in self.partitioning if not each.is_done()]
         self.resumed = sum(each.is_done() for each in (*self.partitioning, *self.detecting))
-
-        def look() -> None:
-            watch(self._progress())
-
         look()
         for stage in sorted({each.stage for each in todo}):
             runner.perform([each for each in todo if each.stage == stage], look)
         look()
-        self.problems += [_problem(each) for each in self._troubles()]
 
     @property
     def counts(self) -> TaskResult:
         """Counts of all tasks together."""
         done = [self._done_of(each) for each in self.detecting]
-        return TaskResult(
-            sum(each.consumed for each in done),
-            sum(each.repeated for each in done),
-            sum(each.found for each in done),
-            sum(each.seconds for each in done),
-        )
+        names = ("consumed", "repeated", "found", "seconds")
+        return TaskResult(**{name: sum(getattr(each, name) for each in done) for name in names})
 
     def __iter__(self) -> Iterator[CompositeEvent]:
         places = {each.canonical_id: place for place, each in enumerate(self.patterns)}
@@ -171,29 +172,23 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self._release()
 
     def _hold(self) -> None:
-        """Lock the folder for this replay, until it is cleared or broken off."""
+        """Lock the folder until the replay is cleared or broken off."""
         self._release()
         self.work.mkdir(parents=True, exist_ok=True)
         self._lock = (self.work / LOCK).open("ab")
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DistcedError(
-                "another replay runs in this folder",
-                given=str(self.work),
-                advice="wait for it, or give this one another --out",
-            ) from None
+            advice = "wait for it, or give this one another --out"
+            raise DistcedError("another replay runs in this folder", given=str(self.work), advice=advice) from None
 
     def _release(self) -> None:
         if self._lock is not None:
             self._lock.close()
             self._lock = None
 
-    def _units_of(self, file: HistoryFile) -> tuple[FileRange, ...]:
-        return tuple(units_of(file))
-
     def _names(self, group: GroupPlan) -> frozenset[str] | None:
-        """Names in the patterns of a group, whose columns are read; None for all columns."""
+        """Names in the patterns of a group, whose columns are read; None for all."""
         return None if self._with_events else names_in([self.patterns[place] for place in group.patterns])
 
     def _partition_tasks(self, cores: int) -> list[PartitionTask]:
@@ -251,22 +246,20 @@ class HistoryReplay(Iterable[CompositeEvent]):
             types = plan.compiled.automaton.type_names()
             units = tuple(each for each in everything if types is None or each.type in types)
             writers = tuple((each, numbers[each]) for each in writers_of(graph, plan))
-            source = identity if identity in graph.roots else ""
             made.append(
                 SubPatternTask(
-                    str(self.work),
-                    numbers[identity],
-                    group,
-                    stages[identity],
-                    names,
-                    plan,
-                    graph.derivations(identity),
-                    source,
-                    writers,
-                    units,
-                    days,
-                    wanted,
-                    sum(each.rows for each in units),
+                    work=str(self.work),
+                    number=numbers[identity],
+                    group=group,
+                    stage=stages[identity],
+                    names=names,
+                    plan=plan,
+                    derivations=graph.derivations(identity),
+                    source=identity if identity in graph.roots else "",
+                    writers=writers,
+                    units=units,
+                    days=days,
+                    wanted=wanted,
                 )
             )
         return made
@@ -277,7 +270,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
             {
                 "patterns": [each.canonical_id for each in self.patterns],
                 "texts": [each.text for each in self.patterns],
-                "groups": [_described(each) for each in self.plan.groups],
+                "groups": [(each.patterns, each.way, each.by, each.slots, each.slices) for each in self.plan.groups],
                 "with_events": self._with_events,
                 "files": blake2b(
                     msgspec.json.encode([(str(each.path.absolute()), each.rows, each.bytes) for each in self._files])
@@ -287,8 +280,8 @@ class HistoryReplay(Iterable[CompositeEvent]):
         path = self.work / PLAN
         if path.exists() and path.read_bytes() != made:
             raise DistcedError(
-                "a replay of something else was broken off here", given=str(self.work),
-                advice="remove the folder, or give the same patterns, history and options to go on with it",
+                "an interrupted replay of something else is here", given=str(self.work),
+                advice="remove the folder, or give the same patterns, history and options to resume it",
             )  # fmt: skip
         for part in self.work.glob("**/.*.part"):
             part.unlink(missing_ok=True)
@@ -296,18 +289,8 @@ class HistoryReplay(Iterable[CompositeEvent]):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         path.write_bytes(made)
 
-    def _progress(self) -> ReplayProgress:
-        partitioned = sum(each.rows for each in self.partitioning if each.is_done())
-        detected = sum(each.rows for each in self.detecting if each.is_done())
-        return ReplayProgress(
-            partitioned,
-            sum(each.rows for each in self.partitioning),
-            detected,
-            sum(each.rows for each in self.detecting),
-        )
-
     def _done_of(self, task: DetectTask | SubPatternTask) -> TaskResult:
-        return left(task.found.with_suffix(".json")) or TaskResult()
+        return left(task.done) or TaskResult()
 
     def _troubles(self) -> list[Trouble]:
         notes = [self._done_of(each) for each in self.detecting]
@@ -316,23 +299,20 @@ class HistoryReplay(Iterable[CompositeEvent]):
         return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
 
 
-def _described(group: GroupPlan) -> object:
-    return (group.patterns, group.way, group.by, group.slots, group.slices)
+def _rows(tasks: Sequence[PartitionTask | DetectTask | SubPatternTask]) -> tuple[int, int]:
+    """Number of events of finished tasks, and of all."""
+    return sum(each.rows for each in tasks if each.is_done()), sum(each.rows for each in tasks)
 
 
 def _problem(trouble: Trouble) -> Problem:
-    error = DistcedError(
-        "a file that cannot be read",
-        given=trouble.error,
-        where=trouble.where,
-        advice=f"{trouble.rows:,} events left out",
-    )
+    advice = f"{trouble.rows:,} events left out"
+    error = DistcedError("a file that cannot be read", given=trouble.error, where=trouble.where, advice=advice)
     return Problem(trouble.where, error)
 
 
 def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
-    """Each composite event once, the first of them: a slice may detect again what the one before has detected. Where
-    nothing is a constituent all of one pattern may be one, however far apart, and of whatever key.
+    """Each composite event once, the first: a slice may detect those of the one before again. Those without
+    constituents may be one however far apart, and of whatever key.
     """
     seen: set[EventId] = set()
     waiting: deque[tuple[int, EventId]] = deque()
@@ -345,6 +325,3 @@ def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEve
         if event.constituents:
             waiting.append((event.hi, event.id))
         yield event
-
-
-_order: Final = attrgetter("key")

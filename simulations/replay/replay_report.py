@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-from distced.middleware.cli.output import messages, print_json, show_notes
+from distced.middleware.cli.output import few, messages, print_json, show_notes
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import format_instant
 from distced.simulations.replay.replay import HistoryReplay
@@ -53,9 +53,8 @@ def _plan_lines(replay: HistoryReplay, runner: Runner) -> Iterator[Text]:
 def show_plan(replay: HistoryReplay, runner: Runner, *, as_json: bool) -> None:
     """The plan of a replay, for reading or as JSON."""
     if as_json:
-        print_json(
-            {"plan": _plan_as_dict(replay, runner), "problems": [each.error.as_dict() for each in replay.problems]}
-        )
+        problems = [each.error.as_dict() for each in replay.problems]
+        print_json({"plan": _plan_as_dict(replay, runner), "problems": problems})
         return
     console = messages()
     for line in _plan_lines(replay, runner):
@@ -92,9 +91,9 @@ def show(replay: HistoryReplay, runner: Runner, misfit: DistcedError | None, sec
         console.print(Text.assemble((f"  {count:>{width},} ", "bold"), name, (f"  {canonical}", "dim")))
     said = [f"{counts.consumed:,} events consumed in {seconds:.1f} s"]
     if counts.repeated:
-        said.append(f"{counts.repeated:,} more came again and were left out")
+        said.append(f"{counts.repeated:,} duplicates left out")
     if replay.resumed:
-        said.append(f"{replay.resumed:,} tasks had been done before")
+        said.append(f"{replay.resumed:,} tasks were done before")
     console.print(Text(", ".join(said), "dim"))
     _show_problems(replay)
     show_notes(notes, console)
@@ -108,5 +107,4 @@ def _show_problems(replay: HistoryReplay) -> None:
         console.print(Text(f"and {len(replay.problems) - _SHOWN:,} more; --json gives all of them", "dim"))
     days = replay.history.missing_days()
     if days:
-        shown = ", ".join(days[:_SHOWN]) + (f" and {len(days) - _SHOWN:,} more" if len(days) > _SHOWN else "")
-        console.print(Text.assemble(("! ", "bold yellow"), f"nothing of any type on {shown}"))
+        console.print(Text.assemble(("! ", "bold yellow"), f"no events of any type on {few(days, _SHOWN)}"))

@@ -1,7 +1,7 @@
 """Result files of tasks: composite events in order, in an exact form.
 
-Stretches of them, each a length of eight bytes and as much msgpack. Rows become structs that the garbage collector
-passes over: as lists, of which each composite event is made of several, they take three times as long to read.
+Blocks of msgpack with their length before them. Rows become structs that the garbage collector passes over: lists take
+three times as long to read.
 """
 
 from __future__ import annotations
@@ -38,15 +38,22 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(list[_ResultRow]).decode
 
 
-def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool) -> None:
-    """Write composite events.
+def write_block(file: IO[bytes], content: bytes) -> None:
+    """Write bytes with their length before them."""
+    file.write(len(content).to_bytes(_LENGTH, "big") + content)
 
-    Args:
-        whole: with the events that they are made of.
-    """
+
+def blocks(path: Path) -> Iterator[bytes]:
+    """Blocks of a file, as written by `write_block`."""
+    with path.open("rb") as file:
+        while head := file.read(_LENGTH):
+            yield file.read(int.from_bytes(head, "big"))
+
+
+def write_found(file: IO[bytes], found: Sequence[CompositeEvent], *, whole: bool) -> None:
+    """Write composite events, with their constituents as events (`whole`) or as ids alone."""
     if found:
-        content = _encode([_packed(each, whole) for each in found])
-        file.write(len(content).to_bytes(_LENGTH, "big") + content)
+        write_block(file, _encode([_packed(each, whole) for each in found]))
 
 
 def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
@@ -56,23 +63,22 @@ def read_found(path: Path, count: int) -> Iterator[CompositeEvent]:
         DistcedError: where the file is not what was written.
     """
     left_over = count
-    with path.open("rb") as file:
-        while head := file.read(_LENGTH):
-            try:
-                rows = _decode(file.read(int.from_bytes(head, "big")))
-            except (msgspec.DecodeError, MemoryError, OverflowError) as error:
-                raise unreadable(path, error) from None
+    try:
+        for block in blocks(path):
+            rows = _decode(block)
             left_over -= len(rows)
             yield from map(_unpacked, rows)
+    except (msgspec.DecodeError, MemoryError, OverflowError) as error:
+        raise unreadable(path, error) from None
     if left_over:
         raise unreadable(path, ValueError(f"{left_over:,} of {count:,} composite events are missing"))
 
 
 def unreadable(path: Path, error: Exception) -> DistcedError:
-    """The error for a damaged file in the folder: a full disk, or a crash."""
+    """Error for a damaged file in the folder, after a full disk or a crash."""
     return DistcedError(
-        "what is kept of this replay cannot be read", given=str(path),
-        advice=f"remove the folder that it is in, and replay again: {error}",
+        "a result file of this replay cannot be read", given=str(path),
+        advice=f"remove its folder, and replay again: {error}",
     )  # fmt: skip
 
 
@@ -97,13 +103,5 @@ def _unpacked(row: _ResultRow) -> Any:
             ids = tuple([(source, unpack_seq(each)) for source, each in ids])
             break
     events = tuple(map(_unpacked, row.events)) if row.events else ()
-    return CompositeEvent(
-        row.type,
-        row.lo,
-        row.hi,
-        row.source,
-        seq,
-        row.attributes,
-        constituents=ids,
-        events=events,  # type: ignore[arg-type]
-    )
+    own = (row.type, row.lo, row.hi, row.source, seq, row.attributes)
+    return CompositeEvent(*own, constituents=ids, events=events)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Runners of tasks, those of a replay and others: in this process, or on Spark."""
+"""Runners of tasks: in this process, or on Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from distced.middleware.model.errors import DistcedError
 
 
 class Task(Protocol):
-    """A unit of work that can be pickled. Its result files show that it is done."""
+    """A unit of work that can be pickled; result files show that it is done."""
 
     def perform(self, clock: Callable[[], float]) -> object:
         """Perform the task."""
@@ -43,12 +43,7 @@ _LOOK: Final = 0.2
 
 
 class Runner(ABC):
-    """Performs tasks that do not depend on one another.
-
-    Attributes:
-        name: for reports.
-        cores: number of tasks performed at a time.
-    """
+    """Performs `cores` tasks at a time that do not depend on one another; `name` is for reports."""
 
     name: str
     cores: int
@@ -71,13 +66,10 @@ class Inline(Runner):
 
 
 class Spark(Runner):
-    """Performs tasks on Spark: `mapInArrow` over the numbers of the tasks, each a partition of its own."""
+    """Performs tasks on Spark: `mapInArrow` over their numbers, each a partition of its own."""
 
     def __init__(self, session: Any, work: Path) -> None:
-        """
-        Args:
-            work: a folder that the workers see, too.
-        """
+        """`work` is a folder that the workers see, too."""
         self._session = session
         self._folder = work / TASKS
         self.name = f"on Spark {session.version}"
@@ -110,12 +102,12 @@ class Spark(Runner):
         if failures:
             raise DistcedError(
                 f"a task failed on Spark: {_said_last(failures[0])}",
-                advice="what is done is kept; the same command goes on from there",
+                advice="finished tasks are kept; repeat the command to resume",
             ) from failures[0]
 
 
 def _cores(session: Any) -> int:
-    """Number of tasks Spark performs at a time."""
+    """Number of tasks that Spark performs at a time."""
     if hasattr(session, "_jsparkSession"):
         return int(session.sparkContext.defaultParallelism)
     # Spark Connect does not report its cores; this is its default number of partitions.
@@ -138,7 +130,7 @@ def _performer(folder: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def _said_last(error: BaseException) -> str:
-    """The last message of a worker on its failure, below its traceback; else Spark's first message."""
+    """Last message of a worker on its failure, below its traceback; else Spark's first message."""
     lines = [each for each in str(error).splitlines() if each.strip()]
     places = [place for place, each in enumerate(lines) if "Traceback (most recent call last)" in each]
     raised = [each for each in lines[places[0] + 1 :] if not each.startswith(" ")] if places else lines
@@ -151,8 +143,8 @@ def runner_of(master: str, work: Path, *, tidy: bool = False) -> Iterator[Runner
     """The runner of a master, `INLINE` or Spark's.
 
     Args:
-        work: folder of the work, which the workers see, too.
-        tidy: remove the files of Spark from it afterwards.
+        work: folder that the workers see, too.
+        tidy: remove Spark's files from it afterwards.
     """
     if master == INLINE:
         yield Inline()
@@ -168,9 +160,7 @@ def runner_of(master: str, work: Path, *, tidy: bool = False) -> Iterator[Runner
 
 
 def check_master(master: str) -> None:
-    """Check a master. Raises `DistcedError` for what is neither `INLINE` nor a URL of a master; Spark's own message is
-    about Java.
-    """
+    """Refuse what is neither `INLINE` nor the URL of a master, of which Spark's own message would be about Java."""
     if master != INLINE and not _MASTER.fullmatch(master):
         raise DistcedError(
             "not a master of Spark", given=master,
@@ -179,10 +169,8 @@ def check_master(master: str) -> None:
 
 
 def session_of(master: str, log: Path) -> Any:
-    """A session of Spark, at a master's URL or with Spark Connect (`sc://…`).
-
-    Args:
-        log: file for standard error of Java and the workers of a local master.
+    """Spark session at a master's URL or with Spark Connect (`sc://…`); standard error of Java and local workers goes
+    to `log`.
 
     Raises:
         DistcedError: where PySpark or Java is missing, or the master does not answer.
@@ -206,7 +194,7 @@ def session_of(master: str, log: Path) -> Any:
             raise DistcedError(
                 f"Spark Connect does not answer: {said}",
                 given=master,
-                advice="is a server there? it needs pip install 'distced[connect]' besides",
+                advice="start a server; the client needs pip install 'distced[connect]'",
             ) from None
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {"spark.ui.enabled": "false", "spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
@@ -218,7 +206,8 @@ def session_of(master: str, log: Path) -> Any:
         builder = builder.config(name, value)
     log.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with _errors_to(log):
+        sys.stderr.flush()
+        with redirected(2, log):
             return builder.getOrCreate()
     except Exception as error:
         raise DistcedError(
@@ -234,14 +223,13 @@ def _reason(log: Path, error: Exception) -> str:
 
 
 @contextmanager
-def _errors_to(log: Path) -> Iterator[None]:
-    """Redirect standard error to a file, for processes started meanwhile as long as they live."""
-    sys.stderr.flush()
-    kept = os.dup(2)
+def redirected(descriptor: int, path: Path | str) -> Iterator[None]:
+    """Redirect a descriptor to a file; processes started meanwhile keep it as long as they live."""
+    kept = os.dup(descriptor)
     try:
-        with log.open("ab") as file:
-            os.dup2(file.fileno(), 2)
+        with Path(path).open("ab") as file:
+            os.dup2(file.fileno(), descriptor)
         yield
     finally:
-        os.dup2(kept, 2)
+        os.dup2(kept, descriptor)
         os.close(kept)

@@ -7,41 +7,69 @@
     WORK/found/3.json               task 3 is done
     WORK/told/3.frames              output of task 3, a detector of a sub-pattern, for its readers
 
-Events go from task to task through files and not through Spark's shuffle, which takes rows out of Arrow and puts them
-back: of a pass that does so the detection is a small part. Spark decides where and when tasks run, and runs them again
-where a machine is lost; tasks done already are skipped then. So workers and driver need a folder in common, as they do
-for the history.
+Events go from task to task through files and not through Spark's shuffle, which takes rows out of Arrow and back: in
+such a pass detection is a small part. Spark decides where and when tasks run, and repeats those of a lost machine;
+tasks done already are skipped. So workers and driver need a folder in common, as for the history. Tables come a day at
+a time, or several small days together; engines keep their state in between, so a task holds no more.
+
+Tasks of sub-patterns are the detectors of a cut graph as broker nodes run them, derivations included, under guaranteed
+detection; the wire format travels between them, in files. A detector consumes a day when its parts have completed it.
+Derivations need the stepwise engine, so this pays only where the columnar one cannot run the pattern in one piece.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
+import networkx as nx
+import numpy as np
 import pyarrow as pa
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.runtime.engines import EngineName
-from distced.simulations.replay.detection_task import ReplayCounts, detect
+from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
+from distced.detectors.runtime.detector import Detected, Detector
+from distced.detectors.runtime.engines import EngineName, chosen, has_columnar, make_engine
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.history.layout import day_number, day_of
+from distced.middleware.model.events import CompositeEvent, EventId, OpenGap
+from distced.middleware.model.timestamps import DAY, INSTANT_MIN
+from distced.middleware.wire.frames import Frame, decode, encode
+from distced.policies.detection.guaranteed import Guaranteed
+from distced.simulations.replay.batches import TableBatch
 from distced.simulations.replay.file_ranges import (
     FileRange,
     Trouble,
     appearing,
     days_of,
     read,
+    read_partition,
+    write_partitions,
 )
-from distced.simulations.replay.partitioning import read_partition, write_partitions
 from distced.simulations.replay.plan import Slice
-from distced.simulations.replay.result_files import unreadable, write_found
+from distced.simulations.replay.result_files import blocks, unreadable, write_block, write_found
 
 PARTITIONS: Final = "partitions"
 FOUND: Final = "found"
+TOLD: Final = "told"
+
+STEP: Final = 131_072
+"""Events consumed at once, extended to all events of the last instant."""
+
+PAYS_FROM: Final = 20_000
+"""Number of events from which the columnar engine is faster: the other one needs an object for each event."""
 
 FEW: Final = 32_768
-"""Number of events below which days are taken together, for an engine does best with many at once."""
+"""Number of events below which days are taken together: an engine is fastest with many at once."""
+
+_HISTORY: Final = "history"
+_EVENTS: Final = 4096
+_order: Final = attrgetter("key")
 
 
 class TaskResult(msgspec.Struct, frozen=True):
@@ -66,8 +94,7 @@ class PartitionTask:
     """Partitions file ranges by the keys of groups.
 
     Attributes:
-        groups: for each, its number, the names in its patterns (`DetectTask.names`), its types, its key, and its
-            number of slots.
+        groups: number, names in the patterns (`DetectTask.names`), types, key, and number of slots of each.
     """
 
     work: str
@@ -78,7 +105,7 @@ class PartitionTask:
 
     @property
     def stage(self) -> int:
-        """Stage: it is performed when all tasks of earlier stages are done."""
+        """Tasks of a stage need those of all earlier ones."""
         return 0
 
     @property
@@ -94,8 +121,9 @@ class PartitionTask:
         """Perform the task."""
         started, consumed = clock(), 0
         troubles: list[Trouble] = []
+        folder = Path(self.work) / PARTITIONS
         for unit in self.units:
-            done = Path(self.work) / PARTITIONS / f"{unit.name}.json"
+            done = folder / f"{unit.name}.json"
             if done.exists():
                 continue
             trouble: tuple[Trouble, ...] = ()
@@ -109,22 +137,43 @@ class PartitionTask:
                     break
                 consumed += len(table)
                 if len(table):
-                    write_partitions(
-                        table, by, slots, Path(self.work) / PARTITIONS / str(number) / f"{unit.name}.arrow"
-                    )
+                    write_partitions(table, by, slots, folder / str(number) / f"{unit.name}.arrow")
             leave(done, TaskResult(troubles=trouble))
             troubles += trouble
         return TaskResult(consumed, seconds=clock() - started, troubles=tuple(troubles))
 
 
+class _Detection:
+    """Base of tasks that detect, with their result files."""
+
+    __slots__ = ()
+
+    work: str
+    number: int
+
+    @property
+    def found(self) -> Path:
+        """Path of its composite events that belong to the result."""
+        return Path(self.work) / FOUND / f"{self.number}.found"
+
+    @property
+    def done(self) -> Path:
+        """Path of its `TaskResult`."""
+        return self.found.with_suffix(".json")
+
+    def is_done(self) -> bool:
+        """Whether it was done before."""
+        return self.done.exists()
+
+
 @dataclass(frozen=True, slots=True)
-class DetectTask:
+class DetectTask(_Detection):
     """Detects patterns in a slice of time, or in a slot of its partition.
 
     Attributes:
         number: of the task.
         group: of the patterns.
-        names: those in the patterns, whose columns are read; None for all columns, so that constituents are told whole.
+        names: in the patterns, whose columns are read; None for all, so that constituents are whole events.
         slot: of the partition; None where the history is read.
     """
 
@@ -139,56 +188,29 @@ class DetectTask:
     engine: EngineName
     rows: int
 
-    def is_done(self) -> bool:
-        """Whether it was done before."""
-        return self._done.exists()
-
     @property
     def stage(self) -> int:
-        """Stage: it is performed when all tasks of earlier stages are done."""
+        """Tasks of a stage need those of all earlier ones."""
         return 0 if self.slot is None else 1
-
-    @property
-    def _done(self) -> Path:
-        return Path(self.work) / FOUND / f"{self.number}.json"
-
-    @property
-    def found(self) -> Path:
-        """Path of its composite events."""
-        return Path(self.work) / FOUND / f"{self.number}.found"
 
     def perform(self, clock: Callable[[], float]) -> TaskResult:
         """Perform the task."""
         started = clock()
-        counts, troubles, found = ReplayCounts(), list[Trouble](), 0
+        counts, troubles, found = Counter[str](), list[Trouble](), 0
         with appearing(self.found) as part, part.open("wb") as file:
-            stretches = detect(
-                self.patterns,
-                self._days(troubles),
-                self.wanted,
-                engine=self.engine,
-                events=self.rows,
-                counts=counts,
-            )
-            for stretch in stretches:
-                found += len(stretch)
-                write_found(file, stretch, whole=self.names is None)
-        done = TaskResult(counts.consumed, counts.repeated, found, clock() - started, tuple(troubles))
-        leave(self._done, done)
+            days = self._days(troubles)
+            for some in detect(self.patterns, days, self.wanted, engine=self.engine, events=self.rows, counts=counts):
+                found += len(some)
+                write_found(file, some, whole=self.names is None)
+        done = TaskResult(counts["consumed"], counts["repeated"], found, clock() - started, tuple(troubles))
+        leave(self.done, done)
         return done
 
     def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
         """The tables of each day; of several days together where they are small."""
         tables: list[Any] = []
         for units in days_of(self.units):
-            for unit in units:
-                try:
-                    table = self._table(unit)
-                except (OSError, pa.ArrowException) as error:
-                    troubles.append(Trouble(unit.path, str(error), unit.rows))
-                    continue
-                if table is not None and len(table):
-                    tables.append(table)
+            tables += _tables(units, self._table, troubles)
             if sum(map(len, tables)) >= FEW:
                 yield tables
                 tables = []
@@ -206,6 +228,183 @@ class DetectTask:
             return read_partition(path, self.slot)
         except (OSError, pa.ArrowException) as error:
             raise unreadable(path, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class SubPatternTask(_Detection):
+    """One detector of a cut graph.
+
+    Attributes:
+        number: of the task.
+        stage: tasks of a stage need those of all earlier ones.
+        names: in the patterns of the group, whose columns are read, since a part may use what another binds; None for
+            all, so that constituents are whole events.
+        derivations: whether others read it as part of a pattern.
+        source: of its composite events where they belong to the result; else empty.
+        writers: the detectors it reads, with the numbers of their tasks.
+        days: ends of the days that all go through together, ns.
+    """
+
+    work: str
+    number: int
+    group: int
+    stage: int
+    names: frozenset[str] | None
+    plan: DetectorPlan
+    derivations: bool
+    source: str
+    writers: tuple[tuple[str, int], ...]
+    units: tuple[FileRange, ...]
+    days: tuple[int, ...]
+    wanted: Slice
+
+    @property
+    def rows(self) -> int:
+        """Number of events to read."""
+        return sum(each.rows for each in self.units)
+
+    def perform(self, clock: Callable[[], float]) -> TaskResult:
+        """Perform the task."""
+        started = clock()
+        detector = Detector(self.plan.compiled, Guaranteed(), derivations=self.derivations)
+        detector.join(_HISTORY, INSTANT_MIN, 0)
+        told: dict[str, tuple[Iterator[Frame], Path]] = {}
+        for writer, number in self.writers:
+            detector.join(writer, INSTANT_MIN, 0)
+            told[writer] = _frames(self._told(number)), self._told(number)
+        troubles: list[Trouble] = []
+        found: dict[EventId, CompositeEvent] = {}
+        by_day = {each[0].day: each for each in days_of(self.units)}
+        consumed = repeated = 0
+        with appearing(self._told(self.number)) as part, part.open("wb") as file:
+            for end in self.days:
+                batch = TableBatch(list(_tables(by_day.get(day_of(end), ()), self._table, troubles)))
+                events = [batch.event(place) for place in range(len(batch))]
+                consumed, repeated = consumed + len(events), repeated + batch.repeated
+                detected = [detector.receive(_HISTORY, events, end, 0)]
+                for writer, (frames, path) in told.items():
+                    detected += _heard(detector, writer, frames, path, end)
+                news = [event for each in detected for event in each.events]
+                for event in news:
+                    found.setdefault(event.id, event)
+                self._tell(file, news, end, detector.open_gaps() if self.derivations else ())
+        answered = [each for each in found.values() if each.hi <= self.wanted.until] if self.source else []
+        with appearing(self.found) as part, part.open("wb") as file:
+            write_found(file, sorted(answered, key=_order), whole=self.names is None)
+        done = TaskResult(consumed, repeated, len(answered), clock() - started, tuple(troubles))
+        leave(self.done, done)
+        return done
+
+    def _told(self, number: int) -> Path:
+        return Path(self.work) / TOLD / f"{number}.frames"
+
+    def _table(self, unit: FileRange) -> Any:
+        return read(unit, self.names, self.wanted.begin, self.wanted.until)
+
+    def _tell(self, file: IO[bytes], events: Sequence[CompositeEvent], until: int, opens: Sequence[OpenGap]) -> None:
+        """Write the composite events until an instant, for their readers."""
+        output = self.plan.compiled.automaton.output
+        name = self.plan.id if output is None else output.type_name
+        for first in range(0, len(events), _EVENTS):
+            some = events[first : first + _EVENTS]
+            write_block(file, encode(some, type=name, source=some[0].source, kind="c"))
+        write_block(file, encode((), type=name, source=self.plan.id, watermark=until, kind="c", open=opens))
+
+
+def _tables(units: Iterable[FileRange], read: Callable[[FileRange], Any], troubles: list[Trouble]) -> Iterator[Any]:
+    """Tables of file ranges that are not empty; an unreadable range is a trouble."""
+    for unit in units:
+        try:
+            table = read(unit)
+        except (OSError, pa.ArrowException) as error:
+            troubles.append(Trouble(unit.path, str(error), unit.rows))
+            continue
+        if table is not None and len(table):
+            yield table
+
+
+def detect(
+    patterns: Sequence[Compiled],
+    days: Iterable[Sequence[Any]],
+    wanted: Slice,
+    *,
+    engine: EngineName = "auto",
+    events: int = 0,
+    counts: Counter[str] | None = None,
+) -> Iterator[list[CompositeEvent]]:
+    """Composite events of a slice, in order, step by step; the same in a Spark worker and in any other process.
+
+    Args:
+        days: tables of each day, or of several together, in the native form; days in order, rows in any order.
+        events: approximate number of events, to choose the engine by.
+        counts: gets the numbers of events `consumed`, and of duplicates left out, `repeated`.
+    """
+    counts = Counter() if counts is None else counts
+    if engine == "auto":
+        engine = "columnar" if events >= PAYS_FROM and has_columnar() else "stepwise"
+    made = make_engine(patterns, engine=chosen(engine, events))
+    for tables in days:
+        batch = TableBatch(tables)
+        counts["repeated"] += batch.repeated
+        place = int(np.searchsorted(batch.hi, wanted.begin))
+        last = int(np.searchsorted(batch.hi, wanted.until, "right"))
+        while place < last:
+            end = min(place + STEP, last)
+            # Events of one instant stay together.
+            end = min(int(np.searchsorted(batch.hi, batch.hi[end - 1], "right")), last)
+            stretch, until = batch.stretch(place, end), int(batch.hi[end - 1])
+            if isinstance(made, StepwiseEngine):
+                found = made.feed([stretch.event(each) for each in range(len(stretch))]) + made.advance(until)
+            else:
+                found = made.consume(stretch, until)
+            counts["consumed"] += end - place
+            yield _answered(found, wanted)
+            place = end
+    yield _answered(made.advance(wanted.until), wanted)
+
+
+def _answered(found: list[CompositeEvent], wanted: Slice) -> list[CompositeEvent]:
+    """The composite events the slice answers for, in order."""
+    return sorted((each for each in found if wanted.after < each.hi <= wanted.until), key=_order)
+
+
+def writers_of(graph: DetectorGraph, plan: DetectorPlan) -> tuple[str, ...]:
+    """Detectors whose composite events one reads: its parts, and those that publish a type it names."""
+    # Several patterns may publish one type.
+    names = plan.compiled.names()
+    outputs = ((each.id, each.compiled.automaton.output) for each in graph.plans.values() if each.id != plan.id)
+    named = (identity for identity, output in outputs if output is not None and output.type_name in names)
+    return tuple(dict.fromkeys((*plan.parts, *named)))
+
+
+def stages_of(graph: DetectorGraph) -> dict[str, int]:
+    """Stage of each detector: the length of the longest chain of detectors before it."""
+    chains = nx.DiGraph()
+    chains.add_nodes_from(graph.plans)
+    chains.add_edges_from((writer, name) for name, plan in graph.plans.items() for writer in writers_of(graph, plan))
+    return {name: stage for stage, names in enumerate(nx.topological_generations(chains)) for name in names}
+
+
+def days_between(units: Iterable[FileRange], until: int) -> tuple[int, ...]:
+    """The ends of the days with events, and the end of time, ns."""
+    ends = {(day_number(each.day) + 1) * DAY - 1 for each in units}
+    return (*sorted(end for end in ends if end < until), until)
+
+
+def _heard(detector: Detector, writer: str, frames: Iterator[Frame], told: Path, until: int) -> list[Detected]:
+    """Feed a detector with the composite events of another one until an instant."""
+    found = []
+    for frame in frames:
+        if frame.open and frame.watermark is not None:
+            detector.hear_open(writer, frame.open, frame.watermark)
+        found.append(detector.receive(writer, frame.events, frame.watermark, 0))
+        if frame.watermark is not None and frame.watermark >= until:
+            return found
+    raise unreadable(told, EOFError("the end is missing"))
+
+
+def _frames(path: Path) -> Iterator[Frame]:
+    return (decode(each, where=str(path)) for each in blocks(path))
 
 
 def leave(path: Path, done: TaskResult) -> None:

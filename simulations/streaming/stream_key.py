@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.errors import DistcedError
-from distced.simulations.replay.pattern_properties import key_of_group, may_lack_constituents
-from distced.simulations.replay.reach import reach_of
+from distced.simulations.replay.pattern_properties import key_of_group, may_lack_constituents, reach_of
 
 
 def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.benchmarks import migrate
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.migrate import Arrivals, MigrateFigures
-from distced.simulations.benchmarks.report import as_dict, show
+from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib
 
 STEPS = ["prepare", "listening", "state", "there"]

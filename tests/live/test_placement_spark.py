@@ -13,9 +13,16 @@ from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
-from distced.simulations.placement.history_figures.counts import HistoryCounts
-from distced.simulations.placement.history_figures.days import DayTask, count_days, on_spark
-from distced.simulations.placement.history_figures.measuring import located, measured, registry_of, types_of
+from distced.simulations.placement.history_figures.counting import HistoryCounts
+from distced.simulations.placement.history_figures.measuring import (
+    DayTask,
+    count_days,
+    located,
+    measured,
+    on_spark,
+    registry_of,
+    types_of,
+)
 from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
 from tests.simulations.test_placement_counting import HERE, ROOMS
 from tests.support.random_placements import START
@@ -36,7 +43,7 @@ def task(tmp_path: Path) -> DayTask:
     return DayTask(str(tmp_path / "history"), PATTERN, "", {"a": ("A",), "b": ("B", "C")})
 
 
-def test_days_apart_are_as_days_in_a_row(task: DayTask) -> None:
+def test_days_counted_apart_are_as_days_in_a_row(task: DayTask) -> None:
     apart, row = count_days(task), in_a_row(task)
     assert found(apart) == found(row)
     assert apart.streams == row.streams
@@ -53,7 +60,7 @@ def test_days_apart_are_as_days_in_a_row(task: DayTask) -> None:
         ("[A] ; [B] within 50h", 26 * HOUR),
     ],
 )
-def test_matches_that_last_long_over_midnight(tmp_path: Path, pattern: str, pause: int) -> None:
+def test_long_matches_over_midnight_are_counted(tmp_path: Path, pattern: str, pause: int) -> None:
     midnight = (START // DAY + 1) * DAY
     first = midnight - 15 * MINUTE
     at = [first, first + pause, first + pause + 25 * HOUR]
@@ -68,7 +75,7 @@ def test_matches_that_last_long_over_midnight(tmp_path: Path, pattern: str, paus
     assert (apart.events, apart.duration) == (row.events, row.duration)
 
 
-def test_placement_counts_from_the_first_event_to_the_watermark(tmp_path: Path) -> None:
+def test_days_are_counted_from_the_first_event_to_the_watermark(tmp_path: Path) -> None:
     """Days without events count, those after it was heard no more do not, whatever else was recorded then."""
     midnight = (START // DAY + 1) * DAY
     heard = [Event(name, midnight + at, midnight + at, name.lower(), at, {}) for at, name in enumerate("AB")]
@@ -92,7 +99,7 @@ def test_history_without_events_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.skipif(shutil.which("java") is None, reason="Java is not installed")
-def test_on_spark(task: DayTask) -> None:
+def test_spark_gives_the_same(task: DayTask) -> None:
     pytest.importorskip("pyspark")
     spread = on_spark("local[2]")
     assert count_days(task, spread) == count_days(task)

@@ -68,7 +68,7 @@ def replays(history: History, work: Path) -> HistoryReplay:
 
 
 @pytest.mark.slow
-def test_spark_finds_what_one_process_finds(session: Any, history: History, tmp_path: Path) -> None:
+def test_spark_detects_as_one_process(session: Any, history: History, tmp_path: Path) -> None:
     here, there = replays(history, tmp_path / "here"), replays(history, tmp_path / "there")
     assert {each.way for each in there.plan.groups} == {"key", "time", "whole"}
     here.perform(Inline())
@@ -95,7 +95,7 @@ class Deadly(DetectTask):
 
 
 @pytest.mark.slow
-def test_task_whose_worker_dies_is_reported_and_repeated(session: Any, history: History, tmp_path: Path) -> None:
+def test_replay_is_resumed_after_a_worker_has_died(session: Any, history: History, tmp_path: Path) -> None:
     made = replays(history, tmp_path / "w")
     expected = replays(history, tmp_path / "here")
     expected.perform(Inline())
@@ -108,7 +108,7 @@ def test_task_whose_worker_dies_is_reported_and_repeated(session: Any, history: 
     assert seen(list(again)) == seen(list(expected))
 
 
-def test_tasks_travel(history: History, tmp_path: Path) -> None:
+def test_tasks_can_be_pickled(history: History, tmp_path: Path) -> None:
     """To workers that share nothing but the folders."""
     tasks: Sequence[Any] = (*replays(history, tmp_path / "w").partitioning, *replays(history, tmp_path / "w").detecting)
     assert [pickle.loads(pickle.dumps(each)) for each in tasks] == list(tasks)
@@ -123,7 +123,7 @@ def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("master", "said"), (("no-such-cluster://x", "not a master of Spark"), ("local[0]", "Spark did not start"))
 )
-def test_absent_master_is_an_error(history: History, master: str, said: str) -> None:
+def test_missing_master_is_an_error(history: History, master: str, said: str) -> None:
     failed = distced("replay", "[A]", "--history", history.root, "--master", master)
     assert failed.returncode != 0
     assert said in failed.stderr
@@ -132,7 +132,7 @@ def test_absent_master_is_an_error(history: History, master: str, said: str) -> 
 
 
 @pytest.mark.slow
-def test_replay_verb_runs_on_spark(history: History, tmp_path: Path) -> None:
+def test_verb_replays_on_spark(history: History, tmp_path: Path) -> None:
     pattern = "[A] ; [B] within 2h by k -> P()"
     done = distced("replay", pattern, "--history", history.root, "--master", "local[1]", "--to", HOUR, "--json")
     assert done.returncode == 0, done.stderr

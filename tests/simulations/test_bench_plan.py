@@ -36,7 +36,7 @@ from distced.simulations.benchmarks.plan import (
     report,
 )
 from distced.simulations.benchmarks.plan_patterns import SHAPES
-from distced.simulations.benchmarks.report import as_dict, show
+from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib, svg_texts
 
 ATOMS = 24

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.simulations.benchmarks import live
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.report import as_dict
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
+from distced.simulations.report import as_dict
 from tests.support.pictures import needs_matplotlib
 
 

@@ -23,7 +23,7 @@ from distced.middleware.model.events import CompositeEvent
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.patterns import WITHOUT, measure, report
-from distced.simulations.benchmarks.report import show
+from distced.simulations.report import show
 from tests.support.pictures import needs_matplotlib
 
 TEMPLATES: tuple[Template, ...] = get_args(Template)

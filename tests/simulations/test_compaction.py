@@ -50,7 +50,7 @@ def small_files(root: Path) -> list[Event]:
 @pytest.mark.slow
 @given(events(), st.lists(st.integers(0, 8), max_size=4), st.booleans(), st.sampled_from((2, 4, 1_000)))
 @settings(max_examples=100, deadline=None)
-def test_the_same_events(
+def test_compaction_keeps_the_events(
     tmp_path_factory: pytest.TempPathFactory, given: list[Event], cuts: list[int], repeat: bool, rows: int
 ) -> None:
     root = tmp_path_factory.mktemp("history") / "h"
@@ -73,7 +73,7 @@ def test_the_same_events(
         assert not Compaction(root, rows=rows).mergers
 
 
-def test_files_and_what_is_noted(tmp_path: Path) -> None:
+def test_merged_file_has_the_notes_of_its_files(tmp_path: Path) -> None:
     made = small_files(tmp_path)
     for start, watermark in ((16, 40), (20, 30)):
         HistoryWriter(tmp_path, "one").write([Event("B", start, start, "t", start, {"on": True})], watermark)
@@ -93,7 +93,7 @@ def test_files_and_what_is_noted(tmp_path: Path) -> None:
     assert len(seen(tmp_path)) == len(made) + 2
 
 
-def test_what_does_not_fit_stays_apart(tmp_path: Path) -> None:
+def test_files_that_do_not_fit_stay_apart(tmp_path: Path) -> None:
     for seq, value in enumerate((1, 2.5, None, "text", True)):
         HistoryWriter(tmp_path, "one").write([Event("A", seq, seq, "s", seq, {"x": value})])
     HistoryWriter(tmp_path, "one").write([CompositeEvent("A", 9, 9, "p", 2**80, {"x": 1}, constituents=(("s", 1),))])
@@ -113,7 +113,7 @@ def test_large_files_stay(tmp_path: Path) -> None:
     assert large < {each.path for each in History(tmp_path).files}
 
 
-def test_two_events_of_one_id(tmp_path: Path) -> None:
+def test_two_events_of_one_id_stay_apart(tmp_path: Path) -> None:
     HistoryWriter(tmp_path, "one").write([Event("A", 1, 1, "s", 1, {"x": 1}), Event("A", 2, 2, "s", 2, {})])
     HistoryWriter(tmp_path, "two").write([Event("A", 1, 1, "s", 1, {"x": 1.0}), Event("A", 3, 3, "s", 3, {})])
     before = seen(tmp_path)
@@ -125,7 +125,7 @@ def test_two_events_of_one_id(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", (False, True))
-def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
+def test_interrupted_work_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
     small_files(tmp_path / "given")
     expected = seen(tmp_path / "given")
     with monkeypatch.context() as patch:
@@ -152,7 +152,7 @@ def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ke
     assert at > (20 if keep else 50)
 
 
-def test_broken_off_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compaction_interrupted_repeatedly_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """New files come between runs that break off while they remove the old ones."""
     made = small_files(tmp_path)
     faults = Faults(monkeypatch)
@@ -167,7 +167,7 @@ def test_broken_off_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert seen(tmp_path) == without_nulls(in_order(made)), number
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verb_reports_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_files(tmp_path)
     assert compact(tmp_path, "inline", keep=True, as_json=True) == 0
     found = json.loads(capsys.readouterr().out)
@@ -175,11 +175,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert len(list(tmp_path.rglob("*.parquet"))) == 16
     assert compact(tmp_path, "inline", keep=False, as_json=False) == 0
     said = capsys.readouterr().err
-    assert "13 old files were still there" in said
+    assert "13 old files of an earlier run removed" in said
     assert len(list(tmp_path.rglob("*.parquet"))) == 3
 
 
-def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
+def test_failed_merger_is_reported(tmp_path: Path) -> None:
     small_files(tmp_path)
     with pytest.raises(DistcedError, match="allowed: local"):
         compact(tmp_path, "sprak")
@@ -191,7 +191,7 @@ def test_what_cannot_be_done_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_on_spark(tmp_path: Path, session: Any) -> None:
+def test_spark_gives_the_same(tmp_path: Path, session: Any) -> None:
     from distced.simulations.replay.runners import Spark
 
     small_files(tmp_path)
@@ -204,7 +204,7 @@ def test_on_spark(tmp_path: Path, session: Any) -> None:
     assert len(History(tmp_path).files) == 3
 
 
-def test_it_is_a_verb_of_history(tmp_path: Path) -> None:
+def test_compaction_is_a_verb_of_history(tmp_path: Path) -> None:
     small_files(tmp_path)
     result = CliRunner().invoke(history, ["compact", str(tmp_path), "--master", "inline", "--json"])
     assert result.exit_code == 0, result.output

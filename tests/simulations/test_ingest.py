@@ -69,7 +69,7 @@ def packed(path: Path) -> Path:
 
 @pytest.mark.parametrize("form", ("events.jsonl", "events.csv", "events.parquet"))
 @pytest.mark.parametrize("gz", (False, True))
-def test_native_recordings(tmp_path: Path, form: str, gz: bool) -> None:
+def test_native_recording_is_ingested(tmp_path: Path, form: str, gz: bool) -> None:
     events = readings(60)
     random.Random(3).shuffle(events)
     write_events(events, tmp_path / form)
@@ -84,7 +84,7 @@ def test_native_recordings(tmp_path: Path, form: str, gz: bool) -> None:
         assert keys == sorted(keys)
 
 
-def test_composite_events(tmp_path: Path) -> None:
+def test_composite_events_are_ingested(tmp_path: Path) -> None:
     found = [CompositeEvent("C", 0, at, "p", 2**90 + at, {"a": 1}, constituents=(("s", at),)) for at in range(40)]
     write_events([*found, *found[:5]], tmp_path / "found.jsonl")
     outcome = ingest(tmp_path / "h", tmp_path / "found.jsonl").outcomes[0].ingested
@@ -100,7 +100,7 @@ def test_composite_events(tmp_path: Path) -> None:
         ("nasdaq_minute_20080201.csv.gz", "closes.toml"),
     ),
 )
-def test_real_recordings(tmp_path: Path, recording: str, mapping: str) -> None:
+def test_real_recording_is_ingested(tmp_path: Path, recording: str, mapping: str) -> None:
     path, rules = DATA / recording, RECORDINGS / mapping
     if not path.exists():
         pytest.skip(f"the recording {recording} is not here")
@@ -111,7 +111,7 @@ def test_real_recordings(tmp_path: Path, recording: str, mapping: str) -> None:
     assert sum(outcome.rejected.values()) == reader.counts["rejected"]
 
 
-def test_all_bad_rows_are_kept(tmp_path: Path) -> None:
+def test_rejected_rows_are_kept(tmp_path: Path) -> None:
     (tmp_path / "m.toml").write_text(MAPPING)
     rows = ["room,time,celsius"]
     rows += [f"a,{at},{'warm' if at % 2 else at}" for at in range(3_000)] + ["a,never,1", "a,1,2,3"]
@@ -145,7 +145,7 @@ CSV = b"type,time,source,seq,x\n"
         ("csv", CSV + b'A,1,s,0,"1\nA,2,s,1,1\n'),
     ),
 )
-def test_a_bad_row_is_one_bad_row(tmp_path: Path, form: str, content: bytes) -> None:
+def test_bad_row_does_not_affect_others(tmp_path: Path, form: str, content: bytes) -> None:
     path = tmp_path / f"a.{form}"
     path.write_bytes(content)
     outcome = ingest(tmp_path / "h", path).outcomes[0]
@@ -157,7 +157,7 @@ def test_a_bad_row_is_one_bad_row(tmp_path: Path, form: str, content: bytes) -> 
     assert [event.id for event in events_of_history(History(tmp_path / "h"))] == [("s", 1)]
 
 
-def test_a_quote_that_nobody_closes(tmp_path: Path) -> None:
+def test_unclosed_quote_is_rejected(tmp_path: Path) -> None:
     """What csv reads at once is less than what stands behind it."""
     lines = [b"A,%d,s,%d,%d" % (at, at, at) for at in range(20_000)]
     lines[5] = b'A,5,s,5,"5'
@@ -169,13 +169,13 @@ def test_a_quote_that_nobody_closes(tmp_path: Path) -> None:
     assert (kept["where"], kept["row"]) == (f"{tmp_path / 'a.csv'}, row 7", 'A,5,s,5,"5')
 
 
-def test_names_that_are_no_text(tmp_path: Path) -> None:
+def test_recording_with_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "s\udcff.jsonl"
     path.write_bytes(EVENT)
     assert "rename it" in ingest(tmp_path / "h", path).outcomes[0].ingested.trouble
 
 
-def test_again_is_no_harm(tmp_path: Path) -> None:
+def test_repeated_ingestion_adds_nothing(tmp_path: Path) -> None:
     write_events(readings(60), tmp_path / "a.jsonl")
     ingest(tmp_path / "h", tmp_path / "a.jsonl")
     before = {path: path.read_bytes() for path in (tmp_path / "h").rglob("*") if path.is_file()}
@@ -184,7 +184,7 @@ def test_again_is_no_harm(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in (tmp_path / "h").rglob("*") if path.is_file()} == before
 
 
-def test_ids_that_come_again(tmp_path: Path) -> None:
+def test_repeated_ids_are_duplicates_or_rejected(tmp_path: Path) -> None:
     events = readings(60)
     other = Event("Reading", events[7].lo, events[7].hi, "s", 7, {"x": 7.0, "y": 3.5})
     later = Event("Reading", events[7].lo + DAY, events[7].hi + DAY, "s", 8, {"x": 8})
@@ -201,7 +201,7 @@ def test_ids_that_come_again(tmp_path: Path) -> None:
     assert json.loads(outcome.recording.rejected.read_text())["given"] == "s 7"
 
 
-def test_counting_on(tmp_path: Path) -> None:
+def test_sequence_numbers_continue(tmp_path: Path) -> None:
     (tmp_path / "m.toml").write_text(MAPPING)
     paths = []
     for day in range(3):
@@ -234,7 +234,7 @@ def test_counting_on(tmp_path: Path) -> None:
             Ingest(paths, tmp_path / "h", mapping=mapping, recorder="test", count_on=True)
 
 
-def test_a_recording_that_has_grown(tmp_path: Path) -> None:
+def test_grown_recording_adds_its_new_events(tmp_path: Path) -> None:
     events = readings(60)
     for count in (25, 60):
         write_events(events[:count], tmp_path / "a.jsonl")
@@ -243,12 +243,12 @@ def test_a_recording_that_has_grown(tmp_path: Path) -> None:
     assert held(tmp_path / "h") == without_nulls(events)
 
 
-def test_the_day_is_of_the_end_in_utc(tmp_path: Path) -> None:
+def test_day_of_an_event_is_that_of_its_end_in_utc(tmp_path: Path) -> None:
     write_events([Event("A", -HOUR, -1, "s", 0, {}), Event("A", -HOUR, 0, "s", 1, {})], tmp_path / "a.jsonl")
     assert ingest(tmp_path / "h", tmp_path / "a.jsonl").outcomes[0].ingested.days == {"1969-12-31": 1, "1970-01-01": 1}
 
 
-def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
+def test_truncated_recording_is_reported(tmp_path: Path) -> None:
     write_events(readings(3_000, step=SECOND), tmp_path / "a.jsonl")
     broken = tmp_path / "broken.jsonl.gz"
     broken.write_bytes(packed(tmp_path / "a.jsonl").read_bytes()[:-2_000])
@@ -264,7 +264,7 @@ def test_what_cannot_be_read_to_its_end(tmp_path: Path) -> None:
     assert held(tmp_path / "h") == without_nulls(readings(3_000, step=SECOND))
 
 
-def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwritable_history_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_events(readings(60), tmp_path / "a.jsonl")
 
     def full(*_: Any) -> None:
@@ -278,7 +278,7 @@ def test_what_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.slow
-def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_work_is_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     events = readings(30)
     other = Event("Reading", 0, 0, "s", 2, {})
     write_events([*events[:20], *events[:3], other], tmp_path / "a.jsonl")
@@ -312,7 +312,7 @@ def test_broken_off_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert at > 40
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verb_reports_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "m.toml").write_text(MAPPING)
     (tmp_path / "r.csv").write_text("room,time,celsius\na,1,20\na,2,hot\nb,3,21\n")
 
@@ -330,8 +330,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         assert json.loads((tmp_path / "bad").read_text())["row"]["celsius"] == "hot"
     assert command("r.csv", as_json=False) == 0
     said = capsys.readouterr().err
-    assert "it was in the history before" in said
-    assert "set aside: 1 attribute" in said
+    assert "it is in the history already" in said
+    assert "rejected: 1 attribute" in said
     (tmp_path / "next.csv").write_text("room,time,celsius\na,86401,20\n")
     assert command("next.csv", as_json=False) == 0
     assert "need --count-on" in capsys.readouterr().err
@@ -339,7 +339,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "none.csv" in capsys.readouterr().err
 
 
-def test_a_history_with_a_broken_file(tmp_path: Path) -> None:
+def test_history_with_a_broken_file_is_an_error(tmp_path: Path) -> None:
     events = readings(60)
     for part, name in ((events[:30], "a.jsonl"), (events[20:], "b.jsonl")):
         write_events(part, tmp_path / name)
@@ -358,7 +358,7 @@ def test_a_history_with_a_broken_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_on_spark(tmp_path: Path, session: Any) -> None:
+def test_spark_gives_the_same(tmp_path: Path, session: Any) -> None:
     from distced.simulations.replay.runners import Spark
 
     def all_of(root: Path, runner: Any, paths: Sequence[Path]) -> list[Any]:
@@ -379,7 +379,7 @@ def test_on_spark(tmp_path: Path, session: Any) -> None:
     assert len(held(tmp_path / "spark")) == 140
 
 
-def test_a_task_that_fails_on_spark(tmp_path: Path, session: Any) -> None:
+def test_task_that_fails_on_spark_is_an_error(tmp_path: Path, session: Any) -> None:
     from distced.simulations.replay.runners import Spark
 
     paths = [tmp_path / f"{number}.jsonl" for number in range(2)]

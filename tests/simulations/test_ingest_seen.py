@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.ingest.sequence_state import ClockWatch, SequenceState
+from distced.simulations.ingest.recording_task import ClockWatch, SequenceState
 
 
-def test_clocks_that_go_back() -> None:
+def test_clock_jumps_are_detected() -> None:
     watch = ClockWatch()
     for seq, (lo, hi) in enumerate(((10, 12), (11, 11), (20, 20), (5, 6), (7, 7), (4, 4))):
         watch.see(Event("A", lo, hi, "s", seq, {}))
@@ -21,7 +21,7 @@ def test_clocks_that_go_back() -> None:
     assert (jump.source, jump.times, jump.most, jump.seq, jump.hi) == ("s", 2, 14, 3, 6)
 
 
-def test_seen_ids() -> None:
+def test_sequence_state_detects_seen_ids() -> None:
     draw = random.Random(5)
     for _ in range(50):
         seen, all_ids = SequenceState(), set[tuple[str, int]]()

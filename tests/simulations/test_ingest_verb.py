@@ -27,7 +27,7 @@ EVENTS = b"type,time,source,seq\nA,2,s,1\n"
         ({"rejected": "none/bad"}, "a folder that is there"),
     ),
 )
-def test_options_that_are_wrong(tmp_path: Path, options: dict[str, str], said: str) -> None:
+def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, str], said: str) -> None:
     (tmp_path / "r.csv").write_bytes(EVENTS)
     given: dict[str, Any] = {"history": "h", "name": "test", "master": "inline", "rejected": None, **options}
     for name in ("history", "rejected"):
@@ -38,7 +38,7 @@ def test_options_that_are_wrong(tmp_path: Path, options: dict[str, str], said: s
     assert [each.name for each in tmp_path.iterdir()] == ["r.csv"]
 
 
-def test_one_at_a_time(tmp_path: Path) -> None:
+def test_two_ingestions_at_a_time_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(EVENTS)
     HistoryWriter(tmp_path / "h", "test")
     with alone(tmp_path / "h"), pytest.raises(HistoryError, match="another ingestion or compaction"):

@@ -12,8 +12,7 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, compare
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario.toml import parse_scenario
 from distced.simulations.network.scenario_model import (
@@ -66,7 +65,7 @@ def said(outcome: ScenarioOutcome, event: str) -> list[str]:
     return [str(each.note.fields["reason"]) for each in outcome.notes if each.note.event == event]
 
 
-def test_a_detector_goes_where_the_events_are_and_stays_there() -> None:
+def test_detector_moves_to_its_events_and_stays() -> None:
     """It was placed without a word of how many events there would be."""
     hints = Hints(rates={"A": 0.1, "B": 50.0})
     run = scenario(150, distribution="min-bandwidth")
@@ -79,14 +78,14 @@ def test_a_detector_goes_where_the_events_are_and_stays_there() -> None:
     assert 20 * SECOND < outcome.moved[0].at < 90 * SECOND
 
 
-def test_nothing_moves_for_a_small_gain() -> None:
+def test_detector_stays_where_gain_is_small() -> None:
     outcome = simulate(scenario(120, (SECOND // 10, SECOND // 10), distribution="min-bandwidth"))
     assert right(outcome)
     assert outcome.moved == ()
 
 
 @pytest.mark.parametrize("detector", ["q", ""])
-def test_a_policy_that_is_set_holds_from_then_on(detector: str) -> None:
+def test_policy_set_by_the_administrator_holds_from_then_on(detector: str) -> None:
     """Of one detector, and of everybody; it does not have to stay first."""
     policies = (ScheduledPolicy(20 * SECOND, "min-bandwidth", detector), ScheduledPolicy(60 * SECOND, "", detector))
     outcome = simulate(scenario(100, policies=policies))
@@ -96,7 +95,7 @@ def test_a_policy_that_is_set_holds_from_then_on(detector: str) -> None:
     assert 60 * SECOND < outcome.moved[1].at < 80 * SECOND
 
 
-def test_a_policy_of_its_own_counts_before_that_of_everybody() -> None:
+def test_policy_of_a_detector_precedes_that_of_all() -> None:
     outcome = simulate(
         scenario(60, policies=(ScheduledPolicy(10 * SECOND, "min-bandwidth"),), distribution="min-latency")
     )
@@ -113,7 +112,7 @@ def test_replicas_come_and_go_with_the_policy() -> None:
     assert outcome.detectors[outcome.subscriptions["q"].detector].replicas == {}
 
 
-def test_what_is_no_policy() -> None:
+def test_unknown_policy_is_refused() -> None:
     with pytest.raises(ScenarioError, match="min-bandwidht"):
         parse_scenario(
             """

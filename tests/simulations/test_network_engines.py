@@ -10,8 +10,7 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import BrokerNode, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.participants.broker_node import PREPARATION, VirtualReadiness
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, compare
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, Send, SourceStream
 
@@ -19,7 +18,7 @@ PATTERN = "[A as one] ; [A as other where v > one.v + 1000] within 1min"
 FRAMES, EACH = 40, 50
 
 
-def test_columnar_engine_is_ready_a_fixed_time_after_the_first_question() -> None:
+def test_columnar_engine_is_ready_a_fixed_time_after_the_first_query() -> None:
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     now = 5 * SECOND
     readiness = VirtualReadiness(lambda: now)

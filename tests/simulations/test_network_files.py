@@ -113,7 +113,7 @@ until = "2s"
 """
 
 
-def test_everything_that_a_file_may_say() -> None:
+def test_scenario_file_may_have_every_key() -> None:
     scenario = parse_scenario(WHOLE)
     assert (scenario.seed, scenario.duration, scenario.keepalive, scenario.again) == (7, 4 * SECOND, 5 * SECOND, 0.25)
     assert scenario.distribution == "min-bandwidth"
@@ -167,14 +167,14 @@ def test_everything_that_a_file_may_say() -> None:
         ("[types.A]", "[types.A", "not TOML"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(instead_of: str, written: str, said: str) -> None:
+def test_error_in_a_scenario_file_names_its_place(instead_of: str, written: str, said: str) -> None:
     assert instead_of in WHOLE
     with pytest.raises(DistcedError, match=f"(?s){said}") as raised:
         parse_scenario(WHOLE.replace(instead_of, written, 1), name="evening.toml")
     assert "evening.toml" in str(raised.value)
 
 
-def test_values_are_drawn_from_what_the_file_says() -> None:
+def test_values_are_drawn_from_the_ranges_of_the_file() -> None:
     scenario = load_scenario(EXAMPLE)
     events = [event for stream in scenario.streams for send in stream.sends for event in send.events]
     temperatures = {each.attributes["temp"] for each in events if each.type == "Temp"}
@@ -192,22 +192,29 @@ def test_values_are_drawn_from_what_the_file_says() -> None:
             parse_scenario(text.replace(instead_of, written), folder=EXAMPLE.parent)
 
 
-def test_the_seed_may_be_another() -> None:
+def test_seed_of_the_caller_replaces_that_of_the_file() -> None:
     one, other = load_scenario(EXAMPLE), load_scenario(EXAMPLE, seed=9)
     assert (one.seed, other.seed) == (1, 9)
     assert one.streams != other.streams
 
 
-def test_the_verb_shows_what_came_of_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verb_simulate_shows_the_outcome(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     assert simulate(EXAMPLE, seed=None, log=log, check=True, as_json=False) == 0
     shown = capsys.readouterr().out
-    for part in ("cold", "still-cold", "as one engine", "floor-1 → street", "floor-1-b", "what arrived is what one"):
+    for part in (
+        "cold",
+        "still-cold",
+        "as one engine",
+        "floor-1 → street",
+        "floor-1-b",
+        "the same composite events as",
+    ):
         assert part in shown
     assert log.stat().st_size > 100_000
 
 
-def test_the_verb_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verb_simulate_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate(EXAMPLE, seed=3, log=None, check=True, as_json=True) == 0
     figures = json.loads(capsys.readouterr().out)
     assert figures["seed"] == 3
@@ -220,7 +227,9 @@ def test_the_verb_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert moved[0]["from"] != moved[0]["to"]
 
 
-def test_the_verb_fails_where_something_was_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_verb_simulate_fails_where_a_subscription_was_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
     file = tmp_path / "refused.toml"
     file.write_text(WHOLE.replace("[A where k == 2]", "[A where height == 2]"))
     assert simulate(file, seed=None, log=None, check=True, as_json=False) == 1

@@ -6,16 +6,16 @@ from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Link, Place, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
-from distced.simulations.network.transport.packet_sizes import (
+from distced.simulations.network.transport.links import (
     ACKNOWLEDGEMENT,
     SEGMENT,
     SEGMENT_HEADERS,
     message_size,
     segmented,
 )
+from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
 from distced.simulations.network.transport.virtual_time import VirtualTime
 
 
@@ -58,7 +58,7 @@ def between(link: Link | None = None, **arguments: object) -> tuple[Fabric, List
     return made
 
 
-def test_what_was_arranged_first_happens_first_at_one_instant() -> None:
+def test_calls_at_one_instant_are_made_in_order_of_scheduling() -> None:
     time = VirtualTime(100)
     happened: list[object] = []
     time.at(120, happened.append, "b")
@@ -72,7 +72,7 @@ def test_what_was_arranged_first_happens_first_at_one_instant() -> None:
     assert time.steps == 4
 
 
-def test_a_message_takes_the_latency_of_its_way() -> None:
+def test_message_takes_the_latency_of_its_path() -> None:
     network, near, far = between()
     near.do([Subscribe("ced/e/#")])
     network.run(SECOND)
@@ -83,7 +83,7 @@ def test_a_message_takes_the_latency_of_its_way() -> None:
     assert [at - sent for at, _, _ in near.heard] == [12 * MILLISECOND]
 
 
-def test_a_narrow_link_sends_one_message_after_the_other() -> None:
+def test_narrow_link_sends_one_message_after_the_other() -> None:
     size = message_size("ced/e/A/s", 1_000, 0)
     network, near, far = between(Link(("one", "other"), 10 * MILLISECOND, bandwidth=100_000))
     near.do([Subscribe("ced/e/#")])
@@ -109,7 +109,7 @@ def test_connections_share_a_link_and_its_queue() -> None:
     assert second - first == message_size("ced/e/A/t", 1_000, 0) * SECOND // 100_000
 
 
-def test_order_is_kept_within_a_connection_whatever_the_jitter() -> None:
+def test_connection_keeps_order_whatever_the_jitter() -> None:
     network, near, far = between(Link(("one", "other"), MILLISECOND, jitter=50 * MILLISECOND), seed=3)
     near.do([Subscribe("ced/e/#")])
     network.run(SECOND)
@@ -143,7 +143,7 @@ def test_sizes_are_those_of_mqtt_packets_in_tcp_segments() -> None:
     assert segmented(SEGMENT + 1) == SEGMENT + 1 + 2 * SEGMENT_HEADERS
 
 
-def test_the_server_keeps_what_is_retained_and_delivers_once() -> None:
+def test_server_keeps_retained_messages_and_delivers_once() -> None:
     network, near, far = between()
     far.do([Publish("ced/d/type/A", b"1", retain=True), Publish("ced/d/type/B", b"2", retain=True)])
     far.do([Publish("ced/d/type/B", b"", retain=True), Publish("ced/e/A/s", b"nobody listens")])
@@ -180,7 +180,7 @@ def test_connections_to_other_homes_are_opened_as_needed() -> None:
     assert near.payloads == [b"at home"]
 
 
-def test_a_silent_loss_is_noticed_after_the_keepalive() -> None:
+def test_silent_loss_is_noticed_after_the_keepalive() -> None:
     network, near, far = between(keepalive=10 * SECOND)
     near.do([Subscribe("ced/d/#")])
     far.do([Publish("ced/d/client/far", b"here", retain=True)])
@@ -192,7 +192,7 @@ def test_a_silent_loss_is_noticed_after_the_keepalive() -> None:
     assert near.heard[-1][0] - lost == 15 * SECOND + MILLISECOND
 
 
-def test_a_closed_connection_is_noticed_at_once_and_a_farewell_has_no_will() -> None:
+def test_closed_connection_is_noticed_at_once_and_farewell_has_no_will() -> None:
     network, near, far = between()
     near.do([Subscribe("ced/d/#")])
     far.do([Publish("ced/d/client/far", b"here", retain=True)])
@@ -211,7 +211,7 @@ def test_a_closed_connection_is_noticed_at_once_and_a_farewell_has_no_will() -> 
     assert near.payloads[-1] == b"again"
 
 
-def test_a_short_partition_delays_and_loses_nothing() -> None:
+def test_short_partition_delays_messages_and_loses_none() -> None:
     network, near, far = between(keepalive=30 * SECOND)
     near.do([Subscribe("ced/e/#")])
     network.run(SECOND)
@@ -226,7 +226,7 @@ def test_a_short_partition_delays_and_loses_nothing() -> None:
     assert far.times == ["up"]
 
 
-def test_a_long_partition_breaks_connections_and_what_was_published_is_sent_again() -> None:
+def test_long_partition_breaks_connections_and_messages_are_sent_again() -> None:
     network, near, far = between(keepalive=10 * SECOND)
     near.do([Subscribe("ced/#")])
     far.do([Subscribe("ced/c/#"), Publish("ced/e/A/s", b"before")])
@@ -250,7 +250,7 @@ def test_a_long_partition_breaks_connections_and_what_was_published_is_sent_agai
     assert far.payloads == [b"heard"]
 
 
-def test_what_was_taken_and_not_acknowledged_comes_twice() -> None:
+def test_message_without_acknowledgement_comes_twice() -> None:
     network, near, far = between(keepalive=10 * SECOND)
     near.do([Subscribe("ced/e/#")])
     network.run(SECOND)
@@ -265,7 +265,7 @@ def test_what_was_taken_and_not_acknowledged_comes_twice() -> None:
     assert near.payloads == [b"1", b"at most once", b"1"]
 
 
-def test_who_comes_back_before_it_was_missed_takes_over() -> None:
+def test_participant_that_returns_before_it_was_missed_takes_over() -> None:
     """At some seeds the participant gives up before the server does, at others after it."""
     wills = set()
     for seed in range(20):
@@ -287,7 +287,7 @@ def test_who_comes_back_before_it_was_missed_takes_over() -> None:
     assert wills == {0, 1}
 
 
-def test_a_server_that_starts_again_has_forgotten_everything() -> None:
+def test_restarted_server_has_no_state() -> None:
     network, near, far = between()
     near.do([Subscribe("ced/#")])
     far.do([Publish("ced/d/type/A", b"kept", retain=True)])
@@ -303,7 +303,7 @@ def test_a_server_that_starts_again_has_forgotten_everything() -> None:
     assert network.server_at("one").retained == {}
 
 
-def test_a_subscription_is_confirmed_when_the_server_has_taken_it() -> None:
+def test_subscription_is_confirmed_once_the_server_has_taken_it() -> None:
     network, _, far = between()
     at: list[int] = []
     begun = network.engine.instant

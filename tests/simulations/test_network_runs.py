@@ -18,10 +18,8 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.checking import compare
-from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.outcome import ScenarioOutcome
-from distced.simulations.network.scenario.random_scenario import random_scenario
+from distced.simulations.network.scenario.outcome import ScenarioOutcome, compare
+from distced.simulations.network.scenario.random_scenario import random_scenario, streams_by_rates
 from distced.simulations.network.scenario.run import simulate
 from distced.simulations.network.scenario_model import (
     START,
@@ -94,7 +92,7 @@ def found_after(outcome: ScenarioOutcome, seconds: float) -> int:
 
 @pytest.mark.parametrize("policy", ["", *NAMED])
 @pytest.mark.parametrize("one_home", [True, False])
-def test_what_is_published_is_detected(policy: str, one_home: bool) -> None:
+def test_published_events_are_detected(policy: str, one_home: bool) -> None:
     outcome = simulate(scenario(distribution=policy, one_home=one_home))
     assert right(outcome)
     assert len(outcome.subscriptions["q"].found) == 10
@@ -118,7 +116,7 @@ def test_events_stay_at_their_home() -> None:
     assert bytes_there[1] > 20 * 50
 
 
-def test_detectors_move_and_nobody_notices() -> None:
+def test_moves_of_detectors_change_no_composite_event() -> None:
     origin = host_of_undisturbed()
     others = [name for name in ("c1", "c2", "e1", "e2") if name != origin]
     told = ((2, "q", others[0]), (4, A_THEN_B, others[1]), (6, "q", others[2]), (7, "nothing", origin))
@@ -133,7 +131,7 @@ def test_detectors_move_and_nobody_notices() -> None:
 
 @pytest.mark.parametrize("silent", [True, False])
 @pytest.mark.parametrize("until", [None, 90 * SECOND])
-def test_a_lost_node_is_replaced(silent: bool, until: int | None) -> None:
+def test_lost_node_is_replaced(silent: bool, until: int | None) -> None:
     origin = host_of_undisturbed()
     outcome = simulate(scenario(Crash(4 * SECOND, origin, until, silent), seconds=100, keepalive=4 * SECOND))
     assert (origin in outcome.nodes) == (until is not None)
@@ -143,20 +141,20 @@ def test_a_lost_node_is_replaced(silent: bool, until: int | None) -> None:
     assert states.count("active") >= 2
 
 
-def test_a_node_that_leaves_hands_over() -> None:
+def test_leaving_node_hands_over() -> None:
     origin = host_of_undisturbed()
     outcome = simulate(scenario(Leave(4 * SECOND, origin), seconds=20))
     assert origin not in outcome.nodes
     assert found_after(outcome, 8) == 12
 
 
-def test_a_node_that_comes_late_takes_part() -> None:
+def test_late_node_takes_part() -> None:
     outcome = simulate(scenario(Join(3 * SECOND, "c2"), moves=(ScheduledMove(6 * SECOND, "q", "c2"),)))
     assert host(outcome) == "c2"
     assert right(outcome)
 
 
-def test_a_short_partition_changes_nothing_but_delays() -> None:
+def test_short_partition_changes_only_delays() -> None:
     fault = Partition(3 * SECOND, 6 * SECOND, ("edge", "centre"))
     outcome = simulate(scenario(fault, one_home=True))
     assert right(outcome)
@@ -164,7 +162,7 @@ def test_a_short_partition_changes_nothing_but_delays() -> None:
 
 
 @pytest.mark.parametrize("one_home", [True, False])
-def test_after_a_long_partition_all_goes_on(one_home: bool) -> None:
+def test_subscriptions_continue_after_a_long_partition(one_home: bool) -> None:
     fault = Partition(3 * SECOND, 60 * SECOND, site="edge")
     outcome = simulate(scenario(fault, seconds=200, keepalive=5 * SECOND, one_home=one_home))
     assert found_after(outcome, 130) == 70
@@ -173,7 +171,7 @@ def test_after_a_long_partition_all_goes_on(one_home: bool) -> None:
 
 
 @pytest.mark.parametrize("site", ["centre", "edge"])
-def test_after_a_restart_of_a_server_all_goes_on(site: str) -> None:
+def test_subscriptions_continue_after_a_restart_of_a_server(site: str) -> None:
     outcome = simulate(scenario(ServerRestart(3 * SECOND, 5 * SECOND, site), seconds=120))
     assert found_after(outcome, 60) == 60
 
@@ -196,7 +194,7 @@ def test_subscriptions_come_and_go() -> None:
     assert list(compare(outcome)) == ["q"]
 
 
-def test_what_is_lost_at_qos_0_was_never_published() -> None:
+def test_messages_lost_at_qos_0_were_never_published() -> None:
     plain = scenario(seconds=100)
     lossy = Publisher("publisher", "edge", ("A", "B"), loss=0.2)
     topology = plain.topology
@@ -228,7 +226,7 @@ def test_streams_by_rates_keep_their_promises() -> None:
     assert streams[0].sends[-1].watermark == streams[1].sends[-1].watermark
 
 
-def test_the_same_seed_is_the_same_run() -> None:
+def test_run_is_a_function_of_its_seed() -> None:
     run = [simulate(replace(random_scenario(3, moves=2, duration=3 * SECOND), seed=seed)) for seed in (3, 3, 4)]
     assert run[0].digest == run[1].digest != run[2].digest
     assert run[0].messages == run[1].messages
@@ -236,7 +234,7 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 
 @pytest.mark.slow
-def test_a_run_is_the_same_in_every_process() -> None:
+def test_run_is_the_same_in_every_process() -> None:
     """Whatever order sets have there."""
     program = (
         "from distced.simulations.network.scenario.run import simulate\n"
@@ -254,7 +252,7 @@ def test_a_run_is_the_same_in_every_process() -> None:
     assert len(digests) == 1, digests
 
 
-def test_the_log_has_every_message() -> None:
+def test_log_has_every_message() -> None:
     log = StringIO()
     outcome = simulate(scenario(seconds=2), log=log)
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
@@ -265,7 +263,7 @@ def test_the_log_has_every_message() -> None:
     assert [at for at, *_ in lines] == sorted(at for at, *_ in lines)
 
 
-def test_scenarios_that_cannot_be() -> None:
+def test_impossible_scenarios_are_refused() -> None:
     plain = scenario()
     for change, problem in (
         ({"streams": (replace(plain.streams[0], publisher="nobody"),)}, "no publisher"),
@@ -328,6 +326,6 @@ def recovers(seed: int) -> None:
 
 @pytest.mark.properties
 @pytest.mark.parametrize("start", range(0, 500, 100))
-def test_after_whatever_faults_all_goes_on(start: int) -> None:
+def test_subscriptions_continue_after_random_faults(start: int) -> None:
     for seed in range(start, start + 100):
         recovers(seed)

@@ -3,7 +3,7 @@
 Random patterns, one of which may read what another publishes, on random topologies with delays, jitter and narrow
 links; by each of the distribution policies, cut or whole; with detectors that are moved by chance, messages that come
 twice, nodes that come late, and links that are down for less time than connections take to break. What each subscriber
-received is what one engine finds in the events.
+received are those of one engine in the events.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ def _faults(random: Random, topology: Topology) -> tuple[Fault, ...]:
 
 
 @pytest.mark.slow
-def test_what_is_found_does_not_depend_on_the_network() -> None:
+def test_composite_events_do_not_depend_on_the_network() -> None:
     checked = [check(seed) for seed in range(200)]
     assert sum(each.found for each in checked) > 200
     assert sum(each.read for each in checked) > 5
@@ -196,7 +196,7 @@ def test_what_is_found_does_not_depend_on_the_network() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_with_any_one_node() -> None:
+def test_composite_events_outlive_any_one_node() -> None:
     checked = [check(seed, lose=True) for seed in range(40)]
     assert sum(each.found for each in checked) > 50
     assert sum(each.cut for each in checked) > 5
@@ -204,31 +204,31 @@ def test_nothing_is_lost_with_any_one_node() -> None:
 
 @pytest.mark.properties
 @pytest.mark.parametrize("start", range(1_000, 2_000, 250))
-def test_nothing_is_lost_with_any_one_node_at_length(start: int) -> None:
+def test_composite_events_outlive_any_one_node_at_length(start: int) -> None:
     assert sum(check(seed, lose=True).found for seed in range(start, start + 250)) > 200
 
 
 @pytest.mark.properties
 @pytest.mark.parametrize("start", range(1_000, 6_000, 500))
-def test_what_is_found_does_not_depend_on_the_network_at_length(start: int) -> None:
+def test_composite_events_do_not_depend_on_the_network_at_length(start: int) -> None:
     assert sum(check(seed).moved for seed in range(start, start + 500)) > 200
 
 
-def test_clients_come_about_while_servers_restart_and_links_are_down() -> None:
+def test_clients_start_while_servers_restart_and_links_are_down() -> None:
     checked = [check(seed, disturbed=True) for seed in range(40)]
     assert sum(each.found for each in checked) > 100
     assert sum(each.homes > 1 for each in checked) > 5
 
 
 @pytest.mark.parametrize("seed", [1504, 1633])
-def test_subscription_comes_about_where_its_active_answer_is_lost(seed: int) -> None:
+def test_subscription_starts_where_its_active_answer_is_lost(seed: int) -> None:
     check(seed, disturbed=True)
 
 
-def test_replica_is_kept_while_the_directory_is_put_back() -> None:
+def test_replica_is_kept_while_the_directory_is_restored() -> None:
     check(277, disturbed=True)
 
 
 @pytest.mark.properties
-def test_clients_come_about_while_servers_restart_and_links_are_down_at_length() -> None:
+def test_clients_start_while_servers_restart_and_links_are_down_at_length() -> None:
     assert sum(check(seed, disturbed=True).found for seed in range(1_000, 1_250)) > 1_000

@@ -25,8 +25,14 @@ from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.network.scenario.random_scenario import random_patterns
-from distced.simulations.placement.history_figures.counting import Counting, count, frame_size
-from distced.simulations.placement.history_figures.counts import HistoryCounts, add, total
+from distced.simulations.placement.history_figures.counting import (
+    Counting,
+    HistoryCounts,
+    add,
+    count,
+    frame_size,
+    total,
+)
 from distced.simulations.placement.history_figures.heartbeat_rates import WatermarkStep, heartbeat_counts, steps
 from distced.simulations.placement.history_figures.measuring import (
     foreseen_of,
@@ -59,7 +65,7 @@ ROOMS = parse_topology(
 )
 
 
-def test_by_hand() -> None:
+def test_counts_are_those_made_by_hand() -> None:
     """A A B C A B, a second apart: two pairs that follow one another, and what is looked at for them."""
     space = _space("[A] ; [B] ; [C]")
     events = [_event(name, second) for second, name in enumerate("AABCAB", 1)]
@@ -91,7 +97,7 @@ def test_by_hand() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000))
-def test_as_run_finds_it(seed: int) -> None:
+def test_counts_are_those_of_a_run(seed: int) -> None:
     """As many composite events as one engine finds, of the patterns and of all their parts; however it is taken."""
     random = Random(seed)
     topology = random_topology("star", random, sites=3, nodes=2, publishers=6, subscribers=2)
@@ -118,7 +124,7 @@ def test_as_run_finds_it(seed: int) -> None:
     assert counts.streams == stretches.counts.streams
 
 
-def test_days_apart_with_a_lead() -> None:
+def test_days_counted_apart_with_a_lead_add_up() -> None:
     """Counted each by itself, days give what they give one after the other, if no window is longer than the lead."""
     space = _space("[A] ; [B] within 5s")
     sources = {"a": ("A",), "b": ("B", "C")}
@@ -149,7 +155,7 @@ def test_counts_are_added_in_any_order() -> None:
     assert add(one, other).stream("A", "a").events == 2
 
 
-def test_who_is_silent_publishes_nothing() -> None:
+def test_silent_source_has_no_rate() -> None:
     """Nothing is made up for a source that had nothing to say, or that the history does not know."""
     space = _space("[A] ; [B]")
     sources = located({"b": ("B", "C")}, ROOMS)
@@ -159,7 +165,7 @@ def test_who_is_silent_publishes_nothing() -> None:
     assert rates == {("a", "A"): 0.0, ("b", "B"): 0.1}
 
 
-def test_how_often_something_is_said() -> None:
+def test_heartbeats_follow_the_advances_of_the_watermark() -> None:
     """One source promises every second, the other every three: it gets further twice in three seconds."""
     space = _space("[A] ; [B]")
     promises = {"a": [at * SECOND for at in range(1, 10)], "b": [at * SECOND + SECOND // 2 for at in (1, 4, 7)]}
@@ -177,7 +183,7 @@ def test_how_often_something_is_said() -> None:
     assert heartbeat_counts([WatermarkStep(1, 1)], [], SECOND // 2) == (1, 1)
 
 
-def test_a_history_day_by_day(tmp_path: Path) -> None:
+def test_history_counted_day_by_day_has_the_counts_of_its_events(tmp_path: Path) -> None:
     """Over midnight, from files: as from the events at hand."""
     space = _space("[A] ; [B] within 5s")
     midnight = (START // DAY + 1) * DAY
@@ -201,20 +207,20 @@ def test_a_history_day_by_day(tmp_path: Path) -> None:
     assert counts.streams == whole.streams
 
 
-def test_a_source_of_which_nobody_knows_where_it_is() -> None:
+def test_source_without_a_publisher_is_refused() -> None:
     assert located({"sensor": ("B",)}, ROOMS)["sensor"].publisher == "b"
     with pytest.raises(TopologyError, match="no publisher of the topology is this source") as raised:
         located({"door": ("D",)}, ROOMS)
     assert "[publishers.door]" in str(raised.value)
 
 
-def test_frames() -> None:
+def test_frame_size_is_that_of_an_empty_frame_with_its_topic() -> None:
     name = _space("[A] ; [B]").roots[0]
     empty = encode((), type=name, source=name, watermark=START, kind="c")
     assert frame_size(name) == len(empty) + len(f"ced/c/{name}")
 
 
-def test_ways_are_ordered() -> None:
+def test_detectors_are_ordered_behind_those_they_read() -> None:
     """Each detector behind what it reads."""
     space = _space("[A] ; [B] ; [C] -> Three()", "[Three] ; [A]")
     seen: list[str] = []
@@ -236,7 +242,7 @@ def _event(name: str, second: int, start: int = START) -> Event:
     return Event(name, at, at, "a" if name == "A" else "b", second, {})
 
 
-def test_a_type_beside_any_is_read() -> None:
+def test_type_beside_any_is_read() -> None:
     space = _space("[A] -> Met()", "[any, Met]", "[any]")
     met, beside, alone = space.roots
     assert space.named(space.whole(beside)) == (met,)

@@ -24,14 +24,13 @@ from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.placement import random_instance
 from distced.simulations.placement import analysis_report
 from distced.simulations.placement.analysis import analyse
-from distced.simulations.placement.by_policy import place_all, settle
+from distced.simulations.placement.by_policy import place_all, replan, settle
 from distced.simulations.placement.evaluation import METRICS, Cost, Metric, evaluate, gap, parse_metrics
-from distced.simulations.placement.history_figures.counts import HistoryCounts
+from distced.simulations.placement.history_figures.counting import HistoryCounts
 from distced.simulations.placement.optimum.optimum import optimum
 from distced.simulations.placement.optimum.programme import OutOfTimeError
 from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
 from distced.simulations.placement.problem import PlacementProblem, expected_figures
-from distced.simulations.placement.replanning import replan
 from tests.support.random_placements import all_placements, instance_of_texts, small_instance
 
 seeds = st.integers(0, 10_000)
@@ -40,7 +39,7 @@ seeds = st.integers(0, 10_000)
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(seeds)
-def test_no_placement_is_better(seed: int) -> None:
+def test_optimum_is_the_best_of_all_placements(seed: int) -> None:
     """Of all placements, the one with the least bytes has as many as the programme says; so with load and latency."""
     instance = small_instance(seed)
     costs = [evaluate(instance, each) for each in all_placements(instance)]
@@ -62,7 +61,7 @@ def test_no_placement_is_better(seed: int) -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(seeds)
-def test_with_two_hosts_nothing_is_lost_with_any_node(seed: int) -> None:
+def test_detector_with_two_hosts_outlives_any_node(seed: int) -> None:
     instance = small_instance(seed)
     best = optimum(instance, "reliability")
     assert best.cost.lost == 0
@@ -76,7 +75,7 @@ def test_with_two_hosts_nothing_is_lost_with_any_node(seed: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(seeds)
-def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
+def test_optimum_respects_capacities(seed: int) -> None:
     """With as much as the patterns need if each has a node of its own, and hardly more."""
     instance = small_instance(seed, nodes=3)
     whole = [instance.foreseen[root].loads[""] for root in dict.fromkeys(instance.space.roots)]
@@ -84,7 +83,7 @@ def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
     costs = [evaluate(limited, each) for each in all_placements(limited)]
     possible = [cost.bytes for cost in costs if not cost.overloaded]
     if not possible:
-        with pytest.raises(DistcedError, match="the nodes cannot do what the patterns ask for"):
+        with pytest.raises(DistcedError, match="the nodes are too small for the patterns"):
             optimum(limited, "bandwidth")
         return
     best = optimum(limited, "bandwidth")
@@ -97,7 +96,7 @@ def test_no_node_is_given_more_than_it_can_do(seed: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seeds)
-def test_no_policy_is_better(seed: int) -> None:
+def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
     instance = random_instance(seed, 10)
     placed = {}
     for name, policy in NAMED.items():
@@ -114,7 +113,7 @@ def test_no_policy_is_better(seed: int) -> None:
 @pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(seeds)
-def test_settling_and_planning_anew(seed: int) -> None:
+def test_settling_and_replanning_improve_a_placement(seed: int) -> None:
     """What was replanned is no worse, and every pattern is still there."""
     instance = random_instance(seed, 10)
     for name, metric in (("min-bandwidth", "bandwidth"), ("min-load", "load")):
@@ -128,7 +127,7 @@ def test_settling_and_planning_anew(seed: int) -> None:
             assert all(set(entry.parts) <= entries.keys() for entry in entries.values())
 
 
-def test_what_others_read_by_its_type_counts() -> None:
+def test_optimum_counts_reads_by_type() -> None:
     """A pattern that reads what another publishes: its composite events cross links, too."""
     instance = small_instance(3, patterns=1)
     texts = ["[A where v > 8] ; [B where v > 8] -> Rare()", "[Rare] ; [A where v > 8]"]
@@ -140,7 +139,7 @@ def test_what_others_read_by_its_type_counts() -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(seeds, st.sampled_from([0.0, 1.05, 1.6]))
-def test_delays_of_what_others_read_by_its_type(seed: int, room: float) -> None:
+def test_optimum_counts_delays_of_reads_by_type(seed: int, room: float) -> None:
     """It stands where its readers hear it the soonest, as far as there is room; several subscribers each."""
     topology = small_instance(seed, patterns=1).topology
     texts = ["[A where v > 8] ; [B where v > 8] -> Rare()", "[Rare] ; [A where v > 8]"]
@@ -159,7 +158,7 @@ def test_delays_of_what_others_read_by_its_type(seed: int, room: float) -> None:
     assert best.bound * (1 - 1e-3) <= best.cost.delay <= least * (1 + 1e-3)
 
 
-def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
+def test_detector_has_two_hosts_at_one_site_where_others_are_full() -> None:
     """Better than none."""
     topology = parse_topology(
         """
@@ -190,7 +189,7 @@ def test_two_hosts_at_one_site_where_another_has_no_room() -> None:
     assert set(hosting(best.detectors[space.roots[0]])) == {"a", "b"}
 
 
-def test_the_solver_writes_nothing_where_results_go(
+def test_solver_writes_nothing_to_standard_output(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """HiGHS does now and then, past Python, and what follows may be JSON."""
@@ -207,7 +206,7 @@ def test_the_solver_writes_nothing_where_results_go(
     assert capfd.readouterr().out == "result\n"
 
 
-def test_everybody_listens_to_the_nearest_host() -> None:
+def test_listeners_receive_from_the_nearest_host() -> None:
     """Nearest by latency, over more links than to another one: so many bytes are what the programme reckons with."""
     text = """
         [sites.one]
@@ -251,7 +250,7 @@ def test_everybody_listens_to_the_nearest_host() -> None:
     assert best.bound == pytest.approx(best.cost.bytes, rel=1e-3)
 
 
-def test_patterns_that_fit_on_nodes_only_when_they_are_cut() -> None:
+def test_patterns_that_fit_only_cut_are_cut() -> None:
     """By latency they would stay whole; what policies have made of them counts then."""
     small = small_instance(3, patterns=1)
     # Once it is cut, most of what there is to do is done by the part.
@@ -270,7 +269,7 @@ def test_patterns_that_fit_on_nodes_only_when_they_are_cut() -> None:
         optimum(limited, "latency")
 
 
-def test_a_solver_that_runs_out_of_time() -> None:
+def test_solver_out_of_time_falls_back_to_policies() -> None:
     """What policies have found counts then, so none is better than what is taken for the optimum."""
     instance = random_instance(5, 50)
     with pytest.raises(OutOfTimeError, match="no placement was found in time"):
@@ -310,7 +309,7 @@ latency = "1ms"
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_sites_that_do_not_reach_each_other(metric: Metric) -> None:
+def test_optimum_respects_unreachable_sites(metric: Metric) -> None:
     """Each pattern where it hears its sources and is heard, by policies, replanned, and the optimum."""
     topology = parse_topology(PARTED)
     here, near, there = (Place("site", name) for name in ("here", "near", "there"))
@@ -338,7 +337,7 @@ def test_sites_that_do_not_reach_each_other(metric: Metric) -> None:
         optimum(PlacementProblem(topology, space, expected_figures(topology, space), {}), metric)
 
 
-def test_gaps() -> None:
+def test_gap_is_relative_except_of_reliability() -> None:
     cost = Cost({("a", "b"): 30.0, ("b", "a"): 12.0}, (4.0, 8.0), {"n": 5.0}, {"n": 0.5}, 0.25, ())
     assert (cost.by("bandwidth"), cost.by("latency"), cost.by("load"), cost.by("reliability")) == (42.0, 6.0, 0.5, 0.25)
     assert gap(12.0, 10.0, "bandwidth") == pytest.approx(0.2)

@@ -34,7 +34,6 @@ from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, parse_topology, topology_as_toml
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.placement import measure, report
-from distced.simulations.benchmarks.report import as_dict, show
 from distced.simulations.experiments.comparison import scenario_of
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.network.scenario.run import Simulation
@@ -45,6 +44,7 @@ from distced.simulations.placement.cli import place
 from distced.simulations.placement.history_figures.counting import count
 from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
 from distced.simulations.placement.what_if import LinkCompared, RecordedStretch, Replayed, replay
+from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib
 from tests.support.random_placements import START, TYPES, kinds, published, random_events, space_of_texts, used
 
@@ -83,7 +83,7 @@ def run_verb(folder: Path, *options: str) -> Result:
 
 
 @pytest.mark.parametrize("metric", ["bandwidth", "latency", "load", "reliability"])
-def test_the_verb(folder: Path, metric: str, tmp_path: Path) -> None:
+def test_verb_compares_policies_with_the_optimum(folder: Path, metric: str, tmp_path: Path) -> None:
     out, picture = tmp_path / "hints.json", tmp_path / "picture.dot"
     options = ("--metric", metric, "--subscriber", "subscriber-1", "--subscriber", "Met=subscriber-2", "--what-if")
     code, text = placed(folder, *options, "--json", "--out", str(out), "--picture", str(picture))
@@ -109,14 +109,14 @@ def test_the_verb(folder: Path, metric: str, tmp_path: Path) -> None:
     assert "bytes a second" in picture.read_text(encoding="utf-8")
 
 
-def test_for_people(folder: Path) -> None:
+def test_report_names_policies_and_advice(folder: Path) -> None:
     code, text = placed(folder, "--near", "site-1", "--what-if")
     assert code == 0
     for word in ("min-bandwidth", "optimum", "replanned", "Met: on node-", "composite events/s", "measured"):
         assert word in text
 
 
-def test_what_if_with_candidates(folder: Path) -> None:
+def test_candidates_are_simulated(folder: Path) -> None:
     """Policies of one's choice: a named one, a point in the design space, and what was replanned."""
     point = "none none publishers"
     options = ("--candidate", "min-load", "--candidate", "replanned", "--candidate", point)
@@ -129,7 +129,7 @@ def test_what_if_with_candidates(folder: Path) -> None:
         placed(folder, "--near", "site-1", "--candidate", "min-lode")
 
 
-def test_what_the_history_says(folder: Path) -> None:
+def test_report_has_the_figures_of_the_history(folder: Path) -> None:
     """Rates by source, selectivity of every sub-pattern, and what sites send to one another, as counted by hand."""
     history = History(folder / "history")
     begin, last = (history.first or 0) - 1, history.until(("A", "B", "C")) or 0
@@ -162,14 +162,14 @@ def test_what_the_history_says(folder: Path) -> None:
         assert word in shown
 
 
-def test_who_subscribes_has_to_be_said(folder: Path) -> None:
+def test_subscribers_have_to_be_given(folder: Path) -> None:
     with pytest.raises(DistcedError, match="who subscribes makes a difference"):
         placed(folder)
     with pytest.raises(DistcedError, match="there is no pattern of this name"):
         placed(folder, "--subscriber", "Mett=subscriber-1")
 
 
-def test_a_history_without_events(folder: Path, tmp_path: Path) -> None:
+def test_history_without_events_is_refused(folder: Path, tmp_path: Path) -> None:
     """Said of the history, not of the types that it has not."""
     HistoryWriter(tmp_path / "empty", "test", TYPES)
     for options in ((), ("--spark", "local[1]")):
@@ -177,20 +177,20 @@ def test_a_history_without_events(folder: Path, tmp_path: Path) -> None:
             placed(folder, "--near", "site-1", "--history", str(tmp_path / "empty"), *options)
 
 
-def test_what_cannot_be_written_comes_last(folder: Path, tmp_path: Path) -> None:
+def test_results_are_shown_before_files_that_cannot_be_written(folder: Path, tmp_path: Path) -> None:
     """Counting takes long: what it has found is shown all the same."""
     result = run_verb(folder, "--near", "site-1", "--picture", str(tmp_path / "none" / "picture.dot"))
     assert "cannot write the file" in str(result.exception)
     assert "optimum" in result.stdout
 
 
-def test_what_was_predicted_where_nothing_came_is_json() -> None:
+def test_infinite_error_of_a_prediction_is_valid_json() -> None:
     run = Replayed("p", {}, (LinkCompared("a", "b", 0.0, 500.0),), 30.0, True)
     told = json.loads(json.dumps(analysis_report._replayed(run), allow_nan=False))
     assert told["worst"] is None
 
 
-def test_files_of_hints(tmp_path: Path) -> None:
+def test_hint_file_is_read_as_written(tmp_path: Path) -> None:
     hints = {"c1": HintEntry(("n",), ("c2",)), "c2": HintEntry()}
     write_hints(tmp_path / "hints.json", "load", {"c1": "[A]"}, hints)
     assert read_hint_file(tmp_path / "hints.json") == hints
@@ -204,7 +204,7 @@ def test_files_of_hints(tmp_path: Path) -> None:
         read_hint_file(tmp_path / "none.json")
 
 
-def test_nodes_go_by_hints() -> None:
+def test_nodes_follow_hints() -> None:
     """Detectors come to stand where hints say, and stay there; without hints, and where a node is missing, they come
     to stand where the policy wants them."""
     scenario, _ = scenario_of(3)
@@ -218,7 +218,7 @@ def test_nodes_go_by_hints() -> None:
     assert missing[name].node == node
 
 
-def test_nodes_cut_as_hints_say() -> None:
+def test_nodes_cut_as_hinted() -> None:
     """The policy would leave it whole; the hints have it read a part."""
     scenario, _ = scenario_of(3)
     text = "[A] ; [B] ; [C] within 3s"
@@ -240,7 +240,7 @@ def test_nodes_cut_as_hints_say() -> None:
 
 
 @pytest.mark.parametrize(("policy", "seed"), [("min-bandwidth", 6), ("min-load", 2), ("max-reliability", 4)])
-def test_links_as_predicted(policy: str, seed: int) -> None:
+def test_links_carry_the_predicted_bytes(policy: str, seed: int) -> None:
     """Bytes on each link as the simulator measures them, within a tenth, for the placement of a policy."""
     topology = random_topology("geometric", Random(seed), sites=6, nodes=5, publishers=8, subscribers=3)
     topology = Topology(
@@ -269,7 +269,7 @@ def test_links_as_predicted(policy: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["p", "a thermometer with a rather long name, in room 4711"])
-def test_links_where_little_happens(name: str) -> None:
+def test_links_with_little_traffic_carry_the_predicted_bytes(name: str) -> None:
     """Almost nothing but heartbeats, which are as long as the names in them; B is not published while it is looked."""
     text = """
         [sites.here]
@@ -302,7 +302,7 @@ def test_links_where_little_happens(name: str) -> None:
 
 @needs_matplotlib
 @pytest.mark.slow
-def test_the_benchmark(tmp_path: Path) -> None:
+def test_benchmark_placement_reports_gaps(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     figures = measure(2, 10, 5, ("bandwidth", "reliability"), 5.0, lambda _, done, of: told.append((done, of)))
     assert told[-1] == (2, 2)
@@ -324,7 +324,7 @@ def test_the_benchmark(tmp_path: Path) -> None:
     ElementTree.parse(tmp_path / "placement-latency.svg")
 
 
-def test_the_example_of_the_page() -> None:
+def test_example_of_the_page_runs() -> None:
     page = (Path(__file__).parents[2] / "docs" / "how-to" / "placement.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     values: dict[str, object] = {}

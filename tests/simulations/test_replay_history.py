@@ -70,7 +70,7 @@ def run(given: Sequence[Compiled], events: Sequence[Event], until: int | None = 
     return seen(list(made))
 
 
-def test_the_same_as_a_run(tmp_path: Path) -> None:
+def test_replay_detects_as_a_run_from_files(tmp_path: Path) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events)
     made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
@@ -91,7 +91,7 @@ def test_the_same_as_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("begin", "until"), [(2 * DAY, None), (None, 3 * DAY), (2 * DAY + 5, 4 * DAY - 7)])
-def test_from_and_to(tmp_path: Path, begin: int | None, until: int | None) -> None:
+def test_replay_is_bounded_by_from_and_to(tmp_path: Path, begin: int | None, until: int | None) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events)
     made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200, begin=begin, until=until)
@@ -101,7 +101,7 @@ def test_from_and_to(tmp_path: Path, begin: int | None, until: int | None) -> No
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_several_patterns_that_publish_one_type(tmp_path: Path, way: CutWay) -> None:
+def test_several_patterns_may_publish_one_type(tmp_path: Path, way: CutWay) -> None:
     random = Random(1)
     events = [Event(random.choice("ABCD"), n, n, "s", n, {"k": n % 2, "v": n % 3}) for n in range(300)]
     both = patterns(
@@ -122,7 +122,7 @@ def test_several_patterns_that_publish_one_type(tmp_path: Path, way: CutWay) -> 
     assert min(made.found[place] for place in range(3)) > 3
 
 
-def test_a_type_with_primitive_and_composite_events(tmp_path: Path) -> None:
+def test_type_may_have_primitive_and_composite_events(tmp_path: Path) -> None:
     """Of one instant the primitive ones come first, whatever they are called."""
     events = [
         CompositeEvent("A", 5, 5, "c", 1, {}, constituents=(("s", 1),)),
@@ -135,7 +135,7 @@ def test_a_type_with_primitive_and_composite_events(tmp_path: Path) -> None:
     assert seen(list(made)) == run(given, events)
 
 
-def test_time_goes_on_as_far_as_recorders_have_heard(tmp_path: Path) -> None:
+def test_time_advances_to_the_watermark_of_recorders(tmp_path: Path) -> None:
     """Nothing came for an hour after the last event, which is something that live detection would know."""
     events = [Event("C", 0, 0, "s", 1, {"k": 1})]
     quiet = patterns("([C as c], [T <= {T, B}]) @ T=20min -> Quiet(k = c.k)")
@@ -164,7 +164,7 @@ class Breaking(Inline):
             each.perform(lambda: 0.0)
 
 
-def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
+def test_finished_tasks_are_not_repeated(tmp_path: Path) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events)
     expected, steps = run(patterns(), events), 0
@@ -183,14 +183,14 @@ def test_what_is_done_is_not_done_again(tmp_path: Path) -> None:
     assert seen(list(made)) == expected
 
 
-def test_going_on_with_something_else_is_refused(tmp_path: Path) -> None:
+def test_resuming_another_replay_is_refused(tmp_path: Path) -> None:
     history = history_of(tmp_path / "h", some_events(100))
     HistoryReplay(patterns(), history, tmp_path / "w", cores=2).perform(Inline())
     other = HistoryReplay(patterns("[A] ; [B] within 2h -> P()"), history, tmp_path / "w", cores=2)
-    with pytest.raises(DistcedError, match="a replay of something else"):
+    with pytest.raises(DistcedError, match="an interrupted replay of something else"):
         other.perform(Inline())
     HistoryWriter(tmp_path / "h", "other").write(some_events(10, 4))
-    with pytest.raises(DistcedError, match="a replay of something else"):
+    with pytest.raises(DistcedError, match="an interrupted replay of something else"):
         HistoryReplay(patterns(), History(tmp_path / "h"), tmp_path / "w", cores=2).perform(Inline())
 
 
@@ -208,7 +208,7 @@ def test_two_replays_into_one_folder_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
-def test_what_was_kept_and_is_garbage_is_said(tmp_path: Path, content: bytes | None) -> None:
+def test_damaged_result_file_is_an_error(tmp_path: Path, content: bytes | None) -> None:
     """As after a crash of the machine; None stands for a file that was cut off. Nothing is left out without a word."""
     events = some_events(1200)
     history = history_of(tmp_path / "h", events)
@@ -232,14 +232,14 @@ def test_what_was_kept_and_is_garbage_is_said(tmp_path: Path, content: bytes | N
             broken.perform(Inline())
             assert seen(list(broken)) == expected
         except DistcedError as error:
-            assert "what is kept of this replay cannot be read" in str(error)
+            assert "a result file of this replay cannot be read" in str(error)
             said += 1
         for each, what in before.items():
             each.write_bytes(what)
     assert said > 5
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_is_replayed(tmp_path: Path) -> None:
+def test_unreadable_file_is_reported_and_the_rest_is_replayed(tmp_path: Path) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events, parts=2)
     headless, pages, *_ = (each for each in history.files if each.type == "B" and each.day == "1970-01-04")
@@ -256,7 +256,7 @@ def test_what_cannot_be_read_is_said_and_the_rest_is_replayed(tmp_path: Path) ->
     assert seen(list(made)) == run(patterns(), [each for each in events if each.id not in gone])
 
 
-def test_a_type_that_changed_and_days_that_are_missing(tmp_path: Path) -> None:
+def test_changed_type_and_missing_days_are_reported(tmp_path: Path) -> None:
     root = tmp_path / "h"
     old = [Event("A", day * DAY, day * DAY, "s", day, {"k": day % 2}) for day in range(4)]
     new = [Event("A", day * DAY, day * DAY, "s", day, {"k": "x", "more": 1.5}) for day in range(6, 9)]
@@ -273,7 +273,7 @@ def test_a_type_that_changed_and_days_that_are_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["contacts", "alarms", "office"])
-def test_recordings(tmp_path: Path, name: str) -> None:
+def test_replay_of_a_recording_detects_as_a_run(tmp_path: Path, name: str) -> None:
     recordings = {
         "contacts": "workplace_InVS13_tij.dat.gz",
         "alarms": "telecom_alarms_18V_55N_Wireless.csv.gz",
@@ -305,7 +305,7 @@ def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_the_verb(tmp_path: Path) -> None:
+def test_verb_writes_composite_events(tmp_path: Path) -> None:
     events = some_events(500)
     history_of(tmp_path / "h", events)
     (tmp_path / "p.pattern").write_text(PATTERNS)
@@ -329,7 +329,7 @@ def test_the_verb(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_where_the_verb_works(tmp_path: Path) -> None:
+def test_verb_works_beside_its_result(tmp_path: Path) -> None:
     """Beside the result, where that is a file, and nowhere that was not asked for."""
     history_of(tmp_path / "h", some_events(50))
     common = ("replay", "[A] ; [B] within 2h -> P()", "--history", tmp_path / "h", "--master", "inline", "--out")
@@ -346,7 +346,7 @@ def test_where_the_verb_works(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_killed_and_gone_on_with(tmp_path: Path) -> None:
+def test_killed_replay_is_resumed(tmp_path: Path) -> None:
     events = some_events()
     history = history_of(tmp_path / "h", events)
     script = f"""
@@ -393,7 +393,7 @@ HistoryReplay(patterns(), History({str(history.root)!r}), work, cores=2, least=2
         (("[A]", "--history", "h", "--out", "h"), "a folder where a file should be written"),
     ],
 )
-def test_errors_of_the_verb(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
+def test_verb_refuses_wrong_options(tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
     history_of(tmp_path / "h", some_events(20))
     given = [str(tmp_path / each) if each in ("h", "nowhere") else each for each in arguments]
     failed = distced("replay", *given, "--master", "inline")

@@ -17,9 +17,8 @@ from distced.middleware.history.layout import FileNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MIN, MINUTE, SECOND
-from distced.simulations.replay.pattern_properties import groups_of, key_of_group
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group, longest, reach_of
 from distced.simulations.replay.plan import plan_of, together
-from distced.simulations.replay.reach import longest, reach_of
 
 BOUNDED = [
     ("[A]", 0),
@@ -45,7 +44,7 @@ BOUNDED = [
 
 
 @pytest.mark.parametrize(("text", "expected"), BOUNDED)
-def test_how_long_a_match_may_last(text: str, expected: int | None) -> None:
+def test_reach_is_the_longest_match(text: str, expected: int | None) -> None:
     assert longest(compile_pattern(text).automaton) == expected
 
 
@@ -67,13 +66,13 @@ def test_readers_reach_as_far_as_what_they_read() -> None:
     assert reach_of([*patterns, *of_file("[A] ; [B]")]) is None
 
 
-def test_what_is_told_once_for_ever_has_no_bound() -> None:
+def test_events_without_constituents_have_no_bound() -> None:
     patterns = of_file("[A] | ~[B] -> Any()\n[Any] ; [B] within 5s -> P()")
     assert reach_of(patterns[:1]) == 0
     assert reach_of(patterns) is None
 
 
-def test_an_interval_of_a_throttled_type_comes_on_top() -> None:
+def test_interval_of_a_throttled_type_adds_to_reach() -> None:
     (pattern,) = of_file("type Seen = A every 1min\n[Seen] ; [B] within 5s -> P()")
     assert reach_of([pattern]) == MINUTE + 5 * SECOND
 
@@ -83,7 +82,7 @@ def test_intervals_of_throttled_types_that_build_on_one_another_add_up() -> None
     assert reach_of([pattern]) == 3 * MINUTE + 5 * SECOND
 
 
-def test_what_may_be_found_again_reaches_back_to_the_first_time() -> None:
+def test_repeated_detection_reaches_back_to_the_first() -> None:
     patterns = of_file(
         """
         [X as x] ; [A] ; [B where v == x.v] within 5s -> P()
@@ -96,7 +95,7 @@ def test_what_may_be_found_again_reaches_back_to_the_first_time() -> None:
     assert reach_of((patterns[1], patterns[3])) == 13 * SECOND
 
 
-def test_what_reads_one_another_stays_together() -> None:
+def test_patterns_that_read_one_another_stay_together() -> None:
     patterns = of_file(
         """
         [A] ; [B] -> First()
@@ -126,11 +125,11 @@ KEYED = [
 
 
 @pytest.mark.parametrize(("text", "expected", "why"), KEYED)
-def test_keys_that_tell_all_events_apart(text: str, expected: tuple[str, ...], why: str) -> None:
+def test_key_of_a_group_separates_its_events(text: str, expected: tuple[str, ...], why: str) -> None:
     assert key_of_group(of_file(text)) == (expected, why)
 
 
-def test_what_can_be_cut_alike_is_one_group() -> None:
+def test_patterns_cut_alike_are_one_group() -> None:
     patterns = of_file(
         """
         [A] ; [B] by (k, j) -> P()
@@ -157,7 +156,7 @@ def files(days: int, rows: int, types: str = "AB") -> list[HistoryFile]:
     ]  # fmt: skip
 
 
-def test_slices_hold_as_many_events_each() -> None:
+def test_slices_have_equal_numbers_of_events() -> None:
     plan = plan_of([compile_pattern("[A] ; [B] within 1h")], files(4, 50_000), cores=2, until=4 * DAY, least=10_000)
     (group,) = plan.groups
     assert (group.way, group.events, group.tasks) == ("time", 400_000, 8)
@@ -170,7 +169,7 @@ def test_slices_hold_as_many_events_each() -> None:
         assert abs(one.until % (DAY // 2)) in (0, 1, DAY // 2 - 1)
 
 
-def test_slices_are_long_beside_what_is_read_before_them() -> None:
+def test_slices_are_longer_than_their_lead() -> None:
     def tasks(window: str) -> tuple[str, int]:
         pattern = compile_pattern(f"[A] ; [B] within {window}")
         (group,) = plan_of([pattern], files(4, 500_000), cores=16, until=4 * DAY).groups
@@ -182,14 +181,14 @@ def test_slices_are_long_beside_what_is_read_before_them() -> None:
     assert tasks("2d") == ("whole", 1)
 
 
-def test_types_that_nobody_reads_do_not_count() -> None:
+def test_unread_types_do_not_count() -> None:
     (group,) = plan_of([compile_pattern("[A] ; [C] by k")], files(2, 400_000), cores=4, until=2 * DAY).groups
     assert (group.way, group.events, group.slots) == ("key", 800_000, 8)
     (group,) = plan_of([compile_pattern("[A] ; [any] by k")], files(2, 400_000), cores=4, until=2 * DAY).groups
     assert group.events == 1_600_000
 
 
-def test_little_is_one_task_and_a_key_that_is_asked_for_is_taken() -> None:
+def test_few_events_are_one_task_unless_a_key_is_given() -> None:
     pattern = compile_pattern("[A] ; [B] by k within 5s")
     (group,) = plan_of([pattern], files(1, 1000), cores=4, until=DAY).groups
     assert (group.way, group.tasks) == ("whole", 1)
@@ -199,6 +198,6 @@ def test_little_is_one_task_and_a_key_that_is_asked_for_is_taken() -> None:
         plan_of([pattern], files(1, 1000), cores=4, until=DAY, by="j")
 
 
-def test_nothing_to_replay() -> None:
+def test_replay_of_no_events_is_planned() -> None:
     (group,) = plan_of([compile_pattern("[A] ; [B] within 5s")], [], cores=4, until=0).groups
     assert (group.way, group.events, group.tasks) == ("whole", 0, 1)

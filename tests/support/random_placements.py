@@ -14,8 +14,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.policies.topology.model import BrokerNode, Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.random_scenario import random_patterns
+from distced.simulations.network.scenario.random_scenario import random_patterns, streams_by_rates
 from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
 from distced.simulations.placement.problem import PlacementProblem, expected_figures
 

@@ -18,13 +18,12 @@ from distced.middleware.event_files.writer import TableColumns
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.simulations.replay.detection_task import detect
-from distced.simulations.replay.partitioning import slots_of
-from distced.simulations.replay.pattern_properties import columns_read, groups_of, key_of_group, names_in
+from distced.simulations.replay.file_ranges import slots_of
+from distced.simulations.replay.pattern_properties import columns_read, groups_of, key_of_group, names_in, reach_of
 from distced.simulations.replay.plan import CutWay, Slice
-from distced.simulations.replay.reach import reach_of
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
+from distced.simulations.replay.tasks import detect
 from tests.support.columnar_engine import _patterns
 from tests.support.random_patterns import TYPES, make_events
 

@@ -157,20 +157,8 @@ class _Placing:
         self._heard(identity, subscribers)
 
     def _created(self, plan: DetectorPlan, suggestion: Suggestion) -> None:
-        types = plan.compiled.automaton.type_names()
-        home = self.situation.home_of_node
-        entry = DetectorEntry(
-            suggestion.node,
-            format_publication(plan.compiled.plain),
-            "guaranteed",
-            None if types is None else tuple(sorted(types)),
-            publishes=plan.compiled.publishes.name if plan.compiled.automaton.output is not None else "",
-            parts=plan.parts,
-            exports=tuple(sorted(plan.exports)),
-            home=suggestion.home,
-            replicas={node: home(node) for node in suggestion.replicas},
-            distribution=self.policy.text,
-        )
+        replicas = {node: self.situation.home_of_node(node) for node in suggestion.replicas}
+        entry = entry_of(plan, suggestion.node, suggestion.home, replicas, self.policy.text)
         self.situation.changed("detector", plan.id, entry)
         self.situation.expect(plan.id, suggestion.expected)
         self.catalogue.add(plan)
@@ -198,3 +186,20 @@ class _Placing:
         """Server of a place's site, as `Situation.site_of_home` reads it."""
         site = self.situation.site_of(place)
         return "" if site == self.situation.network.directory else site
+
+
+def entry_of(plan: DetectorPlan, node: str, home: str, replicas: dict[str, str], distribution: str) -> DetectorEntry:
+    """Entry of a detector without listeners, on a node and on those of its replicas, each with its home."""
+    types = plan.compiled.automaton.type_names()
+    return DetectorEntry(
+        node,
+        format_publication(plan.compiled.plain),
+        "guaranteed",
+        None if types is None else tuple(sorted(types)),
+        publishes=plan.compiled.publishes.name if plan.compiled.automaton.output is not None else "",
+        parts=plan.parts,
+        exports=tuple(sorted(plan.exports)),
+        home=home,
+        replicas=replicas,
+        distribution=distribution,
+    )

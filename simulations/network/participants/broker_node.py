@@ -1,7 +1,6 @@
-"""A broker node in the simulation: the driver of `brokers.node.node.Node`, as `brokers.live.node` is on MQTT.
+"""Simulated broker node: driver of `brokers.node.node.Node` in virtual time, as `brokers.live.node` is on MQTT.
 
-Nothing is decided here; the node does not know which driver it has. It has the same choice of engines as live; when the
-columnar engine is ready, an effect of the machine there, is a fixed moment of virtual time here.
+It chooses engines as live; the columnar engine is ready at a fixed virtual instant instead of after an effect.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName, has_columnar
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Place
-from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 
 TICK: Final = 100 * MILLISECOND
@@ -23,11 +22,11 @@ TICK: Final = 100 * MILLISECOND
 
 
 PREPARATION: Final = SECOND
-"""Time from the first query until the columnar engine is ready, ns of virtual time; as live, loaded from disk."""
+"""From the first query until the columnar engine is ready, ns of virtual time; as live, loaded from disk."""
 
 
 class VirtualReadiness:
-    """Readiness of the columnar engine on a simulated node: a fixed time after the first query.
+    """Readiness of the columnar engine: a fixed time after the first query.
 
     Attributes:
         problem: why it is unavailable; empty where it is available.
@@ -45,12 +44,7 @@ class VirtualReadiness:
 
 
 class SimulatedNode(Participant):
-    """A simulated broker node.
-
-    Attributes:
-        node: the node itself.
-        received: number of messages received.
-    """
+    """Driver of a `Node`, with the number of messages received."""
 
     def __init__(
         self, network: Fabric, place: Place, capacity: float, tick: int = TICK, engine: EngineName = "auto"

@@ -1,8 +1,7 @@
-"""Simulated client: drives the shipped client session in virtual time.
+"""Simulated client: driver of `middleware.client.session` in virtual time.
 
-Nothing of the protocol is decided here: messages, connections and timers go to `middleware.client.session`, and its
-effects onto simulated connections, in order. An operation of the application is a callback that takes the error, or
-None.
+Messages, connections and timers go to the session, and its effects onto simulated connections, in order. An operation
+of the application is a callback with the error, or None.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import ROOT, Area, directory_topic, matches
 from distced.policies.topology.model import Place
-from distced.simulations.network.participants.participant import Participant
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 
 PATIENCE: Final = 3_600 * SECOND
-"""Time simulated applications wait for nodes and servers, ns: longer than every fault of a scenario."""
+"""Patience of applications with nodes and servers, ns: longer than any fault of a scenario."""
 
 FLUSHED_EVERY: Final = SECOND // 10
 """Interval between checks of a connection that is being flushed, ns."""
@@ -34,11 +33,11 @@ Operation: TypeAlias = Callable[[DistcedError | None], object]
 
 
 class SimulatedClient(Participant):
-    """A simulated client.
+    """Driver of a client session.
 
     Attributes:
-        session: its protocol, with the directory.
-        subscriptions: its subscriptions, by id.
+        session: its protocol.
+        subscriptions: by id.
     """
 
     def __init__(self, network: Fabric, place: Place, name: str = "", patience: int = PATIENCE) -> None:

@@ -1,11 +1,13 @@
-"""Simulated publisher: an application that becomes a source and publishes a stream when its messages are due.
+"""Simulated publisher: opens sources and publishes their streams when messages are due.
 
-It waits for a broker node and for its types before it opens a source. Where nodes take long, its events wait. Events
-that are at or before the watermark of the source by then are not sent, for they would be late everywhere.
+A source opens once there are a broker node and its types; until then its events wait. Events at or before its watermark
+by then are not sent: they would be late everywhere.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from distced.brokers.core.effects import Publish
@@ -19,7 +21,17 @@ from distced.simulations.network.scenario_model import Send, SourceStream
 from distced.simulations.network.transport.fabric import Fabric
 
 PROMISE_AGAIN: Final = SECOND
-"""Interval at which the last watermark is repeated, ns: a heartbeat at QoS 0 may be lost, and nodes may come later."""
+"""Interval at which the last watermark is repeated, ns: a heartbeat at QoS 0 may be lost, and nodes may start later."""
+
+
+@dataclass(eq=False)
+class _Source:
+    """An open source; `start` is the origin of the stream's times, ns, `sent` the number of messages sent."""
+
+    stream: SourceStream
+    start: int
+    state: SourceState = field(init=False)
+    sent: int = 0
 
 
 class SimulatedPublisher(SimulatedClient):
@@ -27,9 +39,9 @@ class SimulatedPublisher(SimulatedClient):
 
     Attributes:
         sources: by name.
-        published: the events that were sent and not lost, in order.
+        published: events sent and not lost, in order.
         lost: number of messages lost on the way to the server.
-        late: events that were not sent, for the detectors were beyond them when the source began.
+        late: events not sent, at or before the watermark of their new source.
     """
 
     def __init__(self, network: Fabric, place: Place, loss: float) -> None:
@@ -43,7 +55,7 @@ class SimulatedPublisher(SimulatedClient):
         self._unopened: list[_Source] = []
 
     def source(self, stream: SourceStream, start: int) -> None:
-        """Open a source that publishes from `start`, ns, on."""
+        """Open a source that publishes from `start` on, ns."""
         source = self.sources[stream.source] = _Source(stream, start)
         self._unopened.append(source)
         self._open_sources()
@@ -69,9 +81,14 @@ class SimulatedPublisher(SimulatedClient):
             floor = now - 1 if stream.floor is None else stream.floor
             named = {name: types[name] for name in stream.types}
             source.state = SourceState(session.name, stream.source, named, floor, qos, now, home=self.home)
-            self.do(session.open_sources([source.state], stream.lease, source.opened(self)))
+            self.do(session.open_sources([source.state], stream.lease, partial(self._opened, source)))
 
-    def publish_due(self, source: _Source) -> None:
+    def _opened(self, source: _Source, error: DistcedError | None) -> None:
+        if error is not None:
+            raise error
+        self._publish_due(source)
+
+    def _publish_due(self, source: _Source) -> None:
         """Send the messages that are due, and schedule the next one."""
         engine, sends = self.network.engine, source.stream.sends
         if not self._publishes(source):
@@ -81,7 +98,7 @@ class SimulatedPublisher(SimulatedClient):
             source.sent += 1
             self._send(source.state, send)
         if source.sent < len(sends):
-            engine.at(sends[source.sent].at + source.start, self.publish_due, source)
+            engine.at(sends[source.sent].at + source.start, self._publish_due, source)
         else:
             self._repeat(source)
 
@@ -89,8 +106,7 @@ class SimulatedPublisher(SimulatedClient):
         promised = [each.watermark for each in source.stream.sends if each.watermark is not None]
         if promised and self._publishes(source):
             self.network.engine.after(PROMISE_AGAIN, self._repeat, source)
-            beat = heartbeat(self.session.name, [source.state], source.state.watermark, home=self.home)
-            self._publish(beat)
+            self._publish(heartbeat(self.session.name, [source.state], source.state.watermark, home=self.home))
 
     def _send(self, source: SourceState, send: Send) -> None:
         events = [each for each in send.events if each.hi > source.watermark]
@@ -109,33 +125,5 @@ class SimulatedPublisher(SimulatedClient):
         return True
 
     def _publishes(self, source: _Source) -> bool:
-        """Whether a source continues: a cleared entry means that it was fenced off."""
+        """Whether a source continues; one whose entry was cleared has been fenced off."""
         return self.alive and ("source", source.stream.source) in self.session.directory.own
-
-
-class _Source:
-    """A source of a publisher.
-
-    Attributes:
-        stream: its messages.
-        start: the instant its times count from, ns.
-        state: of the open source; unset before.
-        sent: number of messages that were sent.
-    """
-
-    state: SourceState
-
-    def __init__(self, stream: SourceStream, start: int) -> None:
-        self.stream = stream
-        self.start = start
-        self.sent = 0
-
-    def opened(self, publisher: SimulatedPublisher) -> object:
-        """Handle the operation that opened it, and begin to publish."""
-
-        def opened(error: DistcedError | None) -> None:
-            if error is not None:
-                raise error
-            publisher.publish_due(self)
-
-        return opened

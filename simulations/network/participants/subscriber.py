@@ -1,4 +1,4 @@
-"""Simulated subscriber: an application that subscribes to patterns and records arrivals with their instants."""
+"""Simulated subscriber: subscribes to patterns and records composite events with the instants of arrival."""
 
 from __future__ import annotations
 
@@ -24,19 +24,14 @@ RETRY_AFTER: Final = SECOND
 
 @dataclass(slots=True)
 class Received:
-    """A composite event received.
-
-    Attributes:
-        event: the event.
-        at: the instant of its arrival, ns of virtual time.
-        delay: from its `hi`, the moment of detection, to its arrival, ns; negative where the clock of a source is fast.
-    """
+    """A composite event and its arrival, ns of virtual time."""
 
     event: CompositeEvent
     at: int
 
     @property
     def delay(self) -> int:
+        """From its `hi` to the arrival, ns; negative where the clock of a source is fast."""
         return self.at - self.event.hi
 
 
@@ -44,11 +39,11 @@ class SimulatedSubscription(SubscriptionState):
     """A subscription and its results.
 
     Attributes:
-        asked: the subscription of the scenario.
-        answers: the answers of nodes, each with its instant, ns.
-        active_at: instant when its detector was active first, ns; None before.
-        found: the composite events, each once, in order of arrival.
-        refused: the reason where it was refused, or ended by others; else empty.
+        asked: as in the scenario.
+        answers: of nodes, with instants, ns.
+        active_at: first activity of its detector, ns; None before.
+        found: composite events by id, in order of arrival.
+        refused: why it was refused or ended by others; else empty.
     """
 
     def __init__(self, asked: ScenarioSubscription, distribution: str) -> None:
@@ -69,9 +64,7 @@ class SimulatedSubscription(SubscriptionState):
 
     @property
     def watermark(self) -> int | None:
-        """Watermark of the subscription: no further composite event has `hi` at or before it, ns; None where it is
-        unknown.
-        """
+        """No further composite event has `hi` at or before it, ns; None where unknown."""
         return self.statistics.watermark
 
     @property
@@ -81,7 +74,7 @@ class SimulatedSubscription(SubscriptionState):
 
 
 class SimulatedSubscriber(SimulatedClient):
-    """A subscriber."""
+    """Client that subscribes and keeps what arrives."""
 
     subscriptions: dict[str, SimulatedSubscription]  # type: ignore[assignment]
 
@@ -90,13 +83,13 @@ class SimulatedSubscriber(SimulatedClient):
         self._answers = administration_topic("answer", self.session.name)
 
     def subscribe(self, asked: ScenarioSubscription, distribution: str = "") -> SimulatedSubscription:
-        """Subscribe to a pattern, with this distribution policy where the pattern names none."""
+        """Subscribe; `distribution` is the policy where the subscription names none."""
         made = self.subscriptions[asked.name] = SimulatedSubscription(asked, distribution)
         self._subscribe(made)
         return made
 
     def unsubscribe(self, name: str) -> None:
-        """End a subscription; received events stay."""
+        """End a subscription; its results stay."""
         self.subscriptions[name].ended = True
         self.do(self.session.unsubscribe(name))
 

@@ -1,22 +1,119 @@
-"""Random scenarios, for experiments with distribution policies: one seed always gives the same scenario.
+"""Random streams and scenarios, functions of their seed.
 
-Patterns are of the kinds that occur (who sits in a cold room, the same alarm three times, a visitor who does not sign
-in, two things in one place), over the types `A` to `E`, whose events carry a key and a number. Some are made of
-fragments that others have too, so that there is something to reuse.
+Streams have the rates of a topology's publishers. A sensor publishes [t' - u, t' + u] when its clock shows t' + u,
+where t' is the reading of its clock at the event and u the greatest error; the error of each clock is drawn once,
+within u.
+
+Patterns are of kinds that occur (a person in a cold room, the same alarm three times, a visitor who does not sign in,
+two events in one place), over the types `A` to `E` with a key and a number. Some share fragments, so that there is
+something to reuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from heapq import merge
 from random import Random
-from typing import Final
+from typing import Final, TypeAlias
 
-from distced.middleware.model.event_types import event_type
+from distced.middleware.model.event_types import EventType, Kind, event_type
+from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.policies.topology.model import Publisher
 from distced.policies.topology.random_topology import TYPES, RandomKind, random_topology
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, ScheduledMove
+from distced.simulations.network.scenario_model import (
+    START,
+    Scenario,
+    ScenarioError,
+    ScenarioSubscription,
+    ScheduledMove,
+    Send,
+    SourceStream,
+)
+
+HEARTBEAT: Final = 250 * MILLISECOND
+"""Default interval between promises of publishers, ns."""
+
+Values: TypeAlias = Mapping[str, Mapping[str, Sequence[Attribute]]]
+"""Ranges of the random values of attributes, by type and attribute."""
+
+_USUAL: Final[dict[Kind, Sequence[Attribute]]] = {
+    "number": tuple(range(10)),
+    "string": ("a", "b", "c", "d"),
+    "boolean": (False, True),
+}
+
+
+def streams_by_rates(
+    topology: Topology,
+    types: Iterable[EventType],
+    random: Random,
+    *,
+    start: int,
+    duration: int,
+    values: Values | None = None,
+    heartbeat: int = HEARTBEAT,
+    rate: float | None = None,
+) -> tuple[SourceStream, ...]:
+    """Streams of all publishers: a Poisson process for each of their types. All end with the same promise, which marks
+    the end of detection.
+
+    Args:
+        start: virtual instant of the start, ns.
+        duration: ns.
+        values: ranges of attributes; by default digits, a few letters, and truth values.
+        heartbeat: interval between promises, ns.
+        rate: events a second of types without a rate in the topology; None for an error.
+    """
+    known = {each.name: each for each in types}
+    last = duration + 2 * max((each.uncertainty for each in topology.publishers.values()), default=0)
+    streams = []
+    for publisher in topology.publishers.values():
+        uncertainty = publisher.uncertainty
+        offset = random.randint(-uncertainty, uncertainty)
+        # With one type the promise travels along.
+        along = len(publisher.types) == 1
+        sends: list[Send] = []
+        before = -1
+        for seq, (happens, name) in enumerate(_happenings(publisher, known, random, duration, rate)):
+            instant = before = max(happens, before + 1)
+            shown = start + instant + offset
+            attributes = {
+                attribute: random.choice((values or {}).get(name, {}).get(attribute) or _USUAL[kind])
+                for attribute, kind in known[name].attributes.items()
+            }
+            event = Event(name, shown - uncertainty, shown + uncertainty, publisher.name, seq, attributes)
+            sends.append(Send(instant + uncertainty, (event,), event.hi if along else None))
+        first = random.randrange(heartbeat)
+        beats = [Send(at, (), start + at + offset) for at in range(first, last, heartbeat)]
+        ordered = merge(sends, beats, key=lambda send: send.at)
+        final = Send(last + uncertainty, (), start + last)
+        streams.append(SourceStream(publisher.name, publisher.name, publisher.types, (*ordered, final)))
+    return tuple(streams)
+
+
+def _happenings(
+    publisher: Publisher, known: Collection[str], random: Random, duration: int, rate: float | None
+) -> list[tuple[int, str]]:
+    """Instants and types of a publisher's events, in order."""
+    happened: list[tuple[int, str]] = []
+    where = f"publisher {publisher.name}"
+    for name in publisher.types:
+        if name not in known:
+            allowed = ", ".join(known)
+            raise ScenarioError(
+                "a publisher of a type unknown to the scenario", given=name, allowed=allowed, where=where
+            )
+        often = publisher.rates.get(name, rate)
+        if often is None:
+            raise ScenarioError("no rate is known", given=name, where=where, advice="write rates in the topology")
+        instant = random.expovariate(often)
+        while instant * SECOND < duration:
+            happened.append((int(instant * SECOND), name))
+            instant += random.expovariate(often)
+    return sorted(happened)
+
 
 KEYS: Final = 5
 """Number of values of the key of events."""
@@ -42,13 +139,12 @@ def random_scenario(
     """A scenario of given size.
 
     Args:
-        seed: of all random choices, here and in the run.
-        kind, sites, nodes, publishers, subscribers: of the topology, as of `random_topology`.
-        shared: probability that a pattern is made of a fragment that others may have, too.
-        policy: the distribution policy of all subscriptions; empty for the nodes' own choice.
-        moves: number of random moves of detectors.
+        kind, sites, nodes, publishers, subscribers: as of `random_topology`.
+        shared: probability that a pattern has a fragment in common with others.
+        policy: distribution policy of all subscriptions; empty for the nodes' default.
+        moves: number of random moves.
         duration: of publishing, ns.
-        topology: used instead of a random one; its publishers publish types out of `A` to `E`.
+        topology: instead of a random one; its publishers publish types out of `A` to `E`.
     """
     random = Random(seed)
     if topology is None:
@@ -71,11 +167,7 @@ def random_scenario(
 
 
 def random_patterns(random: Random, types: Sequence[str], count: int, *, shared: float = 0.5) -> list[str]:
-    """Patterns over some of the types `A` to `E`.
-
-    Args:
-        shared: probability that a pattern is made of a fragment that others may have, too.
-    """
+    """Patterns over some of the types `A` to `E`; `shared` is the probability of a fragment in common with others."""
     fragments = _fragments(random, types)
     return [_pattern(random, types, fragments, shared) for _ in range(count)]
 

@@ -1,4 +1,4 @@
-"""Run of a scenario: starts participants and streams, performs moves and faults, and collects the outcome."""
+"""Run of a scenario: starts participants and streams, performs moves and faults, collects the outcome."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import IO, Final, TypeAlias
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import LoadEntry
-from distced.simulations.network.deployment import Deployment
-from distced.simulations.network.participants.administrator import Administrator
+from distced.simulations.network.deployment import Administrator, Deployment
 from distced.simulations.network.participants.subscriber import SimulatedSubscription
 from distced.simulations.network.scenario.outcome import LinkTraffic, Moved, NodeFigures, Noted, ScenarioOutcome
 from distced.simulations.network.scenario_model import (
@@ -39,29 +38,21 @@ SUBSCRIPTIONS_AT: Final = 0.4
 """Default start of sources and subscriptions, as a share of the scenario's lead."""
 
 Watch: TypeAlias = Callable[[int, int], object]
-"""Callback with the virtual time since participants began to start, and the total, ns."""
+"""Gets the virtual time since the first participant started, and the total, ns."""
 
 
 def simulate(scenario: Scenario, *, watch: Watch | None = None, log: IO[str] | None = None) -> ScenarioOutcome:
     """Run a scenario.
 
     Args:
-        watch: called with the progress from time to time.
-        log: gets every message that is delivered, one JSON array a line: ns, from, to, topic, payload.
+        watch: gets the progress.
+        log: gets every delivered message, a JSON array a line: ns, from, to, topic, payload.
     """
     return Simulation(scenario, log=log).run(watch)
 
 
 class Simulation:
-    """A run of a scenario.
-
-    Attributes:
-        scenario: to be run.
-        network: time, links and servers.
-        deployment: the participants.
-        administrator: registers types and moves detectors.
-        subscribed: the subscriptions that were made so far, by name.
-    """
+    """A run of a scenario; `subscribed` has the subscriptions made so far, by name."""
 
     def __init__(self, scenario: Scenario, *, log: IO[str] | None = None) -> None:
         self.scenario = scenario
@@ -94,7 +85,7 @@ class Simulation:
 
     @property
     def complete(self) -> bool:
-        """Whether all sources have sent everything, and the watermark of every subscription is beyond it."""
+        """Whether all sources have sent everything, and the watermark of every subscription is at or beyond `final`."""
         publishers = self.deployment.publishers.values()
         if not all(each.done for each in publishers) or len(self.subscribed) < len(self.scenario.subscriptions):
             return False
@@ -188,7 +179,7 @@ class Simulation:
             self._arrange(fault)
 
     def _instant(self, at: int | None, share: float) -> int:
-        """Instant at which a participant comes up, by its own time or by a share of the lead."""
+        """Start of a participant: its own, or a share of the lead."""
         scenario = self.scenario
         return scenario.start + (round(scenario.lead * (share - 1)) if at is None else at)
 
@@ -239,7 +230,7 @@ class Simulation:
             self.administrator.set_policy(detector, policy.policy)
 
     def _detector(self, named: str) -> str:
-        """The detector given by its id, a subscription it serves, or its pattern."""
+        """Id of a detector, given by id, subscription or pattern."""
         if named in self.subscribed:
             return self.subscribed[named].detector
         detectors = self.administrator.detectors

@@ -1,62 +1,17 @@
-"""Scenario files in TOML.
+"""Scenario files in TOML; `docs/explanation/simulation.md` has their keys, with an example.
 
-    topology = "building.toml"            # beside this file; or tables as in one: [topology.sites.floor-1] ...
-    seed = 1
-    duration = "5min"                     # how long it lasts; 1min where it is left out
-    policy = "min-bandwidth"              # of subscriptions that do not name one
-
-    [types.Temp]                          # the event types, as in files of types
-    room = "string"
-    temp = "number"
-
-    [values.Temp]                         # ranges of random attributes, where events come by rates
-    room = ["FE02", "FE03"]
-    temp = { from = 10, to = 25 }         # whole numbers, both included
-
-    [streams]                             # where publishers publish by the rates of the topology, as they do unless
-    heartbeat = "250ms"                   # there are events: how often they promise, and a rate for types without one
-    rate = 1.0
-
-    [[events]]                            # in place of rates: events one by one
-    publisher = "thermometers"
-    event = "Temp 2s room='FE02' temp=14.5"   # type lo [hi] attributes, times after the start; sent at hi
-
-    [[subscriptions]]
-    name = "cold"
-    subscriber = "facility"
-    pattern = "[Temp where temp < 15]"    # or file = "cold.pattern", with one publication
-    policy = "min-latency"                # optional, as are: at, until, detection, consumption, decomposition,
-    hints = { nodes = ["floor-1-a"] }     # constituents, definitions
-
-    [[policies]]
-    at = "20s"
-    policy = "min-bandwidth"          # the administration sets it; empty takes it back
-    detector = "cold"                 # of this subscription's detector; of all detectors where it is left out
-
-    [[moves]]
-    at = "30s"
-    detector = "cold"                     # a subscription, a pattern or an id; any where it is left out
-    node = "floor-2"                      # any where it is left out
-
-    [[faults]]
-    kind = "crash"                        # or leave, join: a node; partition: between or site; server-restart: a site
-    node = "floor-1-a"
-    at = "20s"
-    until = "40s"
-
-Durations are written as in patterns. Whatever is misspelled or missing is an error that names the file and the place.
+Durations are written as in patterns. A misspelled or missing key is an error that names the file and the place.
 """
 
 from __future__ import annotations
 
-import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -65,34 +20,32 @@ from distced.middleware.mapping.schema import shape
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event
-from distced.middleware.model.timestamps import parse_duration
+from distced.middleware.model.timestamps import MINUTE, SECOND, parse_duration
 from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.topology import Topology
-from distced.policies.topology.topology_file import load_topology, parse_topology
-from distced.simulations.network.scenario.event_streams import HEARTBEAT, streams_by_rates
+from distced.policies.topology.topology_file import load_topology, topology_of
+from distced.simulations.network.scenario.random_scenario import HEARTBEAT, streams_by_rates
 from distced.simulations.network.scenario_model import (
     START,
-    Crash,
     Fault,
-    Join,
-    Leave,
-    Partition,
     Scenario,
     ScenarioError,
     ScenarioSubscription,
     ScheduledMove,
     ScheduledPolicy,
     Send,
-    ServerRestart,
     SourceStream,
 )
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
+_DURATIONS: Final = frozenset({"at", "until", "duration", "lead", "patience", "keepalive", "heartbeat"})
+_FAULTS: Final = {each.__struct_config__.tag: each for each in get_args(Fault)}
+
 
 class _Streams(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    heartbeat: str = ""
+    heartbeat: int = HEARTBEAT
     rate: float | None = None
 
 
@@ -106,8 +59,8 @@ class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
     subscriber: str
     pattern: str = ""
     file: str = ""
-    at: str | None = None
-    until: str | None = None
+    at: int | None = None
+    until: int | None = None
     policy: str = ""
     detection: Literal["guaranteed", "best-effort"] = "guaranteed"
     consumption: Literal["ordered", "epoch"] = "ordered"
@@ -117,41 +70,19 @@ class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
     hints: dict[str, Any] = {}
 
 
-class _Move(msgspec.Struct, forbid_unknown_fields=True):
-    at: str
-    detector: str = ""
-    node: str = ""
-
-
-class _Policy(msgspec.Struct, forbid_unknown_fields=True):
-    at: str
-    policy: str
-    detector: str = ""
-
-
-class _Fault(msgspec.Struct, forbid_unknown_fields=True):
-    kind: Literal["join", "leave", "crash", "partition", "server-restart"]
-    at: str
-    until: str | None = None
-    node: str = ""
-    site: str = ""
-    between: tuple[str, str] | None = None
-    silent: bool = True
-
-
 class _ScenarioFile(msgspec.Struct, forbid_unknown_fields=True):
     topology: Any
     types: dict[str, Any]
     seed: int = 0
-    duration: str = "1min"
-    lead: str = "10s"
-    patience: str = "1min"
-    keepalive: str = "30s"
+    duration: int = MINUTE
+    lead: int = 10 * SECOND
+    patience: int = MINUTE
+    keepalive: int = 30 * SECOND
     again: float = 0.0
     one_home: bool = False
     policy: str = ""
     values: dict[str, dict[str, Any]] = {}
-    streams: _Streams = _Streams()
+    streams: dict[str, Any] = {}
     events: list[Any] = []
     subscriptions: list[Any] = []
     moves: list[Any] = []
@@ -194,27 +125,24 @@ def _scenario(file: _ScenarioFile, folder: Path, seed: int | None) -> Scenario:
     seed = file.seed if seed is None else seed
     topology = _topology(file.topology, folder)
     types = tuple(_type(name, attributes) for name, attributes in file.types.items())
-    duration = _duration(file.duration, "duration")
-    listed = bool(file.events)
-    streams = _listed(file.events, types, duration) if listed else _by_rates(file, topology, types, seed, duration)
-    if file.policy:
-        parse_policy(file.policy, where="policy")
+    streams = _listed(file.events, types, file.duration) if file.events else _by_rates(file, topology, types, seed)
+    _check_policy(file.policy, "policy")
     return Scenario(
         topology,
         types,
         streams,
         tuple(_subscription(number, raw, folder) for number, raw in enumerate(file.subscriptions, 1)),
-        tuple(_move(number, raw) for number, raw in enumerate(file.moves, 1)),
-        tuple(_fault(number, raw) for number, raw in enumerate(file.faults, 1)),
+        tuple(_shape(raw, ScheduledMove, f"moves {number}") for number, raw in enumerate(file.moves, 1)),
+        tuple(_fault(raw, f"faults {number}") for number, raw in enumerate(file.faults, 1)),
         seed=seed,
-        lead=_duration(file.lead, "lead"),
-        duration=duration,
-        patience=_duration(file.patience, "patience"),
-        keepalive=_duration(file.keepalive, "keepalive"),
+        lead=file.lead,
+        duration=file.duration,
+        patience=file.patience,
+        keepalive=file.keepalive,
         again=file.again,
         one_home=file.one_home,
         distribution=file.policy,
-        policies=tuple(_policy(number, raw) for number, raw in enumerate(file.policies, 1)),
+        policies=tuple(_policy(raw, f"policies {number}") for number, raw in enumerate(file.policies, 1)),
     )
 
 
@@ -222,22 +150,8 @@ def _topology(raw: Any, folder: Path) -> Topology:
     if isinstance(raw, str):
         return load_topology(folder / raw)
     if isinstance(raw, dict):
-        return parse_topology(_as_toml(raw), name="topology")
+        return topology_of(raw)
     raise ScenarioError("not a topology", given=raw, allowed="the name of a file, or its tables", where="topology")
-
-
-def _as_toml(tables: Mapping[str, Any]) -> str:
-    """Tables as TOML text again, for the parser of topologies."""
-    return "".join(f"{json.dumps(key)} = {_as_value(value)}\n" for key, value in tables.items())
-
-
-def _as_value(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_as_value(each)}' for key, each in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_as_value, value))}]"
-    # What is left, numbers, truth values and text, JSON writes as TOML does.
-    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _type(name: str, attributes: Any) -> EventType:
@@ -248,7 +162,7 @@ def _type(name: str, attributes: Any) -> EventType:
 
 
 def _by_rates(
-    file: _ScenarioFile, topology: Topology, types: tuple[EventType, ...], seed: int, duration: int
+    file: _ScenarioFile, topology: Topology, types: tuple[EventType, ...], seed: int
 ) -> tuple[SourceStream, ...]:
     known = {each.name: each for each in types}
     values: dict[str, dict[str, list[Attribute]]] = {}
@@ -261,10 +175,10 @@ def _by_rates(
                 allowed = ", ".join(known[name].attributes)
                 raise ScenarioError("values of an unknown attribute", given=attribute, allowed=allowed, where=where)
             values.setdefault(name, {})[attribute] = _values(raw, where)
-    heartbeat = _duration(file.streams.heartbeat, "streams, heartbeat") if file.streams.heartbeat else HEARTBEAT
+    given = _shape(file.streams, _Streams, "streams")
     return streams_by_rates(
-        topology, types, Random(seed), start=START, duration=duration, values=values, heartbeat=heartbeat,
-        rate=file.streams.rate,
+        topology, types, Random(seed), start=START, duration=file.duration, values=values, heartbeat=given.heartbeat,
+        rate=given.rate,
     )  # fmt: skip
 
 
@@ -313,77 +227,60 @@ def _stream(publisher: str, events: list[Event], last: int) -> SourceStream:
 
 def _subscription(number: int, raw: Any, folder: Path) -> ScenarioSubscription:
     with _at(f"subscriptions {number}"):
-        spec = _shape(raw, _Subscription, "")
-        if bool(spec.pattern) == bool(spec.file):
-            raise ScenarioError("a subscription needs a pattern or a file", given=spec.name, allowed="one of them")
-        if spec.policy:
-            parse_policy(spec.policy)
-        pattern, definitions = spec.pattern, spec.definitions
-        if spec.file:
+        given = _shape(raw, _Subscription, "")
+        if bool(given.pattern) == bool(given.file):
+            raise ScenarioError("a subscription needs a pattern or a file", given=given.name, allowed="one of them")
+        _check_policy(given.policy, "policy")
+        pattern = given.pattern
+        if given.file:
             try:
-                pattern = (folder / spec.file).read_text(encoding="utf-8")
+                pattern = (folder / given.file).read_text(encoding="utf-8")
             except (OSError, UnicodeDecodeError) as error:
-                raise ScenarioError("cannot read the pattern", given=spec.file, advice=str(error)) from None
+                raise ScenarioError("cannot read the pattern", given=given.file, advice=str(error)) from None
         return ScenarioSubscription(
-            spec.name,
-            spec.subscriber,
-            pattern.strip(),
-            None if spec.at is None else _duration(spec.at, "at"),
-            None if spec.until is None else _duration(spec.until, "until"),
-            definitions,
-            spec.consumption,
-            spec.detection,
-            spec.constituents,
-            spec.decomposition,
-            spec.policy,
-            _shape(spec.hints, Hints, "hints"),
+            given.name, given.subscriber, pattern.strip(), given.at, given.until, given.definitions, given.consumption,
+            given.detection, given.constituents, given.decomposition, given.policy, _shape(given.hints, Hints, "hints"),
+        )  # fmt: skip
+
+
+def _policy(raw: Any, where: str) -> ScheduledPolicy:
+    given = _shape(raw, ScheduledPolicy, where)
+    _check_policy(given.policy, where)
+    return given
+
+
+def _check_policy(text: str, where: str) -> None:
+    if text:
+        parse_policy(text, where=where)
+
+
+def _fault(raw: Any, where: str) -> Fault:
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    if kind not in _FAULTS:
+        raise ScenarioError(
+            "not a kind of fault", given=kind, allowed=", ".join(map(str, _FAULTS)), where=f"{where}, kind"
         )
+    return _shape(raw, _FAULTS[kind], where)
 
 
-def _policy(number: int, raw: Any) -> ScheduledPolicy:
-    with _at(f"policies {number}"):
-        spec = _shape(raw, _Policy, "")
-        if spec.policy:
-            parse_policy(spec.policy)
-        return ScheduledPolicy(_duration(spec.at, "at"), spec.policy, spec.detector)
-
-
-def _move(number: int, raw: Any) -> ScheduledMove:
-    with _at(f"moves {number}"):
-        spec = _shape(raw, _Move, "")
-        return ScheduledMove(_duration(spec.at, "at"), spec.detector, spec.node)
-
-
-def _fault(number: int, raw: Any) -> Fault:
-    with _at(f"faults {number}"):
-        spec = _shape(raw, _Fault, "")
-        at = _duration(spec.at, "at")
-        until = None if spec.until is None else _duration(spec.until, "until")
-        match spec.kind:
-            case "join":
-                return Join(at, spec.node)
-            case "leave":
-                return Leave(at, spec.node)
-            case "crash":
-                return Crash(at, spec.node, until, spec.silent)
-        if until is None:
-            raise ScenarioError("a key is missing", given="until", allowed="when the fault is over, such as 40s")
-        if spec.kind == "server-restart":
-            return ServerRestart(at, until, spec.site)
-        return Partition(at, until, spec.between, spec.site)
-
-
-def _duration(text: str, where: str) -> int:
+def _duration(text: object, where: str) -> int:
+    if not isinstance(text, str):
+        raise ScenarioError("not a duration", given=text, allowed='a text such as "40s"', where=where)
     with _at(where):
         return parse_duration(text)
 
 
 def _shape(raw: Any, wanted: type[_T], where: str) -> _T:
+    """A table as a struct, its durations in ns."""
+    if isinstance(raw, dict):
+        raw = {
+            key: _duration(each, f"{where}, {key}".removeprefix(", ")) if key in _DURATIONS else each
+            for key, each in raw.items()
+        }
     try:
         return shape(raw, wanted, where)
     except MappingError as error:
-        given = error.given if isinstance(error.given, str) else ""
-        near = get_close_matches(given, (error.allowed or "").split(", "), n=1)
+        near = get_close_matches(str(error.given), (error.allowed or "").split(", "), n=1)
         advice = f"did you mean {near[0]}?" if error.problem == "unknown key" and near else None
         place = (error.where or "").removeprefix(", ")
         raise ScenarioError(

@@ -1,23 +1,22 @@
-"""A participant's side of a connection to one server, over its losses: the counterpart of the live bus.
+"""A participant and its connections to servers; the counterpart of `middleware.bus`.
 
-As in `middleware.bus`: attempts to connect are repeated with a growing delay; subscriptions are made again on every new
-connection; messages wait while there is none, in order; those of QoS 1 without an acknowledgement are sent again.
+As there, connecting is retried with growing delays; subscriptions are made again on every new connection; messages wait
+in order while there is none; those at QoS 1 without an acknowledgement are sent again.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
-from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.model.timestamps import SECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.links import MQTT, area_of
+from distced.simulations.network.transport.links import MQTT, area_of, connect_size, message_size, subscribe_size
 from distced.simulations.network.transport.mqtt_server import ControlPacket, ServerSession
-from distced.simulations.network.transport.packet_sizes import connect_size, message_size, subscribe_size
 
 CONNECT_WITHIN: Final = 5 * SECOND
 """Timeout for a server to accept a connection, ns; as of the bus."""
@@ -27,44 +26,18 @@ LONGEST_DELAY: Final = 10.0
 """Seconds between attempts to connect; as of the bus."""
 
 
-class ConnectionUser(Protocol):
-    """Interface of a participant to its connections.
-
-    Attributes:
-        place: of the topology.
-        client_id: the client id on servers.
-        alive: whether it runs; the connection of a participant that does not is not tried again.
-    """
-
-    place: Place
-    client_id: str
-    alive: bool
-
-    def will_for(self, home: str) -> Publish | None:
-        """The will of the connection to a server."""
-
-    def connected(self, home: str) -> None:
-        """Handle a connection established, or established again."""
-
-    def disconnected(self, home: str) -> None:
-        """Handle a lost connection, which is retried."""
-
-    def arrived(self, topic: str, payload: bytes, home: str) -> None:
-        """Handle a message."""
-
-
 class SimulatedConnection:
     """A connection to a server, reconnected after losses.
 
     Attributes:
-        participant: the user of the connection.
+        participant: its user.
         home: the server.
         on: whether the server has accepted it.
-        wanted: subscriptions, with the QoS.
-        waiting: messages to be sent once it stands.
+        wanted: subscriptions, with their QoS.
+        waiting: messages to be sent once connected.
     """
 
-    def __init__(self, network: Fabric, participant: ConnectionUser, home: str) -> None:
+    def __init__(self, network: Fabric, participant: Participant, home: str) -> None:
         self._network = network
         self.participant = participant
         self.home = home
@@ -139,10 +112,8 @@ class SimulatedConnection:
         self._end(ControlPacket.FAREWELL)
 
     def crash(self, *, silent: bool) -> None:
-        """Lose the participant. Messages sent before may still arrive.
-
-        Args:
-            silent: the server misses it after a while only; else it sees the connection closed.
+        """Lose the participant; messages sent before may still arrive. The server misses it after the keepalive
+        (`silent`), or sees the connection close.
         """
         session = self._session
         if silent and session is not None:
@@ -230,3 +201,80 @@ class SimulatedConnection:
 
 def _ignore(item: Any) -> None:
     return None
+
+
+class Participant:
+    """A participant at a site: connected to the server of the directory, and to other homes as needed.
+
+    Base of nodes, publishers and subscribers, which differ in how they handle messages.
+
+    Attributes:
+        place: kind, name and site.
+        name: in the topology.
+        client_id: on servers.
+        home: of its site.
+        connections: by home.
+        alive: whether it runs.
+    """
+
+    def __init__(self, network: Fabric, place: Place) -> None:
+        self.network = network
+        self.place = place
+        self.name = place.name
+        self.client_id = str(place)
+        self.home = network.home_of(network.site_of(place))
+        self.connections: dict[str, SimulatedConnection] = {}
+        self.alive = True
+
+    def begin(self) -> None:
+        """Connect to the server of the directory."""
+        self.connection("")
+
+    def connection(self, home: str) -> SimulatedConnection:
+        """The connection to a server, opened where there is none."""
+        found = self.connections.get(home)
+        if found is None:
+            found = self.connections[home] = SimulatedConnection(self.network, self, home)
+            found.open()
+        return found
+
+    def do(self, effects: Iterable[Effect]) -> None:
+        """Perform effects in order, each on the connection to its home."""
+        for effect in effects:
+            match effect:
+                case Publish(home=home):
+                    self.connection(home).publish(effect)
+                case Subscribe(topic_filter=topic_filter, qos=qos, home=home):
+                    self.connection(home).subscribe(topic_filter, qos)
+                case Unsubscribe(topic_filter=topic_filter, home=home):
+                    self.connection(home).unsubscribe(topic_filter)
+                case Note():
+                    self.network.note(self.name, effect)
+
+    def end(self) -> None:
+        """Disconnect from all servers."""
+        self.alive = False
+        for each in self.connections.values():
+            each.close()
+
+    def crash(self, *, silent: bool) -> None:
+        """Crash without a farewell; see `SimulatedConnection.crash`."""
+        self.alive = False
+        for each in self.connections.values():
+            each.crash(silent=silent)
+
+    # Events of its connections.
+
+    def will_for(self, home: str) -> Publish | None:
+        """The will of the connection to a server."""
+        return None
+
+    def connected(self, home: str) -> None:
+        """Handle a connection established, or established again."""
+
+    def disconnected(self, home: str) -> None:
+        """Handle a lost connection, which is retried."""
+
+    def arrived(self, topic: str, payload: bytes, home: str) -> None:
+        """Handle a message."""
+        raise NotImplementedError

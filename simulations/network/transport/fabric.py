@@ -1,8 +1,7 @@
-"""The fabric of the simulated network: virtual time, links, an MQTT server at each site, and their faults.
+"""Fabric of the simulated network: virtual time, links, an MQTT server at each site, and their faults.
 
-Every participant is connected to the server of the directory, and to those of other homes as needed; messages take the
-shortest path through the topology, by latency. The path does not change when a link fails: messages that would cross it
-wait, as TCP's segments do until routing has settled, which is the harder case.
+Messages take the shortest path by latency, which does not change when a link fails: they wait, as TCP's segments do
+until routing has settled, which is the harder case.
 """
 
 from __future__ import annotations
@@ -33,15 +32,13 @@ class Fabric:
     """Time, links and servers between participants, and the record of a run.
 
     Attributes:
-        topology: sites, links, and places of participants.
         directory: the site of the directory's server.
-        one_home: whether all topics are at home on that server.
-        engine: virtual time, and the random source.
-        links: in both directions.
+        one_home: whether all topics are at home there.
+        engine: virtual time and random source.
         servers: by home.
         keepalive: silence after which connections are missed, ns.
-        notes: log events of participants: instant, participant, note.
-        letters: the dead letters.
+        notes: log events: instant, participant, note.
+        letters: dead letters.
         events_forwarded: number of messages with events that servers have forwarded.
         trace: digest of all deliveries.
     """
@@ -67,25 +64,16 @@ class Fabric:
         self.notes: list[tuple[int, str, Note]] = []
         self.letters: list[DeadLetter] = []
         self.events_forwarded = 0
-        self.servers = {
-            home: SimulatedServer(
-                home,
-                site,
-                self.engine,
-                self.trace,
-                duplicates=duplicates or DuplicateDeliveries(),
-                published=self._count,
-            )
-            for site in topology.sites
-            for home in (_home_of(topology, site),)
-        }
+        common = (self.engine, self.trace, duplicates or DuplicateDeliveries(), self._count)
+        homes = {topology.home_of(site): site for site in topology.sites}
+        self.servers = {home: SimulatedServer(home, site, *common) for home, site in homes.items()}
         # Sessions that may still stand at one end.
         self._sessions: dict[ServerSession, None] = {}
         self._paths = cache(self._find_paths)
 
     def home_of(self, site: str) -> str:
-        """The home of topics that are published at a site."""
-        return "" if self.one_home else _home_of(self.topology, site)
+        """Home of topics published at a site."""
+        return "" if self.one_home else self.topology.home_of(site)
 
     def site_of(self, place: Place) -> str:
         """The site of a participant."""
@@ -93,7 +81,7 @@ class Fabric:
 
     def server_at(self, site: str) -> SimulatedServer:
         """The server of a site."""
-        return self.servers[_home_of(self.topology, site)]
+        return self.servers[self.topology.home_of(site)]
 
     def open_session(
         self, owner: SessionOwner, server: SimulatedServer, client: str, place: Place, will: Publish | None
@@ -129,18 +117,14 @@ class Fabric:
         self._check_sessions()
 
     def directory_entries(self, kind: str) -> dict[str, bytes]:
-        """Retained entries of a kind on the server of the directory, by name."""
+        """Retained entries of a kind, by name."""
         below = f"{ROOT}/{Area.DIRECTORY}/{kind}/"
         retained = self.servers[""].retained
         return {parse_topic(topic).levels[1]: each for topic, each in retained.items() if topic.startswith(below)}
 
     def _find_paths(self, site: str, other: str) -> tuple[tuple[DirectedLink, ...], tuple[DirectedLink, ...]]:
         one, end = Place("site", site), Place("site", other)
-        there, back = self.topology.path(one, end), self.topology.path(end, one)
-        along = self.links.along
-        return along((hop.origin, hop.target) for hop in there.hops), along(
-            (hop.origin, hop.target) for hop in back.hops
-        )
+        return self.links.along(self.topology.path(one, end)), self.links.along(self.topology.path(end, one))
 
     def _check_sessions(self) -> None:
         standing = [each for each in self._sessions if each.open]
@@ -154,8 +138,3 @@ class Fabric:
             self.events_forwarded += 1
         elif area == "x":
             self.letters.append(decode(payload, DeadLetter, where=topic))
-
-
-def _home_of(topology: Topology, site: str) -> str:
-    """Name of the server of a site in entries: the name of the site; empty for the site of the directory."""
-    return "" if site == topology.directory else site

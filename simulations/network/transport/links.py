@@ -1,23 +1,67 @@
-"""Links of the simulated network: queues in one direction, and the paths that messages take over them.
+"""Links in one direction with their queues, the paths of messages over them, and the sizes of messages.
 
-A link sends one message after the other at its bandwidth; messages that come meanwhile wait (store and forward). On the
-wire a message takes the link's latency and some jitter. Several connections share a link and its queue. Order is kept
-within each path, not between paths: a stage of a path hands messages on in the order in which they were sent, for TCP
-does not deliver what overtook. Messages wait at a link that is down, for TCP repeats them; its back-off, by which they
-would come a little later than the link, is left out.
+A link sends one message after the other at its bandwidth (store and forward), then takes its latency and some jitter.
+Connections share a link and its queue. Order is kept within a path, not between paths: TCP does not deliver what
+overtook. Messages wait at a link that is down, since TCP repeats them; its back-off, by which they would come a little
+later, is left out.
+
+Sizes are those of MQTT 5 packets (sections 2.1, 3.3) in TCP segments over IPv4. Left out: TCP's own acknowledgements,
+which ride along with traffic; pings of idle connections; frames of the link layer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import ROOT
 from distced.policies.topology.model import Link
+from distced.policies.topology.paths import NetworkPath
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
 from distced.simulations.network.transport.virtual_time import VirtualTime
+
+SEGMENT: Final = 1_460
+"""Bytes of payload in a TCP segment on Ethernet."""
+
+SEGMENT_HEADERS: Final = 40
+"""Bytes of the headers of IPv4 and TCP."""
+
+ACKNOWLEDGEMENT: Final = SEGMENT_HEADERS + 4
+"""Bytes of the acknowledgement of a message at QoS 1, and of a subscription."""
+
+HANDSHAKE: Final = 3 * SEGMENT_HEADERS
+"""Bytes of the opening of a TCP connection."""
+
+
+def message_size(topic: str, payload: int, qos: int) -> int:
+    """Bytes of a message; `payload` is the size of its payload."""
+    rest = 3 + len(topic.encode()) + payload + (2 if qos else 0)
+    return segmented(1 + _length(rest) + rest)
+
+
+def subscribe_size(topic_filter: str) -> int:
+    """Bytes of a message that subscribes or unsubscribes."""
+    rest = 6 + len(topic_filter.encode())
+    return segmented(1 + _length(rest) + rest)
+
+
+def connect_size(client: str, will_topic: str | None) -> int:
+    """Bytes of the opening of a connection: TCP's handshake, and CONNECT with the will."""
+    rest = 13 + len(client.encode()) + (0 if will_topic is None else 5 + len(will_topic.encode()))
+    return HANDSHAKE + segmented(1 + _length(rest) + rest)
+
+
+def segmented(size: int) -> int:
+    """Bytes of a packet with the headers of its segments."""
+    return size + SEGMENT_HEADERS * -(-size // SEGMENT)
+
+
+def _length(rest: int) -> int:
+    """Bytes of the length field of a packet."""
+    return 1 if rest < 128 else 2 if rest < 16_384 else 3 if rest < 2_097_152 else 4
+
 
 MQTT: Final = "mqtt"
 """Area for the traffic of connections themselves."""
@@ -31,17 +75,17 @@ def area_of(topic: str) -> str:
 
 
 class DirectedLink:
-    """A link in one direction, with the queue before it and the traffic over it.
+    """A link in one direction, its queue and its traffic.
 
     Attributes:
-        origin, target: the sites it leads from and to.
+        origin, target: sites.
         latency, jitter: ns, as of `Link`.
-        bandwidth: bytes per second; 0 for unlimited.
+        bandwidth: bytes a second; 0 for unlimited.
         cost: of a byte.
         free: instant at which the queue is sent, ns.
-        down: faults that keep it down at present; it is up at 0.
-        held: messages that wait for it to come up, in order: the path, the place on it, and the message.
-        traffic: messages and bytes by area of their topic, or `mqtt` for the traffic of connections themselves.
+        down: number of faults that keep it down.
+        held: messages waiting for it: path, place on it, message.
+        traffic: messages and bytes by area, `mqtt` for the packets of connections.
     """
 
     __slots__ = (
@@ -61,7 +105,7 @@ class DirectedLink:
         self.traffic: dict[str, list[int]] = {}
 
     def count(self, area: str, size: int) -> None:
-        """Count a message of a size, bytes."""
+        """Count a message of `size` bytes."""
         counted = self.traffic.get(area)
         if counted is None:
             counted = self.traffic[area] = [0, 0]
@@ -73,7 +117,7 @@ class DirectedLink:
         self.down += 1
 
     def mend(self) -> None:
-        """End one fault; after the last one the waiting messages continue in order."""
+        """End one fault; after the last the waiting messages continue in order."""
         self.down -= 1
         if not self.down:
             held, self.held = self.held, []
@@ -86,33 +130,26 @@ class DirectedLink:
         return sum(size for _, size in self.traffic.values())
 
 
+@dataclass(slots=True, eq=False)
 class LinkPath:
-    """One direction of a connection: the links its messages cross, in order.
+    """One direction of a connection: its links in order, none within a site.
 
     Attributes:
-        links: in order; none within a site.
-        before, behind: ns within the first site and within the last.
-        arrived: called with each message that has come.
-        open: whether messages arrive; once closed, what is under way is lost.
+        before, behind: ns within the first and the last site.
+        arrived: gets each message.
+        open: once closed, messages under way are lost.
     """
 
-    __slots__ = ("_last", "_time", "arrived", "before", "behind", "links", "open")
+    _time: VirtualTime
+    links: Sequence[DirectedLink]
+    before: int
+    behind: int
+    arrived: Callable[[Any], object]
+    open: bool = True
+    # When the last message had come through each link, ns.
+    _last: list[int] = field(init=False)
 
-    def __init__(
-        self,
-        time: VirtualTime,
-        links: Sequence[DirectedLink],
-        before: int,
-        behind: int,
-        arrived: Callable[[Any], object],
-    ) -> None:
-        self._time = time
-        self.links = tuple(links)
-        self.before = before
-        self.behind = behind
-        self.arrived = arrived
-        self.open = True
-        # When the last message had come through each link, ns.
+    def __post_init__(self) -> None:
         self._last = [0] * len(self.links)
 
     @property
@@ -126,7 +163,7 @@ class LinkPath:
         return any(each.down for each in self.links)
 
     def send(self, item: Any, size: int, area: str) -> None:
-        """Send a message of a size, bytes."""
+        """Send a message of `size` bytes."""
         time = self._time
         if self.links:
             time.at(time.instant + self.before, self.cross, 0, item, size, area)
@@ -134,7 +171,7 @@ class LinkPath:
             time.at(time.instant + self.before + self.behind, self._arrive, item)
 
     def cross(self, place: int, item: Any, size: int, area: str) -> None:
-        """Queue a message at the link at this place of the path."""
+        """Queue a message at the link at this place."""
         if not self.open:
             return
         link = self.links[place]
@@ -181,11 +218,7 @@ class LinkPath:
 
 
 class Links:
-    """The links of a topology in both directions.
-
-    Attributes:
-        all: by the sites they lead from and to.
-    """
+    """The links of a topology in both directions, by the sites they lead from and to."""
 
     def __init__(self, topology: Topology) -> None:
         self.all: dict[tuple[str, str], DirectedLink] = {
@@ -202,6 +235,6 @@ class Links:
         """The links from and to a site."""
         return [each for each in self.all.values() if site in (each.origin, each.target)]
 
-    def along(self, hops: Iterable[tuple[str, str]]) -> tuple[DirectedLink, ...]:
-        """The links of a path, each given by the sites it leads from and to."""
-        return tuple(self.all[hop] for hop in hops)
+    def along(self, path: NetworkPath) -> tuple[DirectedLink, ...]:
+        """The links of a path."""
+        return tuple(self.all[hop.origin, hop.target] for hop in path.hops)

@@ -1,19 +1,18 @@
-"""MQTT server in the simulated network: sessions, subscriptions, retained messages, wills.
+"""Simulated MQTT server: sessions, subscriptions, retained messages, wills.
 
-MQTT 5: a message goes once to each connection with a filter that matches, at the lower of both QoS; retained messages
-come after subscribing, in no certain order; a connection's subscriptions and the messages that wait for it end with it
-(a clean session, as mosquitto has it without an expiry). At QoS 1 a message may come twice, one directly behind the
-other (`DuplicateDeliveries`); for others a repetition after a lost connection is the only one there is.
+MQTT 5: a message goes once to each connection with a matching filter, at the lower of both QoS; retained messages
+follow a subscription, in random order; subscriptions and waiting messages end with a connection (clean session). At QoS
+1 a message may come twice, directly one after the other (`DuplicateDeliveries`), or after a lost connection.
 
-Both ends of a connection have their own view of whether it stands: where a path between them is down, each notices by
-itself, and a participant may be back over a new connection before the server has missed the old one; the server then
-ends the old one and publishes its will (MQTT 5, section 3.1.4).
+Each end has its own view of a connection: where a path is down, each misses the other by itself. A participant may be
+back before the server has missed its old connection; the server then ends that one and publishes its will (section
+3.1.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -21,14 +20,13 @@ from paho.mqtt.matcher import MQTTMatcher
 
 from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
 from distced.middleware.wire.topics import matches
-from distced.simulations.network.transport.links import MQTT, LinkPath, area_of
-from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT, message_size
+from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, MQTT, LinkPath, area_of, message_size
 from distced.simulations.network.transport.trace import Trace
 from distced.simulations.network.transport.virtual_time import VirtualTime
 
 
 class ControlPacket(Enum):
-    """Packets of connections themselves, without a payload."""
+    """Packets of connections, without a payload."""
 
     CONNECT = "connect"
     ACCEPTED = "accepted"
@@ -39,12 +37,7 @@ class ControlPacket(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DuplicateDeliveries:
-    """Repeated deliveries of messages at QoS 1.
-
-    Attributes:
-        probability: of a second delivery.
-        areas: letters of the areas whose messages may come twice.
-    """
+    """Probability of a second delivery at QoS 1, in the areas of these letters."""
 
     probability: float = 0.0
     areas: frozenset[str] = frozenset("ec")
@@ -65,40 +58,29 @@ class SessionOwner(Protocol):
         """Handle the loss of the connection."""
 
 
+@dataclass(slots=True, eq=False)
 class ServerSession:
-    """One MQTT connection between a participant and a server, from its opening to its end.
+    """One connection between a participant and a server, from its opening to its end.
 
     Attributes:
         owner: the participant's side.
-        server: the server's side.
         client: the client id.
-        will: published by the server when the session ends without a farewell.
+        will: published when the session ends without a farewell.
         out, back: paths to the server and to the participant.
-        filters: subscriptions, with the QoS asked for.
-        cut_since: instant when a path went down, ns; None while none is down.
+        filters: subscriptions, with the requested QoS.
+        cut_since: instant when a path went down, ns; None while both are up.
     """
 
-    __slots__ = ("_keepalive", "_time", "back", "client", "cut_since", "filters", "out", "owner", "server", "will")
-
-    def __init__(
-        self,
-        time: VirtualTime,
-        keepalive: int,
-        owner: SessionOwner,
-        server: SimulatedServer,
-        client: str,
-        will: Publish | None,
-    ) -> None:
-        self._time = time
-        self._keepalive = keepalive
-        self.owner = owner
-        self.server = server
-        self.client = client
-        self.will = will
-        self.filters: dict[str, int] = {}
-        self.cut_since: int | None = None
-        self.out: LinkPath
-        self.back: LinkPath
+    _time: VirtualTime
+    _keepalive: int
+    owner: SessionOwner
+    server: SimulatedServer
+    client: str
+    will: Publish | None
+    filters: dict[str, int] = field(default_factory=dict)
+    cut_since: int | None = None
+    out: LinkPath = field(init=False)
+    back: LinkPath = field(init=False)
 
     @property
     def open(self) -> bool:
@@ -129,43 +111,35 @@ class ServerSession:
             self.server.end(self)
 
 
+@dataclass(eq=False)
 class SimulatedServer:
     """An MQTT server.
 
     Attributes:
-        home: its name in entries; empty for that of the directory.
-        site: of the topology.
+        home: in entries; empty for that of the directory.
         name: in the trace.
+        published: gets topic and payload of each forwarded message.
         up: whether it runs.
-        retained: retained messages, by topic.
-        sessions: the connections it knows, by client.
+        retained: messages by topic.
+        sessions: known connections, by client.
     """
 
-    def __init__(
-        self,
-        home: str,
-        site: str,
-        time: VirtualTime,
-        trace: Trace,
-        *,
-        duplicates: DuplicateDeliveries,
-        published: Callable[[str, bytes], object],
-    ) -> None:
-        """`published` is called with the topic and payload of each forwarded message."""
-        self.home = home
-        self.site = site
-        self.name = f"server {site}"
-        self.up = True
-        self.retained: dict[str, bytes] = {}
-        self.sessions: dict[str, ServerSession] = {}
-        self._time = time
-        self._trace = trace
-        self._duplicates = duplicates
-        self._published = published
-        # Subscribers of each filter, and the cached receivers of each topic.
-        self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
-        self._by_filter: dict[str, dict[ServerSession, int]] = {}
-        self._known: dict[str, list[tuple[ServerSession, int]]] = {}
+    home: str
+    site: str
+    _time: VirtualTime
+    _trace: Trace
+    duplicates: DuplicateDeliveries
+    published: Callable[[str, bytes], object]
+    up: bool = True
+    retained: dict[str, bytes] = field(default_factory=dict)
+    sessions: dict[str, ServerSession] = field(default_factory=dict)
+    # Subscribers of each filter, and the cached receivers of each topic.
+    _tree: MQTTMatcher = field(default_factory=MQTTMatcher)
+    _by_filter: dict[str, dict[ServerSession, int]] = field(default_factory=dict)
+    _known: dict[str, list[tuple[ServerSession, int]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.name = f"server {self.site}"
 
     def has(self, session: ServerSession) -> bool:
         """Whether the server considers a session connected."""
@@ -190,7 +164,7 @@ class SimulatedServer:
     def publish(self, message: Publish) -> None:
         """Forward a message to its subscribers."""
         topic, payload, qos = message.topic, message.payload, message.qos
-        self._published(topic, payload)
+        self.published(topic, payload)
         if message.retain:
             if payload:
                 self.retained[topic] = payload
@@ -203,7 +177,7 @@ class SimulatedServer:
             return
         area = area_of(topic)
         sizes = (message_size(topic, len(payload), 0), message_size(topic, len(payload), 1))
-        duplicates = self._duplicates
+        duplicates = self.duplicates
         twice = duplicates.probability if qos and area in duplicates.areas else 0.0
         for session, granted in known:
             level = min(qos, granted)
@@ -213,7 +187,7 @@ class SimulatedServer:
                 session.back.send(sent, sizes[level], area)
 
     def end(self, session: ServerSession, *, will: bool = True) -> None:
-        """End a session, with the messages on their way to the participant."""
+        """End a session, and lose the messages on their way to the participant."""
         if self.sessions.get(session.client) is not session:
             return
         del self.sessions[session.client]
@@ -224,7 +198,7 @@ class SimulatedServer:
             self.publish(session.will)
 
     def stop(self) -> None:
-        """Stop, with all state lost; connections of participants are closed."""
+        """Stop with all state lost; connections close."""
         self.up = False
         sessions = list(self.sessions.values())
         self.sessions.clear()
@@ -290,18 +264,16 @@ class SimulatedServer:
         """The retained topics that match, in no certain order."""
         if topic_filter[-1] not in "#+" and "+/" not in topic_filter:
             return [topic_filter] if topic_filter in self.retained else []
-        kept: Iterable[str]
         if topic_filter.endswith("/#") and "+" not in topic_filter:
             below = topic_filter[:-1]
-            kept = [topic for topic in self.retained if topic.startswith(below)]
+            found = [topic for topic in self.retained if topic.startswith(below)]
         else:
-            kept = [topic for topic in self.retained if matches(topic_filter, topic)]
-        found = list(kept)
+            found = [topic for topic in self.retained if matches(topic_filter, topic)]
         self._time.random.shuffle(found)
         return found
 
     def _receivers(self, topic: str) -> list[tuple[ServerSession, int]]:
-        """Sessions with a matching filter, each once, with the greatest QoS requested."""
+        """Sessions with a matching filter, each once, with the greatest requested QoS."""
         found: dict[ServerSession, int] = {}
         for subscribed in self._tree.iter_match(topic):  # type: ignore[no-untyped-call]
             for session, qos in subscribed.items():

@@ -1,7 +1,6 @@
-"""Trace of a run: all messages delivered, as a digest to compare runs, and as a log to inspect.
+"""Trace of a run: a digest to compare runs, and a log to inspect.
 
-The digest goes over every message that a server took and every one that a participant received: instant, from, to,
-topic, payload. Two runs with the same digest are the same run, to the byte.
+The digest covers every message that a server or a participant received: instant, from, to, topic, payload.
 """
 
 from __future__ import annotations
@@ -13,16 +12,12 @@ from typing import IO
 
 
 class Trace:
-    """A running digest over all messages delivered.
-
-    Attributes:
-        messages: number delivered, to servers and from them.
-    """
+    """Digest and number of delivered messages, to and from servers."""
 
     __slots__ = ("_digest", "_log", "messages")
 
     def __init__(self, log: IO[str] | None = None) -> None:
-        """`log` gets one JSON array a line: ns, from, to, topic, payload (in base64 where it is no text)."""
+        """`log` gets a JSON array a line: ns, from, to, topic, payload (base64 where it is no text)."""
         self.messages = 0
         self._digest = blake2b(digest_size=16)
         self._log = log

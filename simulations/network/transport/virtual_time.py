@@ -1,8 +1,7 @@
-"""Virtual time: a heap of scheduled calls, and one seeded random source for everything.
+"""Virtual time: a heap of scheduled calls, and the seeded random source of a run.
 
-Design, section 4: the same objects run live and simulated, and any failure replays from its seed. Calls at the same
-virtual instant are made in the order in which they were scheduled, so a run is a function of its seed alone. A process
-per participant (simpy) was rejected: nodes are sans-I/O and have nothing to wait in, and a plain heap is ten times as
+Calls at one instant are made in the order of scheduling, so a run is a function of its seed (design, section 4). A
+process per participant (simpy) was rejected: nodes are sans-I/O and wait in nothing, and a plain heap is ten times as
 fast.
 """
 
@@ -15,12 +14,12 @@ from typing import Any
 
 
 class VirtualTime:
-    """Scheduled calls in the order of virtual time; a `Clock`.
+    """Scheduled calls in order of time; a `Clock`.
 
     Attributes:
-        instant: the virtual instant, ns since the Unix epoch; never goes back.
+        instant: ns since the Unix epoch; never goes back.
         random: the only random source of a run.
-        steps: calls made so far.
+        steps: number of calls made.
     """
 
     __slots__ = ("_heap", "_number", "instant", "random", "steps")
@@ -37,7 +36,7 @@ class VirtualTime:
         return self.instant
 
     def at(self, instant: int, act: Callable[..., object], *arguments: Any) -> None:
-        """Schedule a call at an instant, ns; a past instant is now."""
+        """Schedule a call at an instant, ns; the past is now."""
         self._number += 1
         heappush(self._heap, (instant if instant > self.instant else self.instant, self._number, act, arguments))
 
@@ -46,7 +45,7 @@ class VirtualTime:
         self.at(self.instant + delay, act, *arguments)
 
     def run(self, until: int) -> None:
-        """Make the calls that are due up to an instant, ns, and advance to it."""
+        """Make the calls due up to an instant, ns, and advance to it."""
         heap = self._heap
         steps = 0
         while heap and heap[0][0] <= until:

@@ -1,53 +1,130 @@
 """Counts of a history: events of each stream, and the work of every detector that patterns may be made of.
 
-Each detector runs on an engine of its own over the events, and those that others may read as parts say how each
-composite event came about; what reads parts is given their composite events. So the counts are those of the engines
-that run live, and nothing is estimated. What one does is the same however it is cut (design, section 2), so of a
-detector that reads parts only the instances it touches are counted.
+Each detector runs on an engine of its own, over events and composite events of its parts, so that counts are those of
+live engines, and nothing is estimated. Composite events do not depend on the cut (design, section 2); of a detector
+with parts only touched instances are counted.
 
-The engine is the stepwise one, unless it is said. The columnar one finds the same, and looks instances up by their
-values, so that it looks at fewer of them where there are guards, and at as many where it also says how composite events
-came about: loads of parts and of wholes would not compare.
+The engine is stepwise by default. The columnar one detects the same and finds instances by their values: it touches
+fewer where there are guards, as many where it derives composite events too, so that loads of parts and wholes would not
+compare.
 
-A `Counting` takes the events of a history in the order of consumption, in stretches: all days one after the other, or
-one day with some time before it that is not counted (`lead`), so that what began before midnight is found. Counts of
-days are added up (`counts`). Days apart from one another miss what lasts longer than the lead; a pattern without a
-window may (`days`).
+A `Counting` takes events in the order of consumption: all days in a row, or one day after an uncounted *lead* for
+matches that began before midnight. Days counted apart miss matches longer than the lead (`days`). Counts of stretches
+add up, in any order, and are small to send.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import attrgetter
 from random import Random
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from distced.detectors.cutting.cut import DetectorPlan
 from distced.detectors.runtime.engines import EngineName, Kinds, make_engine
 from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.frames import encode
 from distced.middleware.wire.topics import event_topic
-from distced.simulations.placement.history_figures.counts import HistoryCounts
 from distced.simulations.placement.history_figures.heartbeat_rates import heartbeat_counts, promises_of, steps
 from distced.simulations.placement.optimum.search_space import SearchSpace
+
+
+class StreamCount(msgspec.Struct):
+    """Number of events of a type from a source; bytes of their frames, one event each, and topics."""
+
+    events: int = 0
+    bytes: int = 0
+
+
+class DetectorCount(msgspec.Struct):
+    """Composite events and work of a detector.
+
+    Attributes:
+        found: composite events.
+        plain: their bytes in frames, without the frame's own.
+        part: the same for readers of a part: with derivations and constituents, repeated with further derivations.
+        touched: pairs of an instance and an event, by the parts that it reads (`parts_key`).
+        listened: ns for which messages were counted.
+        loud, quiet: number of messages meanwhile, to detectors and to applications.
+    """
+
+    found: int = 0
+    plain: int = 0
+    part: int = 0
+    touched: dict[str, int] = {}
+    listened: int = 0
+    loud: int = 0
+    quiet: int = 0
+
+
+class HistoryCounts(msgspec.Struct):
+    """Counts of a stretch: its length in ns, its events, counts of streams by type and source, of detectors by id."""
+
+    duration: int = 0
+    events: int = 0
+    streams: dict[str, dict[str, StreamCount]] = {}
+    detectors: dict[str, DetectorCount] = {}
+
+    @property
+    def seconds(self) -> float:
+        """Length of the stretch, s."""
+        return self.duration / SECOND
+
+    def stream(self, type_name: str, source: str) -> StreamCount:
+        """Mutable count of a stream."""
+        return self.streams.setdefault(type_name, {}).setdefault(source, StreamCount())
+
+    def detector(self, name: str) -> DetectorCount:
+        """Mutable count of a detector."""
+        return self.detectors.setdefault(name, DetectorCount())
+
+    def selectivity(self, name: str, types: Iterable[str]) -> float:
+        """Composite events of a detector for each event of these types; 0 where there were none."""
+        read = sum(each.events for type_name in types for each in self.streams.get(type_name, {}).values())
+        return self.detectors[name].found / read if read and name in self.detectors else 0.0
+
+
+def add(one: HistoryCounts, other: HistoryCounts) -> HistoryCounts:
+    """Sum of the counts of two stretches."""
+    total = HistoryCounts(one.duration + other.duration, one.events + other.events)
+    for counts in (one, other):
+        for type_name, sources in counts.streams.items():
+            for source, each in sources.items():
+                known = total.stream(type_name, source)
+                known.events += each.events
+                known.bytes += each.bytes
+        for detector, count in counts.detectors.items():
+            mine = total.detector(detector)
+            for name in ("found", "plain", "part", "listened", "loud", "quiet"):
+                setattr(mine, name, getattr(mine, name) + getattr(count, name))
+            for key, touched in count.touched.items():
+                mine.touched[key] = mine.touched.get(key, 0) + touched
+    return total
+
+
+def total(counts: Iterable[HistoryCounts]) -> HistoryCounts:
+    """Sum of the counts of all stretches."""
+    return reduce(add, counts, HistoryCounts())
+
 
 TICK = 5_000
 """Approximate number of events consumed at once."""
 
-Watch = Callable[[int], None]
-"""Callback with the number of events read."""
-
 
 @dataclass(slots=True)
 class _Run:
-    """A running detector, in one of its ways.
+    """A running detector, by one of its plans.
 
     Attributes:
         touched: by its engine, when counting began.
         seen: ids of composite events.
-        found: the `hi` of those that were counted.
+        found: `hi` of those counted.
     """
 
     key: str
@@ -63,20 +140,15 @@ class Counting:
     """Counts of stretches of a history, one after the other.
 
     Attributes:
-        counts: of all that was counted so far.
-        found: by detector, the `hi` of its composite events in the last stretch, ns, sorted.
+        counts: of all so far.
+        found: by detector, sorted `hi` of its composite events in the last stretch, ns.
     """
 
     def __init__(
         self, space: SearchSpace, sources: Mapping[str, Sequence[str]], kinds: Kinds = lambda _: None,
         *, engine: EngineName = "stepwise",
     ) -> None:  # fmt: skip
-        """
-        Args:
-            sources: the types that each source publishes.
-            kinds: of the attributes of a type.
-            engine: which one detects.
-        """
+        """`sources` has the types of each source, `kinds` those of the attributes of a type."""
         self.space = space
         self.sources = sources
         self.counts = HistoryCounts()
@@ -91,11 +163,7 @@ class Counting:
         ]  # fmt: skip
 
     def take(self, events: Sequence[Event], begin: int, end: int, *, counted: bool = True) -> None:
-        """Consume a stretch: all events with `begin < hi <= end`, in the order of consumption.
-
-        Args:
-            counted: whether it counts, or is only the lead of the counted part.
-        """
+        """Consume all events with `begin < hi <= end`, in the order of consumption; a lead is not counted."""
         for run in self._runs:
             run.touched = run.engine.touched
             run.found = []
@@ -127,7 +195,7 @@ class Counting:
             read = [*run.plan.parts, *self.space.named(run.plan)]
             if read:
                 inputs += [event for part in read for event in told[part][0]]
-                inputs.sort(key=_order)
+                inputs.sort(key=attrgetter("key"))
             found = run.engine.feed(inputs) + run.engine.advance(until)
             for part in run.plan.parts:
                 run.engine.hear_open(part, told[part][1])
@@ -185,7 +253,7 @@ def count(
     *,
     engine: EngineName = "stepwise",
 ) -> HistoryCounts:
-    """Count events in memory, all with `begin < hi <= end`, in the order of consumption."""
+    """Counts of events in memory, all with `begin < hi <= end`, in the order of consumption."""
     counting = Counting(space, sources, kinds, engine=engine)
     counting.take(events, begin, end)
     return counting.counts
@@ -202,7 +270,3 @@ def _size(name: str, events: Sequence[CompositeEvent]) -> int:
     type_name = events[0].type if events else name
     # An instant of the present takes nine bytes.
     return len(encode(events, type=type_name, source=name, watermark=2**62, kind="c", check=False))
-
-
-def _order(event: Event) -> tuple[int, int, int, str, int]:
-    return event.key

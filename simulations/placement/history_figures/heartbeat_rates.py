@@ -1,15 +1,14 @@
-"""Heartbeat rates of detectors, from the promises of their sources alone, without reading events.
+"""Heartbeat rates of detectors, from the promises of their sources, without reading events.
 
-Under guaranteed detection a detector has come as far as the source it has heard the least of (design, section 3), and
-says so whenever it gets further: at once where detectors read it, once a second at most where applications alone do,
-and with every composite event. So it is followed when each source promises what: with its events, where it publishes
-one type, and with its heartbeats. What detectors read is told once more every two seconds, for those that have just
-begun to listen. Where detectors stand is known of a placement only (`DetectorLocations`); without one, ways
-take no time.
+Under guaranteed detection the watermark of a detector is the least of its sources' (design, section 3). It is published
+when it advances: at once where detectors read it, at most once a second where applications alone do, and with every
+composite event; for new readers once more every two seconds. So watermarks are followed from the promises of sources:
+with their events, where a source has one type, and by heartbeats. Without a placement (`DetectorLocations`) paths have
+no delay.
 
-To go by rates alone was rejected: "as often as the slowest of the sources, once for each"
-(`policies.distribution.situation.message_sizes`) is right where all are as slow, and far off where one is not. A minute
-or two tell enough, so no more is looked at.
+Rates alone were rejected: "as often as the slowest source, once for each"
+(`policies.distribution.situation.message_sizes`) is right where all are equally slow, and far off where one is not. A
+minute or two are enough, and no more is followed.
 """
 
 from __future__ import annotations
@@ -18,17 +17,20 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from heapq import merge
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from distced.brokers.node.node import STATUS_EVERY
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import DetectorEntry, parts_key
+from distced.policies.distribution.estimate.delays import from_source
 from distced.policies.distribution.situation import message_sizes
+from distced.policies.distribution.situation.rates import hosting
+from distced.policies.distribution.situation.situation import Situation
 from distced.simulations.placement.optimum.search_space import SearchSpace
 
 PROMISES: Final = 20_000
-"""Greatest number of promises of all sources together that are followed."""
+"""Most promises of all sources together that are followed."""
 
 HEARTBEAT: Final = round(SECOND / message_sizes.HEARTBEATS)
 """Interval between promises of a source beside its events, ns."""
@@ -37,32 +39,27 @@ Promises = Sequence[int]
 """Instants of the promises of a source, ns, in order."""
 
 
-class DetectorLocations(Protocol):
-    """Locations of detectors, and delays from their sources.
+class DetectorLocations:
+    """Detectors of a situation, and delays to them; of those with several hosts to that of this number."""
 
-    Attributes:
-        detectors: their entries.
-    """
-
-    @property
-    def detectors(self) -> Mapping[str, DetectorEntry]: ...
+    def __init__(self, situation: Situation, detectors: Mapping[str, DetectorEntry], number: int) -> None:
+        self.situation = situation
+        self.detectors = detectors
+        hosts = {name: list(hosting(entry).items()) for name, entry in detectors.items()}
+        self.hosts = {name: each[min(number, len(each) - 1)] for name, each in hosts.items()}
 
     def from_source(self, source: str, detector: str) -> int:
         """Delay from a source, ns."""
-        ...
+        return round(from_source(self.situation, source, self.hosts[detector][0]))
 
     def from_detector(self, part: str, detector: str) -> int:
         """Delay from a detector, ns."""
-        ...
+        node, home = self.hosts[part]
+        return round(self.situation.to_node(home, node) + self.situation.to_node(home, self.hosts[detector][0]))
 
 
 class WatermarkStep(NamedTuple):
-    """An advance of the watermark of a detector.
-
-    Attributes:
-        at: instant, ns.
-        until: the watermark.
-    """
+    """An advance of a detector's watermark to `until`, at an instant, ns."""
 
     at: int
     until: int
@@ -76,7 +73,7 @@ def promises_of(
     Args:
         events: in the order of consumption.
         types: of each source.
-        random: source of the instants of heartbeats.
+        random: of the instants of heartbeats.
     """
     often = len(types) * message_sizes.HEARTBEATS + len(events) * SECOND / max(end - begin, 1)
     end = min(end, begin + round(PROMISES / max(often, 1e-9) * SECOND))
@@ -97,11 +94,7 @@ def steps(
     types: Mapping[str, Sequence[str]],
     standing: DetectorLocations | None = None,
 ) -> dict[str, list[WatermarkStep]]:
-    """Instants and values of the advances of each detector's watermark.
-
-    Args:
-        standing: locations of detectors; without it all are whole, and paths have no delay.
-    """
+    """Advances of each detector's watermark; without locations all are whole, and paths have no delay."""
     found: dict[str, list[WatermarkStep]] = {}
     for name in space.ordered():
         plan = space.whole(name)
@@ -123,10 +116,10 @@ def steps(
 
 
 def heartbeat_counts(steps: Sequence[WatermarkStep], found: Sequence[int], duration: int) -> tuple[int, int]:
-    """Numbers of messages of a detector with a watermark, to detectors and to applications alone.
+    """Numbers of messages with a watermark, to detectors and to applications alone.
 
     Args:
-        found: the `hi` of its composite events, ns, sorted.
+        found: sorted `hi` of composite events, ns.
         duration: of the observation, ns.
     """
     quiet, before = 0, None

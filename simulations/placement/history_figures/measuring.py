@@ -1,20 +1,30 @@
-"""From counts to figures: rates of streams and detectors in a history, and the placement problem made of them.
+"""From a history to figures: its days counted, mean rates of streams and detectors, and the placement problem made of
+them.
 
-Pure functions over `HistoryCounts`; a rate is a mean over the time that was counted.
+Days are counted in a row, or apart as tasks of Spark. A `DayTask` has paths and texts alone, and its results are
+counts, so that little travels. What began before midnight is found as far as the lead goes: as much is read before a
+day, and not counted, as a match of any detector may last (`simulations.replay.pattern_properties`). Columns through
+`mapInArrow` were rejected: engines need all events of a day in order, and reading them is a thousandth of detecting in
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
+import msgspec
+
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.middleware.history.history import History, events_of_history
 from distced.middleware.history.layout import day_number
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.model.timestamps import DAY, SECOND
+from distced.middleware.model.timestamps import DAY, MINUTE, SECOND
 from distced.middleware.wire.administration import Heartbeat
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import Foreseen, SourceEntry, Told
@@ -22,16 +32,24 @@ from distced.middleware.wire.topics import administration_topic
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
 from distced.policies.topology.errors import TopologyError
+from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
-from distced.simulations.placement.history_figures.counting import Counting, frame_size
-from distced.simulations.placement.history_figures.counts import DetectorCount, HistoryCounts
-from distced.simulations.placement.optimum.search_space import SearchSpace
-from distced.simulations.placement.problem import PlacementProblem, home_of
+from distced.simulations.placement.history_figures.counting import (
+    Counting,
+    DetectorCount,
+    HistoryCounts,
+    frame_size,
+    total,
+)
+from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
+from distced.simulations.placement.problem import PlacementProblem
+from distced.simulations.replay.pattern_properties import reach_among
+from distced.simulations.replay.runners import LOG, session_of
 
 OnProgress: TypeAlias = Callable[[str, int, int], None]
 
 UNCOUNTED: Final = SECOND
-"""Length assumed of a history without any length, ns."""
+"""Assumed length of a history without any, ns."""
 
 
 def measured(
@@ -42,11 +60,11 @@ def measured(
     engine: EngineName = "stepwise",
     on_progress: OnProgress = lambda *_: None,
 ) -> HistoryCounts:
-    """Count a history day by day, each continuing the state of the day before.
+    """Counts of a history day by day, each continuing the state of the day before.
 
     Args:
         sources: as `located`.
-        tell: called with the progress, in days.
+        on_progress: gets the progress, in days.
     """
     types = wanted_types(space)
     begin, last = span_of(history, types)
@@ -67,7 +85,7 @@ def opened(root: Path) -> History:
     """The history in a folder.
 
     Raises:
-        DistcedError: where there is none, or it has no events; of patterns over them nothing could be said.
+        DistcedError: where there is none, or it has no events.
     """
     history = History(root)
     span_of(history, None)
@@ -75,7 +93,7 @@ def opened(root: Path) -> History:
 
 
 def span_of(history: History, types: Iterable[str] | None) -> tuple[int, int]:
-    """Period counted: from the first event of a history until the watermark of these types, ns."""
+    """Period counted: from the first event until the watermark of these types, ns."""
     first, last = history.first, history.until(types)
     if first is None or last is None:
         raise DistcedError("a history without events", given=str(history.root), advice="record some: distced record")
@@ -83,12 +101,12 @@ def span_of(history: History, types: Iterable[str] | None) -> tuple[int, int]:
 
 
 def days_of(history: History, types: Iterable[str] | None) -> list[int]:
-    """The days with events of these types, counted from 1 January 1970."""
+    """Days with events of these types, counted from 1 January 1970."""
     return sorted({day_number(each.day) for each in history.select(types)})
 
 
 def wanted_types(space: SearchSpace) -> tuple[str, ...] | None:
-    """The types of events that any of the patterns reads; None where a pattern reads all."""
+    """Types of primitive events that any pattern reads; None for all."""
     found: set[str] = set()
     for root in space.roots:
         names = space.whole(root).compiled.automaton.type_names()
@@ -99,7 +117,7 @@ def wanted_types(space: SearchSpace) -> tuple[str, ...] | None:
 
 
 def sources_of(history: History, types: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
-    """The types of each source with a type that is read: all of its types, read or not."""
+    """All types of each source with a type that is read."""
     published: dict[str, set[str]] = {}
     for each in history.files:
         for source in each.note.sources:
@@ -111,13 +129,13 @@ def sources_of(history: History, types: Iterable[str] | None) -> dict[str, tuple
 
 
 def kinds_of(history: History) -> Kinds:
-    """The kinds of the attributes of a type."""
+    """Kinds of the attributes of a type."""
     types = history.types
     return lambda name: types[name].attributes if name in types else None
 
 
 def registry_of(history: History) -> TypeRegistry:
-    """The registry of the types of a history, to check patterns against."""
+    """Registry of the types of a history."""
     return TypeRegistry(history.types.values())
 
 
@@ -154,7 +172,7 @@ def streams_of(counts: HistoryCounts) -> dict[Stream, Told]:
 def instance_of(
     counts: HistoryCounts, space: SearchSpace, topology: Topology, sources: Mapping[str, SourceEntry]
 ) -> PlacementProblem:
-    """The placement problem of patterns in a network with the figures of a history."""
+    """Placement problem of patterns in a network, with the figures of a history."""
     wanted = wanted_types(space)
     # A silent source does not count with the default rate.
     silent = {
@@ -168,7 +186,7 @@ def instance_of(
 
 
 def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
-    """Rate of the heartbeats of each source; their size depends on the names in them."""
+    """Rate of each source's heartbeats; their size depends on the names in them."""
     found: dict[Stream, Told] = {}
     for source, entry in sources.items():
         publisher = entry.publisher or source
@@ -183,12 +201,12 @@ def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
 
 
 def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[str, SourceEntry]:
-    """Places of the sources of a history, and the publishers of the topology that are not in it.
+    """Sources of a history at publishers of the topology, and the publishers without events in it.
 
-    A source is where the publisher of its name is, or the only one of its types.
+    A source is at the publisher of its name, or at the only one of its types.
 
     Raises:
-        TopologyError: for a source without a place in the topology.
+        TopologyError: for a source without a publisher.
     """
     found: dict[str, SourceEntry] = {}
     for source, types in published.items():
@@ -197,22 +215,124 @@ def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[
             able = [each for each in topology.publishers.values() if set(types) <= set(each.types)]
             if len(able) != 1:
                 raise TopologyError(
-                    "no publisher of the topology is this source of the history",
-                    given=source,
+                    "no publisher of the topology is this source of the history", given=source, where="publishers",
                     allowed=", ".join(sorted(topology.publishers)) or "there is none",
-                    where="publishers",
                     advice=f"write [publishers.{source}] with its site and types = {list(types)}",
-                )
+                )  # fmt: skip
             publisher = able[0]
         every = tuple(sorted({*types, *(publisher.types if publisher.name == source else ())}))
-        found[source] = SourceEntry(every, 0, publisher=publisher.name, home=home_of(topology, publisher.site))
+        found[source] = SourceEntry(every, 0, publisher=publisher.name, home=topology.home_of(publisher.site))
     speaking = {entry.publisher for entry in found.values()}
     for each in topology.publishers.values():
         if each.name not in speaking:
-            found[each.name] = SourceEntry(each.types, 0, publisher=each.name, home=home_of(topology, each.site))
+            found[each.name] = SourceEntry(each.types, 0, publisher=each.name, home=topology.home_of(each.site))
     return found
 
 
 def types_of(sources: Mapping[str, SourceEntry]) -> dict[str, tuple[str, ...]]:
-    """The types of each source."""
+    """Types of each source."""
     return {name: entry.types for name, entry in sources.items()}
+
+
+LEAD: Final = 10 * MINUTE
+"""Least time read before a day, ns: some matches have no bound, and instances are touched, and derivations refer to
+events, for longer than a match lasts.
+"""
+
+Spread: TypeAlias = Callable[[Callable[[int], bytes], Sequence[int]], Iterable[bytes]]
+"""Runs a function for each of several days, in any order."""
+
+
+@dataclass(frozen=True)
+class DayTask:
+    """Count of one day.
+
+    Attributes:
+        root: folder of the history.
+        patterns: a pattern, or the text of a pattern file.
+        name: of the file; empty for a single pattern.
+        sources: types of each source.
+    """
+
+    root: str
+    patterns: str
+    name: str
+    sources: Mapping[str, tuple[str, ...]]
+    engine: EngineName = "stepwise"
+
+    def space(self, history: History) -> SearchSpace:
+        """Search space of the patterns; subscribers do not affect counts."""
+        compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
+        here = (Place("site", ""),)
+        return space_of([PatternRequest(str(number), each, here) for number, each in enumerate(compiled)])
+
+    def __call__(self, day: int) -> bytes:
+        """Counts of a day, counted from 1 January 1970, as JSON."""
+        history = History(Path(self.root))
+        space = self.space(history)
+        types = wanted_types(space)
+        first, last = span_of(history, types)
+        # The first day begins with its first event, the last one ends where the history does.
+        begin = max(first - 1, day * DAY - 1) if day > first // DAY else first - 1
+        end = min(last, (day + 1) * DAY - 1)
+        counting = Counting(space, self.sources, kinds_of(history), engine=self.engine)
+        if day > first // DAY:
+            before = max(first - 1, begin - lead_of(space))
+            counting.take(list(events_of_history(history, types, before + 1, begin)), before, begin, counted=False)
+        counting.take(list(events_of_history(history, types, begin + 1, end)), begin, end)
+        return msgspec.json.encode(counting.counts)
+
+
+def count_days(task: DayTask, spread: Spread = map) -> HistoryCounts:
+    """Sum of the counts of every day from the first event to the watermark of the types read."""
+    history = opened(Path(task.root))
+    first, last = span_of(history, wanted_types(task.space(history)))
+    days = range(first // DAY, last // DAY + 1)
+    return total(msgspec.json.decode(each, type=HistoryCounts) for each in spread(task, days))
+
+
+def counts_of(
+    history: History,
+    root: Path,
+    source: PatternSource,
+    space: SearchSpace,
+    sources: Mapping[str, SourceEntry],
+    spark: str,
+    on_progress: Callable[[str], object],
+) -> HistoryCounts:
+    """Counts of a history, in this process or with days as tasks of a Spark master (`spark`)."""
+    if spark:
+        on_progress("counting on Spark")
+        task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources))
+        return count_days(task, on_spark(spark))
+    return measured(
+        history, space, sources, on_progress=lambda what, done, of: on_progress(f"counting {what}: {done} of {of}")
+    )
+
+
+def lead_of(space: SearchSpace) -> int:
+    """Time read before a day, ns: the longest match of any detector."""
+    patterns = [space.whole(root).compiled for root in space.roots]
+    reaches = [reach_among(space.whole(name).compiled, patterns) for name in space.ways]
+    return max(LEAD, *(each for each in reaches if each is not None))
+
+
+def on_spark(master: str = "local[*]") -> Spread:
+    """Days as partitions of a Spark job, whose workers see the history."""
+
+    def spread(task: Callable[[int], bytes], days: Sequence[int]) -> Iterable[bytes]:
+        def counted(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                yield pa.record_batch([[task(day) for day in batch.column(0).to_pylist()]], ["counts"])
+
+        with tempfile.TemporaryDirectory(prefix="distced-place-") as folder:
+            session = session_of(master, Path(folder) / LOG)
+            try:
+                job = session.range(days[0], days[-1] + 1, 1, len(days)).mapInArrow(counted, "counts binary")
+                return [bytes(row.counts) for row in job.collect()]
+            finally:
+                session.stop()
+
+    return spread

@@ -39,22 +39,356 @@ site stands for all, as long as what is put there fits on one of them; else all 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import inf
 
+from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import DetectorEntry
+from distced.policies.distribution.situation.rates import flow_of
+from distced.policies.distribution.situation.readers import Stream
 from distced.simulations.placement.evaluation import Cost, Metric, evaluate
-from distced.simulations.placement.optimum.formulation import Model
-from distced.simulations.placement.optimum.nearness import Nearness
-from distced.simulations.placement.optimum.programme import OutOfTimeError
+from distced.simulations.placement.optimum.nearness import Beside, Nearness
+from distced.simulations.placement.optimum.programme import OutOfTimeError, Programme, Solved
 from distced.simulations.placement.problem import PlacementProblem
 
+
+class Model:
+    """Programme of a problem and a metric.
+
+    Attributes:
+        nodes: those considered.
+        hosts: number of hosts of each detector, where it reaches as many.
+    """
+
+    def __init__(
+        self,
+        instance: PlacementProblem,
+        near: Nearness,
+        metric: Metric,
+        *,
+        every_node: bool = False,
+        apart: bool = True,
+        nearest: bool = False,
+    ) -> None:
+        """
+        Args:
+            every_node: consider all nodes instead of representatives.
+            apart: hosts of one detector at different sites, where there are enough.
+            nearest: listeners receive from the nearest of several hosts; else from that with the fewest bytes, which
+                hardly ever differs.
+        """
+        self.instance = instance
+        self.near = near
+        self.metric = metric
+        self.every_node = every_node
+        self.apart = apart
+        self.nearest = nearest
+        self.programme = Programme()
+        # By subscription the ways to receive it, with the detectors and nodes required.
+        self._heard: list[dict[Hashable, Beside]] = []
+        self.hosts = min(2, len(near.nodes)) if metric == "reliability" else 1
+        self.ways = self._ways()
+        self.nodes = self._nodes()
+        self._place()
+        match metric:
+            case "latency":
+                self._delays()
+            case "load":
+                self._peak()
+            case _:
+                self._reading()
+                self._composites()
+                self._listening()
+        if metric != "load" and (every_node or metric == "latency"):
+            self._capacities()
+
+    # Candidates.
+
+    def _ways(self) -> dict[str, list[DetectorPlan]]:
+        space = self.instance.space
+        if self.metric == "latency":
+            return {name: [space.whole(name)] for name in dict.fromkeys(space.roots)}
+        return {name: list(space.ways[name].values()) for name in space.ordered()}
+
+    def _nodes(self) -> Sequence[str]:
+        near = self.near
+        if self.metric == "load":
+            nodes = sorted(near.nodes, key=lambda node: (-near.capacity(node), node))
+            return nodes if self._is_parted else nodes[: len(self.ways)]
+        if self.metric == "latency" or self.every_node:
+            return near.nodes
+        # Of each site as many as there are to be hosts, those that can do the most.
+        return near.representatives(self.hosts)
+
+    def hosts_of(self, name: str) -> int:
+        """Number of hosts for a detector."""
+        return min(self.hosts, len(self.near.able(name)))
+
+    def reaches(self, host: str, node: str) -> bool:
+        """Whether composite events of one node reach another one."""
+        return self.near.links(self.near.site(host), self.near.site(node)) < inf
+
+    def load(self, plan: DetectorPlan) -> float:
+        """Instances touched a second by a plan of a detector."""
+        foreseen = self.instance.foreseen[plan.id]
+        load = foreseen.load(plan.parts)
+        return foreseen.loads[""] if load is None else load
+
+    @cached_property
+    def _is_parted(self) -> bool:
+        """Whether some nodes do not reach one another, or some detector."""
+        near = self.near
+        sites = {near.site(node) for node in near.nodes}
+        return any(len(near.able(name)) < len(near.nodes) for name in self.ways) or any(
+            near.links(one, other) == inf for one in sites for other in sites
+        )
+
+    # Which ways are taken, and where.
+
+    def _place(self) -> None:
+        programme, roots = self.programme, set(self.instance.space.roots)
+        for name, plans in self.ways.items():
+            programme.variable(("u", name))
+            for way in range(len(plans)):
+                programme.variable(("z", name, way), whole=True)
+                for node in self.nodes:
+                    programme.variable(("y", name, way, node), whole=True, upper=float(node in self.near.able(name)))
+                    programme.row([(("y", name, way, node), 1.0), (("z", name, way), -1.0)], most=0.0)
+                hosted = [(("y", name, way, node), 1.0) for node in self.nodes]
+                most = 0.0 if self.metric in ("load", "reliability") else inf
+                programme.row([*hosted, (("z", name, way), -float(self.hosts_of(name)))], least=0.0, most=most)
+            programme.row([*((("z", name, way), 1.0) for way in range(len(plans))), (("u", name), -1.0)], 0.0, 0.0)
+            if name in roots:
+                programme.row([(("u", name), 1.0)], 1.0, 1.0)
+            if self.hosts_of(name) > 1 and self.apart:
+                self._apart(name)
+        for name, way, plan in self._every():
+            for part in plan.parts:
+                programme.row([(("u", part), 1.0), (("z", name, way), -1.0)], least=0.0)
+
+    def _apart(self, name: str) -> None:
+        """Rows for hosts at different sites, as far as there are as many."""
+        sites: dict[str, list[str]] = {}
+        for node in self.nodes:
+            if node in self.near.able(name):
+                sites.setdefault(self.near.site(node), []).append(node)
+        if len(sites) >= self.hosts:
+            for nodes in sites.values():
+                self.programme.row([term for node in nodes for term in self._at(name, node)], most=1.0)
+
+    def _capacities(self) -> None:
+        if not self.near.limited:
+            return
+        for node in self.nodes:
+            terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
+            self.programme.row(terms, most=self.near.capacity(node))
+
+    def _every(self) -> Iterable[tuple[str, int, DetectorPlan]]:
+        for name, plans in self.ways.items():
+            for way, plan in enumerate(plans):
+                yield name, way, plan
+
+    def _at(self, name: str, node: str, factor: float = 1.0) -> list[tuple[Hashable, float]]:
+        """Whether a detector is on a node, by any plan."""
+        return [(("y", name, way, node), factor) for way in range(len(self.ways[name]))]
+
+    # Bytes.
+
+    def _reading(self) -> None:
+        """Rows for streams; those always read together are one."""
+        readers: dict[Stream, list[tuple[str, int]]] = {}
+        for name, way, plan in self._every():
+            for stream in self.near.streams(plan):
+                if stream.kind != "composite":
+                    readers.setdefault(stream, []).append((name, way))
+        groups: dict[tuple[tuple[str, int], ...], list[Stream]] = {}
+        for stream, reading in readers.items():
+            groups.setdefault(tuple(reading), []).append(stream)
+        programme = self.programme
+        for number, (together, streams) in enumerate(groups.items()):
+            for node in self.nodes:
+                cost = sum(self.near.flow(stream) * self.near.links_to(stream, node) for stream in streams)
+                if not cost:
+                    continue
+                programme.variable(("r", number, node), cost)
+                for name, ways in _by_name(together).items():
+                    terms = [(("y", name, way, node), -1.0) for way in ways]
+                    programme.row([(("r", number, node), 1.0), *terms], least=0.0)
+
+    def _composites(self) -> None:
+        """Rows for readers of composite events, and the hosts they read from."""
+        programme, near = self.programme, self.near
+        readers: dict[str, list[tuple[str, int]]] = {}
+        for name, way, plan in self._every():
+            for other in (*plan.parts, *self.instance.space.named(plan)):
+                readers.setdefault(other, []).append((name, way))
+        for part, reading in readers.items():
+            foreseen = self.instance.foreseen[part]
+            flow = flow_of(foreseen.loud if self.instance.space.publishes(part) else foreseen.part)
+            for node in self.nodes:
+                programme.variable(("R", part, node))
+                for name, ways in _by_name(reading).items():
+                    terms = [(("y", name, way, node), -1.0) for way in ways]
+                    programme.row([(("R", part, node), 1.0), *terms], least=0.0)
+                hosts = [host for host in self.nodes if self.reaches(host, node)]
+                for host in hosts:
+                    programme.variable(("f", part, host, node), flow * near.links(near.site(host), near.site(node)))
+                    programme.row([(("f", part, host, node), 1.0), *self._at(part, host, -1.0)], most=0.0)
+                heard = [(("f", part, host, node), 1.0) for host in hosts]
+                programme.row([*heard, (("R", part, node), -float(self.hosts_of(part)))], 0.0, 0.0)
+                for place, host in enumerate(ordered := near.nearest(hosts, near.site(node)) if self.nearest else ()):
+                    nearer = [(("f", part, each, node), 1.0) for each in ordered[: place + 1]]
+                    programme.row([*nearer, *self._at(part, host, -1.0), (("R", part, node), -1.0)], least=-1.0)
+
+    def _listening(self) -> None:
+        """Rows for subscribers, and the hosts they receive from."""
+        programme, near, space = self.programme, self.near, self.instance.space
+        reading: dict[str, list[tuple[str, int]]] = {}
+        for name, way, plan in self._every():
+            for part in plan.parts:
+                reading.setdefault(part, []).append((name, way))
+        for root in dict.fromkeys(space.roots):
+            foreseen = self.instance.foreseen[root]
+            flow = flow_of(foreseen.told(part=False, read=root in space.read_by_type))
+            more = max(flow_of(foreseen.part) - flow, 0.0)
+            if root in reading and more:
+                programme.variable(("q", root))
+                for name, way in reading[root]:
+                    programme.row([(("q", root), 1.0), (("z", name, way), -1.0)], least=0.0)
+            for home, count in self.instance.listeners(root).items():
+                site = self.instance.empty.site_of_home(home)
+                hosts = [host for host in self.nodes if host in near.able(root)]
+                for host in hosts:
+                    links = near.links(near.site(host), site)
+                    programme.variable(("g", root, home, host), flow * count * links)
+                    programme.row([(("g", root, home, host), 1.0), *self._at(root, host, -1.0)], most=0.0)
+                    if ("q", root) in programme and links:
+                        programme.variable(("e", root, home, host), more * count * links)
+                        loud = [(("g", root, home, host), -1.0), (("q", root), -1.0)]
+                        programme.row([(("e", root, home, host), 1.0), *loud], least=-1.0)
+                heard = [(("g", root, home, host), 1.0) for host in hosts]
+                programme.row(heard, float(self.hosts_of(root)), float(self.hosts_of(root)))
+                for place, host in enumerate(ordered := near.nearest(hosts, site) if self.nearest else ()):
+                    nearer = [(("g", root, home, each), 1.0) for each in ordered[: place + 1]]
+                    programme.row([*nearer, *self._at(root, host, -1.0)], least=0.0)
+
+    # Delays, loads.
+
+    def _delays(self) -> None:
+        programme, space = self.programme, self.instance.space
+        for place, (root, asked) in enumerate(zip(space.roots, space.asked, strict=True)):
+            share = 1.0 / len(asked.subscribers) / len(space.asked)
+            for number, subscriber in enumerate(asked.subscribers):
+                heard: dict[Hashable, Beside] = {}
+                for node in (each for each in self.nodes if each in self.near.able(root)):
+                    for way, (delay, beside) in enumerate(self.near.delays(space.whole(root), node, subscriber)):
+                        name = ("x", place, number, node, way)
+                        heard[name] = beside | {(root, node)}
+                        programme.variable(name, delay * share)
+                        for other, host in heard[name]:
+                            programme.row([(name, 1.0), (("y", other, 0, host), -1.0)], most=0.0)
+                programme.row([(name, 1.0) for name in heard], 1.0, 1.0)
+                self._heard.append(heard)
+
+    def _peak(self) -> None:
+        programme = self.programme
+        programme.variable("peak", 1.0, upper=inf)
+        for node in self.nodes:
+            terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
+            programme.row([*terms, ("peak", -self.near.capacity(node))], most=0.0)
+        for name, way, plan in self._every() if self._is_parted else ():
+            # Its inputs are on nodes that it reaches.
+            for other in (*plan.parts, *self.instance.space.named(plan)):
+                for node in self.nodes:
+                    for host in self.nodes:
+                        if not self.reaches(host, node):
+                            programme.row([(("y", name, way, node), 1.0), *self._at(other, host)], most=1.0)
+
+    # Results.
+
+    def solve(self, seconds: float) -> Solved | None:
+        """Solve it; None where there is no placement."""
+        return self.programme.solve(seconds, TOLERANCE)
+
+    def too_much(self) -> DistcedError:
+        """Why there is no placement."""
+        loads = [self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
+        capacities = [self.near.capacity(node) for node in self.near.nodes]
+        advice = "add a node, or raise capacities"
+        if self.metric == "latency":
+            advice += "; by another metric patterns may be cut"
+        return DistcedError(
+            "the nodes are too small for the patterns",
+            given=f"{sum(loads) * self.hosts:,.0f} instances a second, the largest pattern {max(loads):,.0f}",
+            allowed=f"{sum(capacities):,.0f} on all nodes, {max(capacities):,.0f} on one",
+            advice=advice,
+        )
+
+    def bound(self, solved: Solved) -> float:
+        """Lower bound of the metric over all placements."""
+        if self.metric == "reliability":
+            # With the only node that reaches it a pattern is lost.
+            space, nodes = self.instance.space, self.near.situation.nodes
+            rates = [self.instance.foreseen[name].rate for name in space.roots]
+            weights = rates if any(rates) else [1.0] * len(rates)
+            pairs = zip(space.roots, weights, strict=True)
+            return sum(weight for name, weight in pairs if self.hosts_of(name) == 1) / sum(weights) / len(nodes)
+        return max(solved.bound, 0.0)
+
+    def crowded(self, solved: Solved) -> bool:
+        """Whether a node that represents its site is over capacity."""
+        if self.every_node or self.metric not in ("bandwidth", "reliability") or not self.near.limited:
+            return False
+        loads: dict[str, float] = {}
+        for name, way, plan in self._every():
+            for node in self.nodes:
+                if solved.chosen(("y", name, way, node)):
+                    loads[node] = loads.get(node, 0.0) + self.load(plan)
+        return any(load > self.near.capacity(node) for node, load in loads.items())
+
+    def placement(self, solved: Solved) -> dict[str, DetectorEntry]:
+        """The entries of the detectors."""
+        found, used = {}, set(self.instance.space.roots)
+        # Readers before their parts, of which only those with readers are made.
+        for name in reversed(list(self.ways)):
+            if name not in used:
+                continue
+            way = max(range(len(self.ways[name])), key=lambda each: solved.values.get(("z", name, each), 0.0))
+            plan = self.ways[name][way]
+            used.update(plan.parts)
+            nodes = tuple(node for node in self.nodes if self._hosts(solved, name, way, node))
+            text = "max-reliability" if self.metric == "reliability" and len(nodes) > 1 else ""
+            found[name] = self.instance.entry(plan, nodes, distribution=text)
+        return self.instance.heard(found)
+
+    def _hosts(self, solved: Solved, name: str, way: int, node: str) -> bool:
+        if self.metric != "latency":
+            return solved.chosen(("y", name, way, node))
+        # A replica without readers is not made.
+        return (name, node) in self._serving(solved)
+
+    def _serving(self, solved: Solved) -> Beside:
+        """The hosts required for the delays of the solution."""
+        soonest = (max(each, key=lambda name: solved.values.get(name, 0.0)) for each in self._heard)
+        return frozenset().union(*(each[name] for each, name in zip(self._heard, soonest, strict=True)))
+
+
+def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    """The ways of each detector, of which at most one is taken."""
+    found: dict[str, list[int]] = {}
+    for name, way in reading:
+        found.setdefault(name, []).append(way)
+    return found
+
+
 SECONDS = 60.0
-"""Time limit of the solver, in seconds."""
+"""Time limit of the solver, s."""
 
 TOLERANCE = 1e-4
-"""Relative gap at which a solution counts as optimal."""
+"""Relative gap of a solution that counts as optimal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +396,10 @@ class Optimum:
     """The best placement by a metric.
 
     Attributes:
-        detectors: the entries.
-        cost: of the placement.
+        detectors: entries.
         bound: no placement has a lesser figure, as far as the programme goes.
-        proven: whether that was proven, or time has run out.
-        seconds: time of the solver.
+        proven: whether it is the best, or time has run out.
+        seconds: of the solver.
         variables, rows: of the programme.
     """
 
@@ -86,18 +419,17 @@ def optimum(
     *,
     known: Iterable[Mapping[str, DetectorEntry]] = (),
     seconds: float = SECONDS,
-    tolerance: float = TOLERANCE,
 ) -> Optimum:
     """The best placement by a metric.
 
     Args:
-        known: placements that are known already; the best of them counts where time runs out before a better one is
-            found, and where patterns fit on nodes cut and not as wholes.
+        known: placements known already; the best of them counts where time runs out first, and where patterns fit on
+            nodes only cut.
         seconds: time limit of the solver.
 
     Raises:
-        DistcedError: where there is none: no node reaches all that a pattern needs, or together they can do too little.
-        OutOfTimeError: where there was no solution in time, and none is known.
+        DistcedError: where there is none: no node reaches all that a pattern needs, or nodes are too small.
+        OutOfTimeError: without a solution in time, and none known.
     """
     began = time.perf_counter()
     near = Nearness(instance)
@@ -110,23 +442,23 @@ def optimum(
     placements: list[Mapping[str, DetectorEntry]] = []
     bound, proven = 0.0, False
     try:
-        solved = model.solve(seconds, tolerance)
+        solved = model.solve(seconds)
         if solved is not None and model.crowded(solved):
             # The detectors of a site do not fit on one node of it.
             model = Model(instance, near, metric, every_node=True)
-            solved = model.solve(seconds, tolerance)
+            solved = model.solve(seconds)
         if solved is None and metric == "reliability":
             # Nor does all fit with the two hosts at sites of their own.
             model = Model(instance, near, metric, every_node=True, apart=False)
-            solved = model.solve(seconds, tolerance)
+            solved = model.solve(seconds)
         if solved is not None and metric == "bandwidth":
             first = model.placement(solved)
-            if evaluate(instance, first).bytes > solved.objective * (1 + 10 * tolerance):
+            if evaluate(instance, first).bytes > solved.objective * (1 + 10 * TOLERANCE):
                 # A listener uses a nearer host than the one from where it takes the fewest bytes.
                 placements.append(first)
                 bound = model.bound(solved)
                 model = Model(instance, near, metric, every_node=model.every_node or near.limited, nearest=True)
-                solved = model.solve(seconds, tolerance)
+                solved = model.solve(seconds)
         if solved is not None:
             placements.append(model.placement(solved))
             bound, proven = model.bound(solved), solved.proven
@@ -145,7 +477,7 @@ def optimum(
     detectors, cost = min(
         ((each, evaluate(instance, each)) for each in placements), key=lambda each: _rank(each[1], metric)
     )
-    if metric == "latency" and cost.delay > bound * (1 + 10 * tolerance):
+    if metric == "latency" and cost.delay > bound * (1 + 10 * TOLERANCE):
         proven = False
     return Optimum(metric, detectors, cost, bound, proven, time.perf_counter() - began, *model.programme.size)
 

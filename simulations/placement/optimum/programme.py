@@ -1,7 +1,6 @@
 """A mixed-integer programme, row by row, for HiGHS (`scipy.optimize.milp`).
 
-networkx has no p-median, and a solver of one's own was rejected: HiGHS comes with scipy, and proves how far what it has
-found may be from the best. scipy is imported here alone, when something is solved.
+networkx has no p-median, and a solver of one's own was rejected: HiGHS comes with scipy and proves its gap.
 """
 
 from __future__ import annotations
@@ -10,11 +9,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Hashable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from math import inf
 
 from distced.middleware.model.errors import DistcedError
+from distced.simulations.replay.runners import redirected
 
 
 class OutOfTimeError(DistcedError):
@@ -26,10 +26,9 @@ class Solved:
     """Solution of a programme.
 
     Attributes:
-        values: by the names of the variables; those that are 0 left out.
-        objective: of these.
+        values: of variables that are not 0.
         bound: no values have a lesser objective.
-        proven: whether these are the best, as far as the tolerance goes.
+        proven: whether they are the best, within the tolerance.
     """
 
     values: dict[Hashable, float]
@@ -43,57 +42,36 @@ class Solved:
 
 
 class Programme:
-    """Variables from 0 to 1 by default, rows that bound their sums, a sum to be minimised."""
+    """Variables, from 0 to 1 by default; rows that bound their sums; a sum to be minimised."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._costs: list[float] = []
-        self._whole: list[int] = []
-        self._upper: list[float] = []
-        self._entries: tuple[list[float], list[int], list[int]] = ([], [], [])
-        self._least: list[float] = []
-        self._most: list[float] = []
+        # By name: cost, whether it is whole, upper bound.
+        self._variables: dict[Hashable, tuple[float, bool, float]] = {}
+        self._rows: list[tuple[list[tuple[Hashable, float]], float, float]] = []
 
     @property
     def size(self) -> tuple[int, int]:
         """Numbers of variables and rows."""
-        return len(self._costs), len(self._least)
+        return len(self._variables), len(self._rows)
 
     def variable(self, name: Hashable, cost: float = 0.0, *, whole: bool = False, upper: float = 1.0) -> None:
-        """A variable, added once; its costs are summed.
-
-        Args:
-            whole: whether it is 0 or 1 and nothing in between.
-        """
-        number = self._numbers.get(name)
-        if number is None:
-            self._numbers[name] = len(self._costs)
-            self._costs.append(cost)
-            self._whole.append(int(whole))
-            self._upper.append(upper)
-        else:
-            self._costs[number] += cost
-            self._whole[number] |= whole
+        """A variable, added once, costs summed; a `whole` one is 0 or 1."""
+        known = self._variables.get(name, (0.0, False, upper))
+        self._variables[name] = (known[0] + cost, known[1] or whole, known[2])
 
     def __contains__(self, name: Hashable) -> bool:
-        return name in self._numbers
+        return name in self._variables
 
     def row(self, terms: Iterable[tuple[Hashable, float]], least: float = -inf, most: float = inf) -> None:
         """Add a row: a sum of variables, each with a factor, between two bounds."""
-        data, rows, columns = self._entries
-        for name, factor in terms:
-            data.append(factor)
-            rows.append(len(self._least))
-            columns.append(self._numbers[name])
-        self._least.append(least)
-        self._most.append(most)
+        self._rows.append((list(terms), least, most))
 
     def solve(self, seconds: float, tolerance: float) -> Solved | None:
-        """The values with the least cost; None where no values satisfy the rows.
+        """Values of the least cost; None where none satisfy the rows.
 
         Args:
             seconds: time limit; then the best so far counts.
-            tolerance: relative gap to the best that is accepted.
+            tolerance: accepted relative gap.
 
         Raises:
             DistcedError: where scipy is missing.
@@ -106,16 +84,21 @@ class Programme:
             raise DistcedError(
                 "the optimum needs scipy, which is not installed", advice="pip install 'distced[place]'"
             ) from None
-        data, rows, columns = self._entries
-        matrix = csr_array((data, (rows, columns)), shape=(len(self._least), len(self._costs)))
+        numbers = {name: number for number, name in enumerate(self._variables)}
+        costs, integrality, upper = zip(*self._variables.values(), strict=True)
+        terms = [(factor, row, numbers[name]) for row, (some, _, _) in enumerate(self._rows) for name, factor in some]
+        data, rows, columns = zip(*terms, strict=True)
+        matrix = csr_array((data, (rows, columns)), shape=(len(self._rows), len(numbers)))
         # Costs of about one, whatever they are counted in: solvers take what is too small for nothing.
-        scale = max(map(abs, self._costs), default=1.0) or 1.0
+        scale = max(map(abs, costs), default=1.0) or 1.0
         with _silence():
             found = milp(
-                [cost / scale for cost in self._costs],
-                integrality=self._whole,
-                bounds=Bounds([0.0] * len(self._upper), self._upper),
-                constraints=LinearConstraint(matrix, self._least, self._most),
+                [cost / scale for cost in costs],
+                integrality=integrality,
+                bounds=Bounds([0.0] * len(upper), upper),
+                constraints=LinearConstraint(
+                    matrix, [least for _, least, _ in self._rows], [most for _, _, most in self._rows]
+                ),
                 options={"time_limit": seconds, "mip_rel_gap": tolerance},
             )
         if found.status == 2:
@@ -124,30 +107,20 @@ class Programme:
             raise OutOfTimeError(
                 "no placement was found in time", given=f"{seconds:g} s", advice="give it more time, or fewer patterns"
             )
-        values = {name: float(found.x[number]) for name, number in self._numbers.items() if found.x[number] > 1e-9}
+        values = {name: float(found.x[number]) for name, number in numbers.items() if found.x[number] > 1e-9}
         bound = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
         return Solved(values, found.fun * scale, min(bound, found.fun) * scale, found.status == 0)
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Suppress standard output: HiGHS writes there now and then, whatever its options, and JSON may follow."""
-    out = 1
+    """Suppress standard output, where HiGHS writes whatever its options, and JSON may follow."""
     libc = ctypes.CDLL(None)
     sys.stdout.flush()
     libc.fflush(None)
-    try:
-        kept = os.dup(out)
-    except OSError:
-        # There is none.
+    with ExitStack() as stack:
+        # Standard output may be closed.
+        with suppress(OSError):
+            stack.enter_context(redirected(1, os.devnull))
+        stack.callback(libc.fflush, None)
         yield
-        return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, out)
-    os.close(nowhere)
-    try:
-        yield
-    finally:
-        libc.fflush(None)
-        os.dup2(kept, out)
-        os.close(kept)

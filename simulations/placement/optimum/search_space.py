@@ -1,12 +1,12 @@
-"""Search space: the detectors that patterns may be made of, and the ways to detect each.
+"""Search space: detectors that patterns may be made of, and the plans of each.
 
-composite-event-framework-2004, "Decomposition" and "Distribution Policies". A pattern may stay whole, may be cut
-wherever the rule allows it, or may read what others need anyhow; and so may each of its parts. By the canonical forms
-these are detectors that several patterns have in common. What a detector finds does not depend on how it is cut
-(design, section 2), so everything but its load belongs to the detector, and the load to the detector and its parts.
+composite-event-framework-2004, "Decomposition" and "Distribution Policies". A pattern stays whole, is cut wherever the
+rule allows it, or reads what others need anyhow; so does each part. By canonical forms patterns have such detectors in
+common. Composite events do not depend on the cut (design, section 2): only the load belongs to the plan, all other
+figures to the detector.
 
-Every set of cuts that the rule allows was rejected: a pattern of ten atoms has thousands, and policies use none of them
-but these. Cuts that a policy uses beyond them are added (`SearchSpace.add`), so that no compared placement is left out.
+All sets of cuts that the rule allows were rejected: a pattern of ten atoms has thousands, and policies use none but
+these. Further cuts of policies are added (`SearchSpace.add`), so that every compared placement is inside.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ from distced.policies.topology.model import Place
 
 @dataclass(frozen=True, slots=True)
 class PatternRequest:
-    """A pattern and its subscribers.
-
-    Attributes:
-        name: for reports.
-        subscribers: at least one.
-    """
+    """A pattern and its subscribers, at least one; `name` is for reports."""
 
     name: str
     compiled: Compiled
@@ -40,13 +35,13 @@ class PatternRequest:
 
 @dataclass(slots=True)
 class SearchSpace:
-    """The detectors that patterns may be made of.
+    """Detectors that patterns may be made of.
 
     Attributes:
-        asked: the patterns, in the order they were asked for.
-        roots: the ids of their detectors, in the same order; patterns that mean the same have one.
-        ways: of each detector its plans, by `parts_key` of the parts each reads; the whole first.
-        compiled: of each detector its pattern, to be cut; and what is read of it outside.
+        asked: the patterns, in order.
+        roots: ids of their detectors, in the same order; equivalent patterns have one.
+        ways: plans of each detector, by `parts_key` of its parts; the whole first.
+        compiled: of each detector its pattern, to be cut, and its exports.
     """
 
     asked: tuple[PatternRequest, ...]
@@ -55,12 +50,12 @@ class SearchSpace:
     compiled: dict[str, tuple[Compiled, frozenset[str]]] = field(default_factory=dict)
 
     def plans(self) -> Iterator[DetectorPlan]:
-        """All ways of all detectors; the detectors with fewer atoms first, so that parts come before their readers."""
+        """All plans of all detectors, parts before their readers."""
         for name in self.ordered():
             yield from self.ways[name].values()
 
     def ordered(self) -> list[str]:
-        """The detectors, each after all that it may read."""
+        """Detectors, each after all that it may read."""
         found: dict[str, None] = {}
 
         def visit(name: str, above: frozenset[str]) -> None:
@@ -77,21 +72,21 @@ class SearchSpace:
         return list(found)
 
     def whole(self, name: str) -> DetectorPlan:
-        """A detector that reads no parts."""
+        """Plan of a detector without parts."""
         return self.ways[name][""]
 
     def named(self, plan: DetectorPlan) -> tuple[str, ...]:
-        """The detectors whose composite events it reads by their type."""
+        """Detectors whose composite events a plan reads by type."""
         names = plan.compiled.names()
         return tuple(root for root in dict.fromkeys(self.roots)
                      if self.publishes(root) and self.publishes(root) in names and root != plan.id)  # fmt: skip
 
     def depth(self, name: str) -> int:
-        """Length of the longest chain of patterns, each reading the next by its type, below a detector."""
+        """Longest chain of patterns, each reading the next by type, below a detector."""
         return max((1 + self.depth(other) for other in self.named(self.whole(name))), default=0)
 
     def publishes(self, name: str) -> str:
-        """The type of its composite events; empty where they have none."""
+        """Type of its composite events; empty where they have none."""
         output = self.whole(name).compiled.automaton.output
         return "" if output is None else output.type_name
 
@@ -106,16 +101,16 @@ class SearchSpace:
 
     @property
     def parts(self) -> frozenset[str]:
-        """The detectors that others may read as parts."""
+        """Detectors that others may read as parts."""
         return frozenset(part for ways in self.ways.values() for plan in ways.values() for part in plan.parts)
 
     @property
     def read_by_type(self) -> frozenset[str]:
-        """The detectors that others read by the type of their composite events."""
+        """Detectors that others read by type."""
         return frozenset(each for name in self.ways for each in self.named(self.whole(name)))
 
     def add(self, plans: Mapping[str, DetectorPlan]) -> bool:
-        """Add ways that a policy has made of the patterns; returns whether any is new."""
+        """Add plans of a policy; returns whether any is new."""
         new = False
         for name, plan in plans.items():
             if name not in self.ways:
@@ -186,7 +181,7 @@ def _top(graph: DetectorGraph) -> DetectorPlan:
 
 
 def _at_the_top(choose: Choose) -> Choose:
-    """Cut the pattern itself and leave its parts whole."""
+    """Cut the pattern itself, and leave its parts whole."""
     left = [choose]
 
     def at_the_top(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:

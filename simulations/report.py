@@ -1,4 +1,4 @@
-"""Reports of benchmarks: declared tables, rendered once for terminals, programs, Markdown, CSV and plots.
+"""Reports of simulations and benchmarks: declared tables, rendered for terminals, programs, Markdown, CSV and plots.
 
 A benchmark measures figures and declares a `Report` of them: tables with columns (name, unit, format), notes, faults,
 plots. A module of rendering functions for each benchmark was rejected: they all said the same.
@@ -156,17 +156,22 @@ def show(report: Report, console: Console) -> None:
     for table in report.tables:
         if table.name:
             console.print(Text(table.name, "bold"))
-        shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for column in table.columns:
-            shown.add_column(column.header, justify="left" if column.format is None else "right")
-        for cells in table.cells:
-            shown.add_row(*cells)
-        console.print(shown)
+        show_table(table, console)
         console.print()
     for note in report.notes:
         console.print(note)
     for fault in report.faults:
         console.print(Text(f"FAULT: {fault}", "bold red"))
+
+
+def show_table(table: ReportTable, console: Console) -> None:
+    """A table as text, without its name."""
+    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in table.columns:
+        shown.add_column(Text(column.header), justify="left" if column.format is None else "right")
+    for cells in table.cells:
+        shown.add_row(*map(Text, cells))
+    console.print(shown)
 
 
 def as_dict(report: Report) -> dict[str, Any]:
