@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
@@ -15,16 +17,17 @@ bench = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."
 )
 
-EventsOption: TypeAlias = Annotated[int, typer.Option("--events", metavar="N", help="Number of events.", min=1)]
 
-RoundsOption: TypeAlias = Annotated[
-    int, typer.Option("--rounds", metavar="N", help="Rounds of each measurement.", min=1)
-]
+def _number(text: str, least: int = 1) -> Any:
+    """An option that is a whole number."""
+    return typer.Option(metavar="N", help=text, min=least)
 
+
+EventsOption: TypeAlias = Annotated[int, _number("Number of events.")]
+RoundsOption: TypeAlias = Annotated[int, _number("Rounds of each measurement.")]
 MetricsOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--metrics",
         metavar="NAME,...",
         help="Some of latency, bandwidth, load, reliability and, for policies, impact; all if empty.",
     ),
@@ -37,20 +40,16 @@ def bench_seq3(
 ) -> int:
     """A, then B, then C with one key within 5 s: both engines, programs written for it by hand, and DuckDB.
 
-    The best round of each counts. What runs in Python gets a million events at most. Making ten million events takes
-    some 10 s.
+    The best round of each counts. Implementations in Python get a million events at most. Ten million events are
+    generated in some 10 s.
     """
-    from distced.simulations.benchmarks import seq3
-
-    with progress_bar() as on_progress:
-        figures = seq3.measure(events, rounds, on_progress)
-    return present(seq3.report(figures), report, as_json=as_json)
+    return _run("seq3", report, as_json, events, rounds)
 
 
 @bench.command("plan")
 def bench_plan(
-    atoms: Annotated[int, typer.Option(metavar="N", help="Atoms of each pattern.", min=10)] = 100,
-    catalogue: Annotated[int, typer.Option(metavar="N", help="Sub-patterns in the catalogue.", min=10)] = 10_000,
+    atoms: Annotated[int, _number("Atoms of each pattern.", 10)] = 100,
+    catalogue: Annotated[int, _number("Sub-patterns in the catalogue.", 10)] = 10_000,
     rounds: RoundsOption = 20,
     seed: SeedOption = 1,
     report: ReportOption = None,
@@ -58,19 +57,15 @@ def bench_plan(
 ) -> int:
     """Plan a large pattern against a catalogue of detectors, three shapes of pattern, none to many reused.
 
-    The baselines are compiling the same pattern, and naming each of its sub-patterns to look it up. The exit code is 1
-    where a detector is reused that detects something else.
+    The baselines are compiling the same pattern, and the canonical id of each of its sub-patterns as a lookup. The exit
+    code is 1 where a detector is reused that detects something else.
     """
-    from distced.simulations.benchmarks import plan
-
-    with progress_bar(catalogue) as on_progress:
-        figures = plan.measure(atoms, catalogue, rounds, seed, on_progress)
-    return present(plan.report(figures), report, as_json=as_json)
+    return _run("plan", report, as_json, atoms, catalogue, rounds, seed, total=catalogue)
 
 
 @bench.command("place")
 def bench_place(
-    detectors: Annotated[int, typer.Option(metavar="N", help="Number of running detectors.", min=1)] = 1_000,
+    detectors: Annotated[int, _number("Number of running detectors.")] = 1_000,
     nodes: NodesOption = 100,
     rounds: RoundsOption = 20,
     seed: SeedOption = 1,
@@ -81,16 +76,12 @@ def bench_place(
 
     The baseline is a situation that is made again from the directory each time.
     """
-    from distced.simulations.benchmarks import place
-
-    with progress_bar(detectors) as on_progress:
-        figures = place.measure(detectors, _at_least(2, nodes), rounds, seed, on_progress)
-    return present(place.report(figures), report, as_json=as_json)
+    return _run("place", report, as_json, detectors, _at_least(2, nodes), rounds, seed, total=detectors)
 
 
 @bench.command("placement")
 def bench_placement(
-    instances: Annotated[int, typer.Option(metavar="N", help="Number of random instances.", min=1)] = 50,
+    instances: Annotated[int, _number("Number of random instances.")] = 50,
     nodes: NodesOption = 200,
     seed: SeedOption = 0,
     metrics: MetricsOption = "",
@@ -104,18 +95,15 @@ def bench_placement(
     from instance to instance. The exit code is 1 where the best heuristic is more than 2 % from the optimum at the
     median.
     """
-    from distced.simulations.benchmarks import placement
     from distced.simulations.placement.evaluation import parse_metrics
 
-    chosen = parse_metrics(metrics)
-    with progress_bar(instances, remaining=True) as on_progress:
-        figures = placement.measure(instances, _at_least(5, nodes), seed, chosen, solver, on_progress)
-    return present(placement.report(figures), report, as_json=as_json)
+    given = (instances, _at_least(5, nodes), seed, parse_metrics(metrics), solver)
+    return _run("placement", report, as_json, *given, total=instances, remaining=True)
 
 
 @bench.command("prediction")
 def bench_prediction(
-    networks: Annotated[int, typer.Option(metavar="N", help="Number of random networks.", min=1)] = 10,
+    networks: Annotated[int, _number("Number of random networks.")] = 10,
     seed: SeedOption = 0,
     report: ReportOption = None,
     as_json: AsJson = False,
@@ -126,12 +114,7 @@ def bench_prediction(
     seed counts up from network to network. The exit code is 1 where a link carries more or less than predicted by a
     tenth.
     """
-    from distced.simulations.benchmarks import prediction
-
-    placements = networks * len((*prediction.POLICIES, prediction.OPTIMUM))
-    with progress_bar(placements, remaining=True) as on_progress:
-        figures = prediction.measure(networks, seed, on_progress)
-    return present(prediction.report(figures), report, as_json=as_json)
+    return _run("prediction", report, as_json, networks, seed, total=networks, remaining=True)
 
 
 @bench.command("patterns")
@@ -156,17 +139,15 @@ def bench_patterns(
     merging: Annotated[
         bool, typer.Option("--without-merging/--no-without-merging", help="Measure without shared states, too.")
     ] = True,
-    without: Annotated[
-        int, typer.Option(metavar="N", help="Greatest number of patterns measured without indexes; 0 for none.", min=0)
-    ] = 20_000,
+    without: Annotated[int, _number("Greatest number of patterns measured without indexes; 0 for none.", 0)] = 20_000,
     report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
     """Cayuga's technical benchmark: many patterns of three steps over one stream, in one pass of the columnar engine.
 
     In three variants: with indexes, without merging (patterns that begin alike share no states), and without any (every
-        event is checked against every pattern). The baseline, predicates alone, only determines the first steps an
-        event satisfies.
+    event is checked against every pattern). The baseline, predicates alone, only determines the first steps an event
+    satisfies.
 
     100,000 patterns are added in a minute, and take two gigabytes; half of it with --no-without-merging. The exit code
     is 1 where numbers of matches differ between variants.
@@ -180,19 +161,14 @@ def bench_patterns(
       distced bench patterns --vary zipf --patterns 100000 --report reports
     """
     _need_columnar()
-    from distced.simulations.benchmarks import patterns as benchmark
     from distced.simulations.benchmarks.cayuga_queries import parse_templates
+    from distced.simulations.benchmarks.patterns import VARIED
 
-    asked, counts = parse_templates(templates), _numbers(patterns, "--patterns")
-    if vary not in benchmark.VARIED:
-        raise DistcedError("nothing to vary", given=vary, allowed=", ".join(benchmark.VARIED[1:]), where="--vary")
-    with progress_bar(counts[-1]) as on_progress:
-        figures = list(
-            benchmark.measure_all(
-                asked, counts, events, vary=vary, merging=merging, without=without, on_progress=on_progress
-            )
-        )
-    return present(benchmark.report(figures), report, as_json=as_json)
+    counts = _numbers(patterns, "--patterns")
+    if vary not in VARIED:
+        raise DistcedError("nothing to vary", given=vary, allowed=", ".join(VARIED[1:]), where="--vary")
+    given = (parse_templates(templates), counts, events, vary, merging, without)
+    return _run("patterns", report, as_json, *given, total=counts[-1])
 
 
 @bench.command("instances")
@@ -206,17 +182,13 @@ def bench_instances(
 ) -> int:
     """Memory of a live instance, and the rate of events with many of them, on both engines."""
     _need_columnar()
-    from distced.simulations.benchmarks import instances as benchmark
-
-    with progress_bar() as on_progress:
-        figures = list(benchmark.measure(_numbers(instances, "--instances"), events, on_progress))
-    return present(benchmark.report(figures), report, as_json=as_json)
+    return _run("instances", report, as_json, _numbers(instances, "--instances"), events)
 
 
 @bench.command("replay")
 def bench_replay(
     events: EventsOption = 10_000_000,
-    cores: Annotated[int, typer.Option(metavar="N", help="Number of processor cores.", min=1)] = 2,
+    cores: Annotated[int, _number("Number of processor cores.")] = 2,
     seed: SeedOption = 1,
     report: ReportOption = None,
     as_json: AsJson = False,
@@ -230,19 +202,15 @@ def bench_replay(
 
       distced bench replay --events 1000000
     """
-    from distced.simulations.benchmarks import replay
-
-    with progress_bar() as on_progress:
-        figures = replay.measure(_at_least(1_000, events), cores, seed, on_progress)
-    return present(replay.report(figures), report, as_json=as_json)
+    return _run("replay", report, as_json, _at_least(1_000, events), cores, seed)
 
 
 @bench.command("policies")
 def bench_policies(
-    scenarios: Annotated[int, typer.Option(metavar="N", help="Number of random scenarios.", min=1)] = 200,
+    scenarios: Annotated[int, _number("Number of random scenarios.")] = 200,
     seed: SeedOption = 0,
     metrics: MetricsOption = "",
-    processes: Annotated[int, typer.Option(metavar="N", help="Number of scenarios that run at once.", min=1)] = 1,
+    processes: Annotated[int, _number("Number of scenarios that run at once.")] = 1,
     report: ReportOption = None,
     as_json: AsJson = False,
 ) -> int:
@@ -251,16 +219,8 @@ def bench_policies(
     All scenarios are random, and each runs under every policy; the seed counts up from scenario to scenario. The exit
     code is 1 where a policy is best at its own metric in fewer than 95 % of them.
     """
-    from distced.simulations.benchmarks import policies
-    from distced.simulations.experiments.comparison import compare_many
-
-    chosen = policies.parse_metrics(metrics)
-    compared = []
-    with progress_bar(scenarios, remaining=True) as on_progress:
-        for done, each in enumerate(compare_many(range(seed, seed + scenarios), chosen, processes), 1):
-            compared.append(each)
-            on_progress("scenarios", done)
-    return present(policies.report(policies.standings(compared)), report, as_json=as_json)
+    given = (scenarios, seed, metrics, processes)
+    return _run("policies", report, as_json, *given, total=scenarios, remaining=True)
 
 
 @bench.command("live")
@@ -277,21 +237,16 @@ def bench_live(
 
     The events are those of a round, at least 1000.
     """
-    from distced.middleware.cli.output import messages
-    from distced.simulations.benchmarks import live
-
-    with messages().status("measuring, for a minute or two"):
-        figures = live.measure(_at_least(1_000, events), rounds, seconds=seconds)
-    return present(live.report(figures), report, as_json=as_json)
+    return _run("live", report, as_json, _at_least(1_000, events), rounds, seconds)
 
 
 @bench.command("migrate")
 def bench_migrate(
-    moves: Annotated[int, typer.Option(metavar="N", help="Number of moves.", min=1)] = 20,
+    moves: Annotated[int, _number("Number of moves.")] = 20,
     nodes: NodesOption = 3,
-    sites: Annotated[int, typer.Option(metavar="N", help="Number of sites, each with a server.", min=1)] = 1,
+    sites: Annotated[int, _number("Number of sites, each with a server.")] = 1,
     pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events, events/s.", min=10)] = 1_000,
-    waiting: Annotated[int, typer.Option(metavar="N", help="Live instances of the detector.", min=0)] = 1_000,
+    waiting: Annotated[int, _number("Live instances of the detector.", 0)] = 1_000,
     ray: RayOption = True,
     seed: SeedOption = 1,
     report: ReportOption = None,
@@ -302,22 +257,17 @@ def bench_migrate(
     The baseline is the same run between the moves. The exit code is 1 where a move fails, or a notification is lost,
     doubled or wrong.
     """
-    from distced.middleware.cli.logs import configure_logging
-    from distced.simulations.benchmarks import migrate
+    return _run("migrate", report, as_json, moves, _at_least(2, nodes), sites, pace, waiting, ray, seed, total=moves)
 
-    configure_logging()
-    with progress_bar(moves) as on_progress:
-        figures = migrate.measure(
-            moves,
-            ray=ray,
-            nodes=_at_least(2, nodes),
-            sites=sites,
-            pace=pace,
-            waiting=waiting,
-            seed=seed,
-            on_progress=on_progress,
-        )
-    return present(migrate.report(figures), report, as_json=as_json)
+
+def _run(
+    name: str, folder: Path | None, as_json: bool, *given: Any, total: int | None = None, remaining: bool = False
+) -> int:
+    """Measure with the benchmark's module, and present the report; returns the exit code."""
+    benchmark = import_module(f"distced.simulations.benchmarks.{name}")
+    with progress_bar(total, remaining=remaining) as on_progress:
+        figures = benchmark.measure(*given, on_progress)
+    return present(benchmark.report(figures), folder, as_json=as_json)
 
 
 def _numbers(text: str, option: str) -> list[int]:

@@ -1,7 +1,7 @@
-"""Random patterns of three shapes with a given number of atoms, for the benchmark of planning.
+"""Random patterns of three shapes with a given number of atoms, for `distced bench plan`.
 
 Planning depends on the parts of a pattern: names decide on cuts and exports, keys and windows on the properties of a
-detector, optional parts and iterations where a cut is allowed.
+detector, optional parts and iterations on where a cut is allowed.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from random import Random
 from typing import Final
 
-TYPES: Final = 40
-"""Number of types of events in the patterns."""
+TYPES: Final = 40  # number of types of events in the patterns
 
 
 def plain(random: Random, atoms: int) -> str:
@@ -30,13 +29,12 @@ def plain(random: Random, atoms: int) -> str:
 
 
 def guarded(random: Random, atoms: int) -> str:
-    """Atoms bind variables, and guards read those that were bound shortly before."""
+    """Atoms that bind variables, with guards on those bound shortly before."""
     parts = []
     bound: list[int] = []
     for place in range(atoms):
         near = [each for each in bound if place - each <= 4]
-        binding = random.random() < 0.4
-        condition = ""
+        binding, condition = random.random() < 0.4, ""
         if near and random.random() < 0.4:
             attribute, relation = random.choice((("v", ">"), ("room", "==")))
             condition = f" where {attribute} {relation} x{random.choice(near)}.{attribute}"
@@ -56,24 +54,23 @@ def nested(random: Random, atoms: int) -> str:
         if form < 5 or left < 3:
             parts.append(f"[{one}]")
             left -= 1
-        elif form == 5:
+            continue
+        if form == 5:
             parts.append(f"([{one}] | [{two}] ; [{three}])")
             left -= 3
-        elif form == 6:
+            continue
+        left -= 2
+        if form == 6:
             # A part of its own, so that it is among the joints.
             parts.append(f"~[{one}]* [{two}]")
-            left -= 2
         elif form == 7:
             parts.append(f"([{one}] ; [{two}] within {random.randrange(1, 20)}s)")
-            left -= 2
         elif form == 8:
             timer += 1
             wait = random.randrange(1, 20)
             parts.append(f"(([{one}], [{two} <= {{{two}, T{timer}}}]) @ T{timer} = {wait}min)")
-            left -= 2
         else:
             parts.append(f"([{one}] ; [{two}] by room)")
-            left -= 2
     return f"{_joined(random, parts)} by key within 1h"
 
 

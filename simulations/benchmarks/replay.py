@@ -1,8 +1,8 @@
-"""Replay compared with Spark's own passes that read, repartition and sort the same events.
+"""`distced bench replay`: replay compared with Spark's own passes that read, repartition and sort the same events.
 
-Both read the same history and the same columns, in one session of Spark with the same cores; Spark's own passes end in
-a sink that writes nothing. A replay on Spark's shuffle would have to do the same before it detects anything. Each pass
-has processes of its own, held to its cores, and is run once to warm up.
+Both read the same columns of the same history on the same cores; Spark's own passes, which a replay on Spark's shuffle
+would need before it detects anything, end in a sink that writes nothing. Each pass has processes of its own, bound to
+its cores, and runs once to warm up.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -30,7 +31,7 @@ from distced.middleware.history.layout import day_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY
-from distced.simulations.benchmarks.report import Column, OnProgress, Report, ReportTable, ignore_progress
+from distced.simulations.benchmarks.report import Column, OnProgress, Report, ReportTable, no_progress
 from distced.simulations.plots import bars
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Spark, session_of
@@ -49,21 +50,13 @@ PASSES: Final = ("replay by key", "read, repartition, sort", "replay in stored o
 
 @dataclass(frozen=True, slots=True)
 class PassFigure:
-    """Time of a pass.
+    """Time of a pass."""
 
-    Attributes:
-        name: of `PASSES`.
-        cores: number of cores.
-        events: number read.
-        seconds: the best of its runs.
-        found: composite events; None where none are looked for.
-    """
-
-    name: str
-    cores: int
-    events: int
-    seconds: float
-    found: int | None
+    name: str  # of `PASSES`
+    cores: int  # number of cores
+    events: int  # number read
+    seconds: float  # the best of its runs
+    found: int | None  # composite events; None where none are looked for
 
     @property
     def rate(self) -> float:
@@ -80,34 +73,26 @@ def make_history(root: Path, events: int, seed: int) -> None:
     for day in range(DAYS):
         hi = day * DAY + np.sort(random.integers(0, DAY, daily))
         kinds = random.integers(0, len(TYPES), daily)
-        numbers = day * daily + np.arange(daily)
         keys, values = random.integers(0, KEYS, daily), random.random(daily)
         for number, name in enumerate(TYPES):
-            mine = kinds == number
-            count = int(mine.sum())
+            (mine,) = (kinds == number).nonzero()
             noted = event_type(name, {"k": "number", "v": "number"})
             columns: dict[str, Any] = {
-                "type": pa.array([name] * count, names),
+                "type": pa.array([name] * len(mine), names),
                 "lo": pa.array(hi[mine]),
                 "hi": pa.array(hi[mine]),
-                "source": pa.array(["sensors"] * count, names),
-                "seq": pa.array(numbers[mine]),
+                "source": pa.array(["sensors"] * len(mine), names),
+                "seq": pa.array(day * daily + mine),
                 "k": pa.array(keys[mine]),
                 "v": pa.array(values[mine]),
             }
-            table = pa.table(columns).replace_schema_metadata({b"distced.types": json.dumps([_as_json(noted)])})
+            types = json.dumps([msgspec.to_builtins(noted)])
+            table = pa.table(columns).replace_schema_metadata({b"distced.types": types})
             writer.write_table(day_text(day), noted, table, None)
 
 
-def _as_json(noted: Any) -> Any:
-    """A type as JSON."""
-    import msgspec
-
-    return msgspec.to_builtins(noted)
-
-
 def measure(
-    events: int, cores: int, seed: int, on_progress: OnProgress = ignore_progress, runs: int = 2
+    events: int, cores: int, seed: int, on_progress: OnProgress = no_progress, runs: int = 2
 ) -> list[PassFigure]:
     """All passes, on all cores asked for; and replays on one, to measure the speed-up.
 
@@ -135,7 +120,7 @@ def _in_process(name: str, root: Path, cores: int, runs: int) -> PassFigure:
     command = [sys.executable, "-m", "distced.simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if done.returncode:
-        raise DistcedError("a pass failed", given=name, advice="what it says of it is above")
+        raise DistcedError("a pass failed", given=name, advice="read its error above")
     return PassFigure(**json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -153,7 +138,7 @@ def one_pass(name: str, root: Path, cores: int, runs: int) -> PassFigure:
                 return _figure(name, cores, root, runs, lambda: _replayed(session, root, text, work))
             frame = session.read.parquet(str(root)).select(*COLUMNS)
             if name == "mapInArrow":
-                # Only what each batch is, not what is in it, comes back.
+                # Only the sizes of the batches come back, not their rows.
                 frame = frame.mapInArrow(_counted, "rows long")
             else:
                 frame = frame.repartition("k").sortWithinPartitions("hi", "lo", "source", "seq")
@@ -196,15 +181,13 @@ def _read_alone(root: Path) -> None:
 
 def report(figures: Sequence[PassFigure]) -> Report:
     """The figures as a report."""
-    table = ReportTable(
-        (
-            Column("pass"),
-            Column("cores", format=","),
-            Column("time", "s", ".2f"),
-            Column("rate", "events/s", ",.0f"),
-            Column("found", format=","),
-        ),
-        [(each.name, each.cores, each.seconds, each.rate, each.found) for each in figures],
+    table = ReportTable.of(
+        figures,
+        Column("pass", of="name"),
+        Column("cores", "", ","),
+        Column("time", "s", ".2f", "seconds"),
+        Column("rate", "events/s", ",.0f"),
+        Column("found", "", ","),
     )
     cores = max(each.cores for each in figures)
     rates = {(each.name, each.cores): each.rate for each in figures}

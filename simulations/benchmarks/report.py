@@ -1,18 +1,18 @@
 """Reports of benchmarks: declared tables, rendered once for terminals, programs, Markdown, CSV and plots.
 
-A benchmark measures figures and declares a `Report` of them: tables with columns (name, unit, format), notes, faults,
-plots. A module of rendering functions for each benchmark was rejected: they all said the same.
+A benchmark measures figures and declares a `Report` of them: tables with columns (name, unit, format, value of a row),
+notes, faults, plots. A module of rendering functions for each benchmark was rejected: they were all alike.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from rich.console import Console
 from rich.table import Table
@@ -20,8 +20,8 @@ from rich.text import Text
 
 from distced.middleware.cli.output import messages, output, print_json
 
-Cell: TypeAlias = str | float | int | None
-"""Value in a table; None for an empty cell. A text in a column of numbers is shown unchanged."""
+Cell: TypeAlias = str | Text | float | int | None
+"""Value in a table; None for an empty cell. A text in a column of numbers is shown unchanged, one of rich is styled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,31 @@ class Column:
         name: unlike that of the others in its table.
         unit: shown behind the name.
         format: format of numbers, as of `format`; None for a column of text, which is aligned left.
+        of: attribute of a row's item, or a function of it; the attribute named like the column if empty.
     """
 
     name: str
     unit: str = ""
     format: str | None = None
+    of: str | Callable[[Any], Cell] = ""
 
     @property
     def header(self) -> str:
         """Name and unit."""
         return f"{self.name} {self.unit}".strip()
 
-    def text(self, value: Cell) -> str:
+    def text(self, value: Cell) -> str | Text:
         """A value of the column as text."""
         if value is None:
             return ""
-        return value if isinstance(value, str) else format(value, self.format or "")
+        return value if isinstance(value, str | Text) else format(value, self.format or "")
+
+    def value(self, item: Any) -> Cell:
+        """Value of a row's item."""
+        if callable(self.of):
+            return self.of(item)
+        found: Cell = getattr(item, self.of or self.name.replace(" ", "_"))
+        return found
 
 
 def number_columns(form: str, *names: str, unit: str = "") -> list[Column]:
@@ -62,17 +71,31 @@ class ReportTable:
     Attributes:
         columns: in order.
         rows: a cell for each column.
-        name: tells several tables of a report apart; part of the name of the CSV file.
+        name: distinguishes the tables of a report; part of the name of the CSV file.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     name: str = ""
 
+    @classmethod
+    def of(cls, items: Iterable[Any], *columns: Column, name: str = "") -> ReportTable:
+        """A table with a row for each item, whose values are those that the columns name."""
+        return cls(columns, [[column.value(item) for column in columns] for item in items], name)
+
     @property
-    def cells(self) -> list[list[str]]:
+    def cells(self) -> list[list[str | Text]]:
         """The rows as text."""
         return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def rendered(self, *, no_wrap: bool = False) -> Table:
+        """The table for a terminal."""
+        shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for column in self.columns:
+            shown.add_column(column.header, justify="left" if column.format is None else "right", no_wrap=no_wrap)
+        for cells in self.cells:
+            shown.add_row(*cells)
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +107,7 @@ class Report:
         figures: everything measured; for programs.
         tables: the figures for reading.
         notes: lines below the tables.
-        faults: reasons for which the benchmark fails; empty where its results are as they must be.
+        faults: reasons for which the benchmark fails.
         plots: functions that draw an SVG, by file name.
     """
 
@@ -101,13 +124,11 @@ class Report:
         return not self.faults
 
 
-class OnProgress(Protocol):
-    """Takes the progress of a measurement: the present step, the number of steps done, and of all."""
-
-    def __call__(self, step: str, done: int | None = None, total: int | None = None, /) -> object: ...
+OnProgress: TypeAlias = Callable[..., object]
+"""Takes the progress of a measurement: the present step, and where known the numbers of steps done, and of all."""
 
 
-def ignore_progress(step: str, done: int | None = None, total: int | None = None, /) -> None:
+def no_progress(*_: object) -> None:
     """`OnProgress` without a display."""
 
 
@@ -116,26 +137,17 @@ def progress_bar(total: int | None = None, *, remaining: bool = False) -> Iterat
     """A progress bar on standard error, where that is a terminal.
 
     Args:
-        total: number of steps; without it only the time that has passed is shown.
+        total: number of steps; without it only the elapsed time is shown.
         remaining: whether steps take equally long, so that the remaining time can be estimated.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars
 
     console = messages()
-    columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
-    columns += [TimeElapsedColumn()] if total is None else [BarColumn(), MofNCompleteColumn()]
+    columns: list[bars.ProgressColumn] = [bars.SpinnerColumn(), bars.TextColumn("{task.description}")]
+    columns += [bars.TimeElapsedColumn()] if total is None else [bars.BarColumn(), bars.MofNCompleteColumn()]
     if remaining:
-        columns.append(TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        columns.append(bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("", total=total)
         yield lambda step, done=None, total=None: progress.update(task, description=step, completed=done, total=total)
 
@@ -156,12 +168,7 @@ def show(report: Report, console: Console) -> None:
     for table in report.tables:
         if table.name:
             console.print(Text(table.name, "bold"))
-        shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for column in table.columns:
-            shown.add_column(column.header, justify="left" if column.format is None else "right")
-        for cells in table.cells:
-            shown.add_row(*cells)
-        console.print(shown)
+        console.print(table.rendered())
         console.print()
     for note in report.notes:
         console.print(note)
@@ -194,14 +201,10 @@ def as_markdown(report: Report) -> str:
     for table in report.tables:
         if table.name:
             parts.append(f"## {table.name}")
-        lines = [
-            [column.header for column in table.columns],
-            ["---" if column.format is None else "---:" for column in table.columns],
-            *table.cells,
-        ]
-        parts.append(
-            "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-        )
+        headers: list[Cell] = [column.header for column in table.columns]
+        aligned: list[Cell] = ["---" if column.format is None else "---:" for column in table.columns]
+        lines = ([str(cell).replace("|", r"\|") for cell in line] for line in (headers, aligned, *table.cells))
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     parts += report.notes
     parts += [f"**FAULT: {fault}**" for fault in report.faults]
     parts += [f"![{name}]({name})" for name in report.plots]
@@ -233,9 +236,6 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, Mapping):
-        return {
-            " ".join(map(str, key)) if isinstance(key, tuple) else str(key): _plain(each) for key, each in value.items()
-        }
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in value]
-    return value
+        joined = {" ".join(map(str, key)) if isinstance(key, tuple) else str(key): value[key] for key in value}
+        return {key: _plain(each) for key, each in joined.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple | set | frozenset) else value

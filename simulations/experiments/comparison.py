@@ -5,11 +5,11 @@ scenario all subscriptions have one policy, and the run is made once with each o
 all detectors have settled: they are placed by estimates, and checked again with measured figures.
 
 For the impact the earlier subscriptions have random policies, and one more arrives with each of the five in turn.
-Earlier detectors stay where they are: in earlier runs they moved now and then, for reasons of their own, and that was
-more than the addition of the new one. There are more of them, too, for beside two or three any other is the largest.
+Earlier detectors are pinned, for their own moves would outweigh the addition of the new one, and there are more of
+them, for beside two or three any other is the largest.
 
-A policy wins where no other is better at its metric. Less than `EQUAL` apart counts as equal: a byte more or less is
-the length of a number in a message.
+A policy wins where no other is better at its metric by more than `EQUAL`: a byte more or less is the length of a number
+in a message.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints
@@ -37,70 +37,37 @@ METRICS: Final[Mapping[str, str]] = {
 }
 """Metric of each policy."""
 
-LASTS: Final = 80 * SECOND
-"""Duration of publishing, ns."""
-
-LOSS_LASTS: Final = 30 * SECOND
-"""The same where nodes are lost, each in a run of its own, ns."""
-
+# Instants in ns after the start; ranges of numbers have their end excluded.
+LASTS: Final = 80 * SECOND  # of publishing
+LOSS_LASTS: Final = 30 * SECOND  # the same where nodes are lost, each in a run of its own
 SUBSCRIPTIONS: Final = (3, 7)
-"""Least and greatest number of subscriptions, the latter excluded."""
-
-FIRST: Final = 3 * SECOND
-"""Time of the first subscription, ns after the start."""
-
-APART: Final = 2 * SECOND
-"""Interval between subscriptions, ns."""
-
-COUNT_FROM: Final = 50 * SECOND
-"""Begin of the measurement, ns after the start: all subscriptions are there, their figures are known, and the policies
-have checked most detectors once more and moved what they would have placed elsewhere.
-"""
-
-LOSS_FROM: Final = 20 * SECOND
-"""The same where nodes are lost: all subscriptions are there."""
-
-BEFORE: Final = (8, 13)
-"""Least and greatest number of subscriptions before the one whose impact is measured, the latter excluded."""
-
-LATE: Final = 40 * SECOND
-"""Time of the additional subscription whose impact is measured, ns after the start: figures of the others are known."""
-
+FIRST: Final = 3 * SECOND  # first subscription
+APART: Final = 2 * SECOND  # interval between subscriptions
+COUNT_FROM: Final = 50 * SECOND  # figures are known, and policies have checked, and maybe moved, most detectors
+LOSS_FROM: Final = 20 * SECOND  # the same where nodes are lost: all subscriptions are there
+BEFORE: Final = (8, 13)  # subscriptions before the one whose impact is measured
+LATE: Final = 40 * SECOND  # additional subscription whose impact is measured: figures of the others are known
 IMPACT_FROM: Final = 42 * SECOND
-"""Begin of the measurement of its impact, ns after the start."""
-
-IMPACT_LASTS: Final = 70 * SECOND
-"""Duration of publishing where the impact is measured, ns: too short for a detector to be moved."""
-
-EQUAL: Final = 0.01
-"""Greatest relative difference that counts as equal."""
-
+IMPACT_LASTS: Final = 70 * SECOND  # of publishing where the impact is measured: too short for a detector to be moved
+EQUAL: Final = 0.01  # greatest relative difference that counts as equal
 IMPACT_EQUAL: Final = 0.03
-"""The same of an impact, as a share of the load before. Without any new subscription, the two halves of the measured
-time differ by more: half of the difference in the load of the busiest node is 4 % of it, median over scenarios, and
-decisions depend on earlier measurements.
+"""The same of an impact, as a share of the load before: decisions depend on earlier measurements. Without any new
+subscription the loads of the busiest node in two halves of the measured time differ by 8 %, median over scenarios.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedScenario:
-    """A scenario under each policy.
-
-    Attributes:
-        seed: of the scenario.
-        figures: by metric and policy; less is better, but of reliability more is.
-        refused: reasons of refusals, by policy.
-    """
+    """A scenario under each policy."""
 
     seed: int
-    figures: Mapping[str, Mapping[str, float]]
-    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    figures: Mapping[str, Mapping[str, float]]  # by metric and policy; less is better, but of reliability more is
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # reasons of refusals, by policy
 
     def behind(self, policy: str, metric: str) -> float:
         """Relative advantage of the best policy at a metric; 0 for the best itself.
 
-        Reliability and impact are shares themselves, of the events detected without a loss and of the values before, so
-        of these it is the difference.
+        Of reliability and impact, which are shares themselves, it is the difference.
         """
         figures = self.figures[metric]
         own = figures[policy]
@@ -117,31 +84,27 @@ class ComparedScenario:
         return self.behind(policy, metric) <= (IMPACT_EQUAL if metric == "impact" else EQUAL)
 
 
+def unlimited_topology(random: Random, **numbers: tuple[int, int]) -> Topology:
+    """A random topology, nodes without a limit of capacity; of least to greatest numbers, the latter excluded."""
+    kind = random.choice(RANDOM_KINDS)
+    drawn: dict[str, Any] = {name: random.randrange(*each) for name, each in numbers.items()}
+    made = random_topology(kind, random, **drawn)
+    nodes = [replace(each, capacity=None) for each in made.nodes.values()]
+    return Topology(made.sites.values(), nodes, made.publishers.values(), made.subscribers.values(), made.links)
+
+
 def scenario_of(
     seed: int, *, duration: int = LASTS, subscriptions: tuple[int, int] = SUBSCRIPTIONS
 ) -> tuple[Scenario, Random]:
     """A random scenario, and the random source that made it.
 
     Subscriptions come one after the other while events are published, so that figures of the earlier ones are known.
-    All nodes have the same capacity: the load that counts is that in instances.
     """
     random = Random(f"policies {seed}")
-    topology = random_topology(
-        random.choice(RANDOM_KINDS),
-        random,
-        sites=random.randrange(3, 8),
-        nodes=random.randrange(3, 7),
-        publishers=random.randrange(4, 9),
-        subscribers=random.randrange(2, 5),
+    topology = unlimited_topology(random, sites=(3, 8), nodes=(3, 7), publishers=(4, 9), subscribers=(2, 5))
+    scenario = random_scenario(
+        seed, topology=topology, subscriptions=random.randrange(*subscriptions), duration=duration
     )
-    alike = Topology(
-        topology.sites.values(),
-        [replace(each, capacity=None) for each in topology.nodes.values()],
-        topology.publishers.values(),
-        topology.subscribers.values(),
-        topology.links,
-    )
-    scenario = random_scenario(seed, topology=alike, subscriptions=random.randrange(*subscriptions), duration=duration)
     asked = tuple(replace(each, at=FIRST + place * APART) for place, each in enumerate(scenario.subscriptions))
     return replace(scenario, subscriptions=asked, lead=5 * SECOND), random
 
@@ -149,8 +112,7 @@ def scenario_of(
 def impact_scenario_of(seed: int) -> tuple[Scenario, ScenarioSubscription]:
     """The scenario before, and the subscription whose impact is measured.
 
-    Earlier subscriptions have random policies, and stay on random nodes: reactions of others to the new one, or random
-        moves at the same time, are no impact of it.
+    Earlier subscriptions have random policies, and stay on random nodes: moves of others are no impact of the new one.
     """
     scenario, random = scenario_of(seed, duration=IMPACT_LASTS, subscriptions=BEFORE)
     *there, more = scenario.subscriptions

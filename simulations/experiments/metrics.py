@@ -2,12 +2,12 @@
 
 * *latency*: from the last event of a match to the subscriber, mean over all notifications, ns.
 * *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats, messages
-between nodes, and the acknowledgements. The directory is left out: its traffic grows with its readers, which are the
-same under every policy. * *load*: instances touched a second on the busiest node. * *reliability*: the share of what is
-detected without a loss that is detected although a node is lost in the middle,
-  mean over the nodes, each of which is lost in turn.
+  between nodes, and the acknowledgements. The directory, whose traffic is the same under every policy, is left out.
+* *load*: instances touched a second on the busiest node.
+* *reliability*: share of the composite events detected without a loss that are detected although a node is lost in the
+  middle, mean over the nodes, each of which is lost in turn.
 * *impact*: of one more subscription: bytes added to the links plus load added to the busiest node, each as a share of
-the value before.
+  the value before.
 
 All figures are measured in the simulation, not taken from reports of nodes.
 """
@@ -29,32 +29,20 @@ from distced.simulations.network.scenario_model import Crash, Scenario, Scenario
 from distced.simulations.network.transport.fabric import Fabric
 from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT
 
-COUNTED: Final = ("e", "c", "a")
-"""The areas of topics whose bytes count."""
-
-SAMPLE: Final = SECOND
-"""Interval between samples of the instances touched, ns of virtual time: a moved detector counts from zero."""
+COUNTED: Final = ("e", "c", "a")  # the areas of topics whose bytes count
+SAMPLE: Final = SECOND  # interval between samples of the instances touched, ns: a moved detector counts from zero
 
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """Figures of a run without a loss.
+    """Figures of a run without a loss."""
 
-    Attributes:
-        latency: ns, mean over notifications; None where there was none.
-        bytes: over links, while events were published.
-        load: instances touched a second on the busiest node.
-        found: by subscription, the ids of the composite events.
-        hosts: the nodes with detectors at the end.
-        refused: subscriptions refused, with the reason.
-    """
-
-    latency: float | None
+    latency: float | None  # None without notifications
     bytes: int
     load: float
-    found: Mapping[str, frozenset[EventId]]
-    hosts: tuple[str, ...]
-    refused: Mapping[str, str]
+    found: Mapping[str, frozenset[EventId]]  # ids of the composite events, by subscription
+    hosts: tuple[str, ...]  # the nodes with detectors at the end
+    refused: Mapping[str, str]  # reasons, by subscription
 
 
 def figures_of(scenario: Scenario, since: int) -> RunFigures:

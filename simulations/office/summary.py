@@ -1,8 +1,7 @@
 """Ground truth of the office, for comparison with detections.
 
-Written down from the people and things themselves, not from what sensors made of them, and without any pattern.
-Instants are physical ones; a sensor's event is an interval around them, so whoever compares keeps away from the
-second or two around a limit (`OfficeSummary.missed` names the meetings, not the events).
+Recorded from the people and things themselves, without sensors or patterns. Instants are physical; a sensor's event is
+an interval around them, so comparisons keep away from the second or two around a limit.
 """
 
 from __future__ import annotations
@@ -45,15 +44,14 @@ class ColdReading:
     people: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Meeting:
     """Meeting with its room, interval, pages and presences.
 
     Attributes:
-        room: where.
         on, off: when the whiteboard went on and off, ns; `off` is None while the meeting goes on.
-        pages: how many pages were written.
-        present: by person, how long they were in the room while the whiteboard was on, ns, above 0.
+        pages: number of written pages.
+        present: by person, time in the room while the whiteboard was on, ns, above 0.
     """
 
     room: str
@@ -69,8 +67,8 @@ class OfficeSummary:
 
     Attributes:
         homes: the residents' offices, by person.
-        places: where everybody was at `since`, by person.
-        moves, logins, meetings, cold: what happened, in order of time; meetings by their beginning.
+        places: places at `since`, by person.
+        moves, logins, meetings, cold: in order of time; meetings by their beginning.
     """
 
     since: int
@@ -101,10 +99,7 @@ class OfficeSummary:
         return {person: time for person, time in spent.items() if time}
 
     def missed(self, within: int = LOGIN_LIMIT) -> tuple[tuple[Meeting, str], ...]:
-        """Scenario 2: residents at a meeting without a log-in within a time (ns) of the meeting's end.
-
-        Each with the meeting, and only for meetings after which that time has run out.
-        """
+        """Scenario 2: meetings, each with a resident without a log-in within a time (ns) of the end, if it is over."""
         found = []
         for meeting in self.meetings:
             if meeting.off is None or meeting.off + within > self.until:
@@ -133,60 +128,38 @@ class OfficeSummary:
         return "\n".join(lines)
 
 
+@dataclass(slots=True)
 class OfficeRecord:
-    """Log of the office, for an `OfficeSummary` at any time.
+    """Log of the office since an instant (ns), for an `OfficeSummary` at any time."""
 
-    Attributes:
-        since: the instant it begins at, ns.
-    """
-
-    def __init__(self, since: int, homes: dict[str, str], places: dict[str, str]) -> None:
-        self.since = since
-        self._homes = homes
-        self._places = places
-        self._moves: list[OccupantMove] = []
-        self._logins: list[LoggedIn] = []
-        self._meetings: list[Meeting] = []
-        self._cold: list[ColdReading] = []
-        # By room, the position in `_meetings` of the meeting that goes on there.
-        self._going_on: dict[str, int] = {}
-
-    def move(self, at: int, person: str, place: str, onward: str) -> None:
-        """Somebody walked from a place to another."""
-        self._moves.append(OccupantMove(at, person, place, onward))
-
-    def log_in(self, at: int, person: str, room: str) -> None:
-        """Note a log-in."""
-        self._logins.append(LoggedIn(at, person, room))
-
-    def cold(self, at: int, room: str, temp: float, people: list[str]) -> None:
-        """Note a reading of less than 15 °C."""
-        self._cold.append(ColdReading(at, room, temp, tuple(people)))
+    since: int
+    homes: dict[str, str]
+    places: dict[str, str]
+    moves: list[OccupantMove] = field(default_factory=list)
+    logins: list[LoggedIn] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
+    cold: list[ColdReading] = field(default_factory=list)
+    _going_on: dict[str, Meeting] = field(default_factory=dict)  # by room
 
     def board_on(self, at: int, room: str) -> None:
         """Note the beginning of a meeting."""
-        self._going_on[room] = len(self._meetings)
-        self._meetings.append(Meeting(room, at))
+        self._going_on[room] = Meeting(room, at)
+        self.meetings.append(self._going_on[room])
 
     def page(self, room: str) -> None:
         """Note a page written in the present meeting of a room."""
-        number = self._going_on[room]
-        self._meetings[number] = replace(self._meetings[number], pages=self._meetings[number].pages + 1)
+        self._going_on[room].pages += 1
 
     def board_off(self, at: int, room: str) -> None:
         """Note the end of the meeting in a room."""
-        number = self._going_on.pop(room)
-        self._meetings[number] = replace(self._meetings[number], off=at)
+        self._going_on.pop(room).off = at
 
     def summary(self, until: int) -> OfficeSummary:
         """Summary up to now."""
-        bare = OfficeSummary(
-            self.since, until, dict(self._homes), dict(self._places),
-            tuple(self._moves), tuple(self._logins), (), tuple(self._cold),
-        )  # fmt: skip
+        happened = (tuple(self.moves), tuple(self.logins), (), tuple(self.cold))
+        bare = OfficeSummary(self.since, until, dict(self.homes), dict(self.places), *happened)
         meetings = tuple(
-            replace(meeting, present=bare.time_in(meeting.room, meeting.on, end))
-            for meeting in self._meetings
-            for end in [until if meeting.off is None else meeting.off]
+            replace(each, present=bare.time_in(each.room, each.on, until if each.off is None else each.off))
+            for each in self.meetings
         )
         return replace(bare, meetings=meetings)

@@ -11,17 +11,14 @@ from distced.simulations.replay.reach import reach_of
 
 
 def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) -> tuple[str, ...]:
-    """The attributes of the key; none where one task detects everything.
-
-    Args:
-        by: those of them that are wanted; None for all.
+    """The attributes of the key, or those of them in `by`; none where one task detects everything.
 
     Raises:
-        DistcedError: where the patterns cannot be detected by one of them.
+        DistcedError: where the patterns cannot be detected by one of `by`.
     """
     key, hindrance = key_of_group(patterns)
     if any(may_lack_constituents(each.plain) for each in patterns):
-        # Ids tell constituents: without any, the composite events of two values of a key are one.
+        # Ids come from constituents: without any, the composite events of two values of a key are one.
         key, hindrance = (), "a match may have nothing but hidden events and time events"
     if by is None:
         return key
@@ -36,5 +33,5 @@ def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) ->
 
 def stream_reach(patterns: Sequence[Compiled]) -> int | None:
     """Greatest time an event counts for later ones, ns, after which a key can be forgotten; None for ever."""
-    # Ids without constituents come again and again, and the first of them counts.
+    # Ids without constituents repeat, and the first of them counts.
     return None if any(may_lack_constituents(each.plain) for each in patterns) else reach_of(patterns)

@@ -18,8 +18,7 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure, report
-from distced.simulations.benchmarks.place_node import DecidingNode
+from distced.simulations.benchmarks.place import DecidingNode, deploy, fresh_pattern, measure, report
 from distced.simulations.benchmarks.report import as_dict, show
 from tests.support.pictures import needs_matplotlib
 

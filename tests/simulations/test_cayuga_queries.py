@@ -20,9 +20,9 @@ from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
-from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
+from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.patterns import WITHOUT, measure, report
+from distced.simulations.benchmarks.patterns import WITHOUT, measure_template, report
 from distced.simulations.benchmarks.report import show
 from tests.support.pictures import needs_matplotlib
 
@@ -34,7 +34,7 @@ DENSE = Parameters(domain=2)
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_automata_are_those_of_the_text(template: Template) -> None:
     parameters = replace(DENSE, template=template)
-    made = list(automata(parameters, 20))
+    made = [automaton for _, automaton in with_automata(parameters, 20)]
     for query, automaton in zip(queries(parameters, 20), made, strict=True):
         compiled = compile_pattern(text_of(query, template)).automaton
         assert _unnamed(compiled) == _unnamed(automaton)
@@ -49,7 +49,7 @@ def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexe
     given = list(queries(parameters, 60))
     batch = stream(3000, domain=2)
     events = [batch.event(place) for place in range(len(batch))]
-    loop = Loop(automata(parameters, 60), indexed=indexed)
+    loop = Loop([automaton for _, automaton in with_automata(parameters, 60)], indexed=indexed)
     matches = loop.feed(batch)
     found: dict[int, list[CompositeEvent]] = {}
     for event in loop.events_of(matches):
@@ -63,7 +63,8 @@ def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexe
 def test_patterns_are_added_while_it_runs() -> None:
     """What is added finds what begins from then on."""
     parameters = replace(DENSE, template="NonDeterministic")
-    made, batches = list(automata(parameters, 40)), [stream(400, number, 400 * number, 2) for number in range(4)]
+    made = [automaton for _, automaton in with_automata(parameters, 40)]
+    batches = [stream(400, number, 400 * number, 2) for number in range(4)]
     loop = Loop(())
     found: list[CompositeEvent] = []
     for number, batch in enumerate(batches):
@@ -81,7 +82,7 @@ def test_patterns_are_added_while_it_runs() -> None:
 def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
     told: set[str] = set()
     parameters = replace(DENSE, zipf=(2.0, 1.0, 0.8))
-    given = measure(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: told.add(what))
+    given = measure_template(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: told.add(what))
     figures = {(each.patterns, each.variant): each for each in given}
     variants = ("with indexes", "without merging", "without any", "predicates alone")
     assert list(figures) == [(30, each) for each in variants] + [(60, each) for each in variants if each != variants[2]]
@@ -102,11 +103,14 @@ def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
         assert merged.touched < apart.touched
         assert apart.touched > figures[patterns, "predicates alone"].touched > 0
     assert figures[30, "without any"].touched > 30
-    assert [each.variant for each in measure(DENSE, [20], 100, merging=False)] == ["with indexes", "predicates alone"]
+    assert [each.variant for each in measure_template(DENSE, [20], 100, merging=False)] == [
+        "with indexes",
+        "predicates alone",
+    ]
 
 
 def test_variants_that_differ_are_told() -> None:
-    (figure, _) = measure(DENSE, [20], 100, merging=False)
+    (figure, _) = measure_template(DENSE, [20], 100, merging=False)
     assert report([figure]).sound
     wrong = replace(figure, matches=7, expected=8)
     assert not report([figure, wrong]).sound

@@ -14,7 +14,7 @@ from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.sets.expressions import format_expression
 from distced.simulations.benchmarks.cayuga_queries import Parameters, queries, stream
-from distced.simulations.benchmarks.patterns_variants import arrays
+from distced.simulations.benchmarks.patterns import arrays
 from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
 
 
