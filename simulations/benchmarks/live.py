@@ -302,7 +302,10 @@ def report(figures: LiveFigures) -> Report:
     profile = [(frame, own, name) for frame, profile in figures.profiles.items() for name, own in profile]
     return Report(
         "live",
-        {"rates": figures.rates, "lost": figures.lost},
+        {
+            name: {f"{receiver} {frame}": figure for (receiver, frame), figure in by_case.items()}
+            for name, by_case in (("rates", figures.rates), ("lost", lost))
+        },
         [
             ReportTable(rate_columns, rates, "rates"),
             ReportTable(delay_columns, delays, "delays"),

@@ -22,12 +22,13 @@ from distced.detectors.compiler import compile_pattern
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
+from distced.policies.topology.topology import Topology
 from distced.simulations.benchmarks.report import Column, OnProgress, Report, ReportTable, no_progress, number_columns
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.placement.by_policy import place_all, settle
 from distced.simulations.placement.evaluation import METRICS, OWN, Metric, evaluate, gap
 from distced.simulations.placement.optimum.optimum import optimum
-from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
+from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
 from distced.simulations.placement.problem import PlacementProblem, expected_figures
 from distced.simulations.placement.replanning import replan
 from distced.simulations.plots import bars
@@ -123,14 +124,20 @@ def random_instance(seed: int, most: int = NODES[-1]) -> PlacementProblem:
         publishers=random.randrange(*PUBLISHERS),
         subscribers=random.randrange(*SUBSCRIBERS),
     )
-    subscribers = sorted(topology.subscribers)
-    patterns = random_patterns(random, topology.types, random.randrange(*PATTERNS))
-    asked = [
-        PatternRequest(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
-        for number, text in enumerate(patterns, 1)
-    ]
-    space = space_of(asked)
+    space = random_space(random, topology, PATTERNS)
     return PlacementProblem(topology, space, expected_figures(topology, space), {})
+
+
+def random_space(random: Random, topology: Topology, patterns: tuple[int, int]) -> SearchSpace:
+    """The search space of random patterns, least and greatest number, the latter excluded, at random subscribers."""
+    subscribers = sorted(topology.subscribers)
+    texts = random_patterns(random, topology.types, random.randrange(*patterns))
+    return space_of(
+        [
+            PatternRequest(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
+            for number, text in enumerate(texts, 1)
+        ]
+    )
 
 
 def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> GapInstance:

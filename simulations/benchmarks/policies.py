@@ -1,4 +1,4 @@
-"""`distced bench policies`: standings of the named policies over random scenarios (`simulations.experiments`)."""
+"""`distced bench policies`: standings of the named policies over random scenarios (`policy_comparison`)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from typing import Final
 
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.policy import NAMED
+from distced.simulations.benchmarks.policy_comparison import (
+    EQUAL,
+    IMPACT_EQUAL,
+    METRICS,
+    ComparedScenario,
+    compare_many,
+)
 from distced.simulations.benchmarks.report import Cell, Column, OnProgress, Report, ReportTable
-from distced.simulations.experiments.comparison import EQUAL, IMPACT_EQUAL, METRICS, ComparedScenario, compare_many
 from distced.simulations.plots import bars
 
 WANTED: Final = 0.95  # least share of scenarios in which each policy has to be best at its own metric

@@ -15,12 +15,11 @@ from random import Random
 from statistics import median
 from typing import Final
 
-from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.policies.distribution.policy import NAMED
-from distced.policies.topology.model import Place
 from distced.policies.topology.random_topology import TYPES
-from distced.policies.topology.topology import Topology
+from distced.simulations.benchmarks.placement import random_space
+from distced.simulations.benchmarks.policy_comparison import unlimited_topology
 from distced.simulations.benchmarks.report import (
     Cell,
     Column,
@@ -30,9 +29,7 @@ from distced.simulations.benchmarks.report import (
     no_progress,
     number_columns,
 )
-from distced.simulations.experiments.comparison import unlimited_topology
 from distced.simulations.network.scenario.event_streams import streams_by_rates
-from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.network.scenario_model import START
 from distced.simulations.placement.analysis import hints_of
 from distced.simulations.placement.by_policy import place_all
@@ -40,7 +37,6 @@ from distced.simulations.placement.evaluation import Detectors
 from distced.simulations.placement.history_figures.counting import count
 from distced.simulations.placement.history_figures.measuring import instance_of, located, types_of
 from distced.simulations.placement.optimum.optimum import optimum
-from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
 from distced.simulations.placement.problem import PlacementProblem
 from distced.simulations.placement.what_if import LEAST, LOOK, SETTLE, LinkCompared, RecordedStretch, replay
 from distced.simulations.plots import bars, percentile
@@ -112,7 +108,7 @@ class _PredictedNetwork:
         self.topology = unlimited_topology(
             random, sites=SITES, nodes=NODES, publishers=PUBLISHERS, subscribers=SUBSCRIBERS
         )
-        self.space = _space(random, self.topology)
+        self.space = random_space(random, self.topology, PATTERNS)
         streams = streams_by_rates(self.topology, _EVENT_TYPES, random, start=START, duration=_DURATION, values=_VALUES)
         events = [event for stream in streams for send in stream.sends for event in send.events]
         events.sort(key=lambda event: event.key)
@@ -139,17 +135,6 @@ class _PredictedNetwork:
         placed = place_all(self.instance, NAMED[policy])
         self.instance = self.instance.with_ways(placed.plans)
         return placed.detectors
-
-
-def _space(random: Random, topology: Topology) -> SearchSpace:
-    subscribers: Sequence[str] = sorted(topology.subscribers)
-    texts = random_patterns(random, topology.types, random.randrange(*PATTERNS))
-    return space_of(
-        [
-            PatternRequest(f"q{number}", compile_pattern(text), (Place("subscriber", random.choice(subscribers)),))
-            for number, text in enumerate(texts, 1)
-        ]
-    )
 
 
 def report(figures: PredictionFigures) -> Report:

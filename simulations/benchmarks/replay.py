@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,10 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from distced.detectors.pattern_files import PatternSource, compile_source
-from distced.middleware.cli.output import show_error
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import day_text
-from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY
 from distced.simulations.benchmarks.report import Column, OnProgress, Report, ReportTable, no_progress
@@ -53,10 +51,10 @@ class PassFigure:
     """Time of a pass."""
 
     name: str  # of `PASSES`
-    cores: int  # number of cores
-    events: int  # number read
-    seconds: float  # the best of its runs
-    found: int | None  # composite events; None where none are looked for
+    cores: int
+    events: int
+    seconds: float  # of the best run
+    found: int | None  # number of composite events; None of Spark's own passes
 
     @property
     def rate(self) -> float:
@@ -98,7 +96,7 @@ def measure(
 
     Raises:
         ModuleNotFoundError: where PySpark is missing.
-        DistcedError: where a pass fails; the reason is on standard error.
+        DistcedError: where a pass fails.
     """
     import_module("pyspark")
     found = []
@@ -111,17 +109,11 @@ def measure(
             wanted += [(name, 1) for name in PASSES if name.startswith("replay")]
         for name, count in wanted:
             on_progress(f"{name}, {count} core{'s' * (count != 1)}")
-            found.append(_in_process(name, root, count, runs))
+            bound_to = set(sorted(os.sched_getaffinity(0))[:count])
+            # A process of its own; it and all its children are bound to these cores.
+            with ProcessPoolExecutor(1, get_context("spawn"), os.sched_setaffinity, (0, bound_to)) as pool:
+                found.append(pool.submit(one_pass, name, root, count, runs).result())
     return found
-
-
-def _in_process(name: str, root: Path, cores: int, runs: int) -> PassFigure:
-    """A pass in a process of its own, limited with all its children to n cores."""
-    command = [sys.executable, "-m", "distced.simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise DistcedError("a pass failed", given=name, advice="read its error above")
-    return PassFigure(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def one_pass(name: str, root: Path, cores: int, runs: int) -> PassFigure:
@@ -203,12 +195,3 @@ def report(figures: Sequence[PassFigure]) -> Report:
     named = [(f"{each.name}, {each.cores} core{'s' * (each.cores != 1)}", each.rate) for each in figures]
     plot = partial(bars, named, title=f"replay of {figures[0].events:,} events", unit="events/s")
     return Report("replay", figures, [table], notes, plots={"replay.svg": plot})
-
-
-if __name__ == "__main__":
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[3])])
-    try:
-        print(json.dumps(asdict(one_pass(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))))
-    except DistcedError as error:
-        show_error(error)
-        sys.exit(1)

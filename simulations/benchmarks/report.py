@@ -10,10 +10,11 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -191,7 +192,8 @@ def as_dict(report: Report) -> dict[str, Any]:
             for table in report.tables
         ],
         "notes": list(report.notes),
-        "figures": _plain(report.figures),
+        # Figures of numpy are floats.
+        "figures": msgspec.to_builtins(report.figures, str_keys=True, enc_hook=float),
     }
 
 
@@ -229,13 +231,3 @@ def write(report: Report, folder: Path) -> None:
         (folder / f"{name}.csv").write_text(as_csv(table), encoding="utf-8")
     for name, plot in report.plots.items():
         (folder / name).write_text(plot(), encoding="utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """A value of JSON: dataclasses as objects, keys of several parts joined."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        joined = {" ".join(map(str, key)) if isinstance(key, tuple) else str(key): value[key] for key in value}
-        return {key: _plain(each) for key, each in joined.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple | set | frozenset) else value

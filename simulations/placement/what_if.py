@@ -4,8 +4,8 @@ The nodes of the simulation are those that run live (`simulations.network`), eac
 of it at the `hi` of each event, and promises every quarter of a second. The simulation says where the detectors came to
 stand and what each link carried while no detector moved; the prediction is made for that placement, from the same
 stretch of the history. Compared are the bytes of events, composite events and administration, acknowledgements
-included, as in `simulations.experiments.metrics`: the directory and what connections need themselves are there whatever
-is detected.
+included, as in `benchmarks.policy_comparison`: the directory and what connections need themselves are there whatever is
+detected.
 
 Heartbeat rates of detectors depend on their locations, so they are computed again (`output_traffic`).
 """

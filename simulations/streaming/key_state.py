@@ -1,4 +1,4 @@
-"""Detection for one key between two micro-batches: waiting events, the engine, and the next watermark to act on.
+"""Key of a stream, and detection for one key between two micro-batches: waiting events, engine, next due watermark.
 
 Events wait until the watermark of event time has passed them and are then consumed in order: guaranteed detection
 (design, section 3), with Spark's watermark in the place of those of sources. A detector with its policy was rejected:
@@ -16,8 +16,11 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.snapshot_format import pack_event, unpack_event
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import MILLISECOND
+from distced.simulations.replay.pattern_properties import key_of_group, may_lack_constituents
+from distced.simulations.replay.reach import reach_of
 
 _REST: Final = 999  # ns: Spark's clock has microseconds, of which a watermark has passed the whole
 
@@ -100,3 +103,30 @@ class KeyDetection:
             or any(throttler.passed for throttler in engine.throttlers)
             or any(unit.matcher.composites.reported for unit in engine.units)
         )
+
+
+def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The attributes of the key, or those of them in `by`; none where one task detects everything.
+
+    Raises:
+        DistcedError: where the patterns cannot be detected by one of `by`.
+    """
+    key, hindrance = key_of_group(patterns)
+    if any(may_lack_constituents(each.plain) for each in patterns):
+        # Ids come from constituents: without any, the composite events of two values of a key are one.
+        key, hindrance = (), "a match may have nothing but hidden events and time events"
+    if by is None:
+        return key
+    strange = [name for name in by if name not in key]
+    if strange:
+        raise DistcedError(
+            "patterns that cannot be detected by this key", given=", ".join(strange),
+            allowed=", ".join(key) or f"none: {hindrance}", advice="leave by out",
+        )  # fmt: skip
+    return tuple(by)
+
+
+def stream_reach(patterns: Sequence[Compiled]) -> int | None:
+    """Greatest time an event counts for later ones, ns, after which a key can be forgotten; None for ever."""
+    # Ids without constituents repeat, and the first of them counts.
+    return None if any(may_lack_constituents(each.plain) for each in patterns) else reach_of(patterns)

@@ -18,8 +18,7 @@ from distced.detectors.compiler import Compiled
 from distced.middleware.event_files.arrow_form import DIGITS, constituents_text
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.streaming.columns import EVENT, EventColumns
-from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
-from distced.simulations.streaming.stream_key import stream_reach
+from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, stream_reach, unpack_events
 
 OUTPUT: Final = (
     f"type string, source string, seq decimal({DIGITS},0), lo bigint, hi bigint, attributes string, constituents string"

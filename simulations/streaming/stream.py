@@ -26,7 +26,7 @@ from distced.simulations.streaming.columns import (
     reason,
     with_times,
 )
-from distced.simulations.streaming.stream_key import stream_key
+from distced.simulations.streaming.key_state import stream_key
 
 METRICS: Final = "distced"  # name under which a query's progress counts `rows` and those `rejected`
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"

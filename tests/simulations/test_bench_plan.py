@@ -24,6 +24,7 @@ from distced.simulations.benchmarks.plan import (
     FILLS,
     LEAST,
     MOST,
+    SHAPES,
     PlanFigures,
     Subject,
     all_candidates,
@@ -35,7 +36,6 @@ from distced.simulations.benchmarks.plan import (
     plan,
     report,
 )
-from distced.simulations.benchmarks.plan_patterns import SHAPES
 from distced.simulations.benchmarks.report import as_dict, show
 from tests.support.pictures import needs_matplotlib, svg_texts
 

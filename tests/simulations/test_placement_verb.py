@@ -36,8 +36,8 @@ from distced.policies.topology.topology_file import load_topology, parse_topolog
 from distced.policies.topology.topology_writer import topology_as_toml
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.placement import measure, report
+from distced.simulations.benchmarks.policy_comparison import scenario_of
 from distced.simulations.benchmarks.report import as_dict, show
-from distced.simulations.experiments.comparison import scenario_of
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.placement import analysis_report

@@ -26,9 +26,17 @@ from distced.policies.topology.model import LOCAL_LATENCY
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.policies import parse_metrics, report, standings
+from distced.simulations.benchmarks.policy_comparison import (
+    METRICS,
+    ComparedScenario,
+    RunFigures,
+    compare,
+    figures_of,
+    impact_of,
+    impact_scenario_of,
+    reliability_of,
+)
 from distced.simulations.benchmarks.report import as_dict, show
-from distced.simulations.experiments.comparison import METRICS, ComparedScenario, compare, impact_scenario_of
-from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
 from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, Send, SourceStream
 from distced.simulations.network.transport.packet_sizes import ACKNOWLEDGEMENT, message_size
 from tests.support.pictures import needs_matplotlib

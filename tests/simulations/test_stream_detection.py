@@ -25,9 +25,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MILLISECOND, SECOND
 from distced.simulations.streaming import detect_stream, rejected_rows
 from distced.simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
-from distced.simulations.streaming.key_state import passed
+from distced.simulations.streaming.key_state import passed, stream_key
 from distced.simulations.streaming.stream import METRICS
-from distced.simulations.streaming.stream_key import stream_key
 from tests.support.history_form import without_nulls
 from tests.support.replay_runs import whole
 from tests.support.stream_runs import arriving, stream_events, stream_patterns
