@@ -17,8 +17,7 @@ takes a quarter of an hour.
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
@@ -97,24 +96,24 @@ def parse_templates(text: str) -> tuple[Template, ...]:
 def queries(parameters: Parameters, count: int) -> Iterator[Query]:
     """The first n queries; they are the same for every n."""
     random = Random(f"{parameters.seed} queries")
-    attributes = [_Zipf(len(DISCRETE), parameters.zipf[0]), _Zipf(len(CONTINUOUS), parameters.zipf[0])]
-    values = [_Zipf(parameters.domain, each) for each in parameters.zipf]
-    ranges = [_Zipf(RANGES, each) for each in parameters.zipf]
+    attributes = [_zipf(len(DISCRETE), parameters.zipf[0]), _zipf(len(CONTINUOUS), parameters.zipf[0])]
+    values = [_zipf(parameters.domain, each) for each in parameters.zipf]
+    ranges = [_zipf(RANGES, each) for each in parameters.zipf]
     # The most frequent values are not the same for all attributes.
     shuffled = {name: random.sample(range(parameters.domain), parameters.domain) for name in DISCRETE}
     for _ in range(count):
-        primary = DISCRETE[attributes[0].draw(random)]
-        fixed = _equals(primary, shuffled[primary][values[0].draw(random)])
+        primary = DISCRETE[attributes[0](random)]
+        fixed = _equals(primary, shuffled[primary][values[0](random)])
         steps = []
         for step in range(STEPS):
-            while (other := DISCRETE[attributes[0].draw(random)]) == primary:
+            while (other := DISCRETE[attributes[0](random)]) == primary:
                 pass
-            condition = conjunction(fixed, _equals(other, shuffled[other][values[step].draw(random)]))
-            pair = {attributes[1].draw(random)}
+            condition = conjunction(fixed, _equals(other, shuffled[other][values[step](random)]))
+            pair = {attributes[1](random)}
             while len(pair) < 2:
-                pair.add(attributes[1].draw(random))
+                pair.add(attributes[1](random))
             for number in sorted(pair):
-                least = ranges[step].draw(random) * (1 - parameters.selectivity) / (RANGES - 1)
+                least = ranges[step](random) * (1 - parameters.selectivity) / (RANGES - 1)
                 for operator, bound in ((">=", least), ("<=", least + parameters.selectivity)):
                     condition = conjunction(condition, Binary(operator, Name(CONTINUOUS[number]), Constant(bound)))
             steps.append(condition)
@@ -154,14 +153,10 @@ def stream(count: int, seed: int = 1, begin: int = 0, domain: int = DOMAIN) -> B
     return Batch.of_arrays(np.zeros(count, np.int32), ["S"], ticks, attributes, source="stream", first=begin)
 
 
-class _Zipf:
+def _zipf(count: int, power: float) -> Callable[[Random], int]:
     """Random numbers from 0 with Zipf's distribution: the k-th has a probability proportional to 1 / k to a power."""
-
-    def __init__(self, count: int, power: float) -> None:
-        self._sums = list(accumulate(1 / (place + 1) ** power for place in range(count)))
-
-    def draw(self, random: Random) -> int:
-        return bisect(self._sums, random.random() * self._sums[-1])
+    sums = list(accumulate(1 / (place + 1) ** power for place in range(count)))
+    return lambda random: random.choices(range(count), cum_weights=sums)[0]
 
 
 def _equals(name: str, value: int) -> Expression:

@@ -137,7 +137,7 @@ def measure(
         client.wait_for_nodes(nodes, PATIENCE)
         client.register(TYPE)
         subscription = client.subscribe(PATTERN)
-        taken = _Taken(subscription, figures.arrivals)
+        pairs = _take(subscription, figures.arrivals)
         onlooker = stack.enter_context(_Onlooker(url, subscription.detector))
         with _publishing(url, home, pace, waiting) as stop:
             # The first notification comes once the detector has the required instances.
@@ -155,13 +155,13 @@ def measure(
                     continue
                 time.sleep(SETTLE)
                 stretches.append((seen, seen.asked, time.time_ns()))
-                on_progress("moving", number + 1)
+                on_progress("moving", number + 1, moves)
             time.sleep(SETTLE)
             figures.published = stop()
         figures.expected = max((figures.published - 2 * waiting) // 2, 0)
-        await_quiet(lambda: len(taken.pairs), lambda: len(taken.pairs) >= figures.expected, 5.0)
+        await_quiet(lambda: len(pairs), lambda: len(pairs) >= figures.expected, 5.0)
         doubled = subscription.statistics.duplicates
-    _compare(figures, taken.pairs, doubled, waiting)
+    _compare(figures, pairs, doubled, waiting)
     _evaluate(figures, stretches)
     return figures
 
@@ -217,21 +217,19 @@ def _start(stack: ExitStack, names: list[str], sites: int, ray: bool) -> tuple[s
     return url, home
 
 
-class _Taken:
-    """Notifications of a subscription, taken at once on the thread that delivers them."""
+def _take(subscription: Subscription, arrivals: Arrivals) -> list[tuple[Any, Any]]:
+    """Take the notifications of a subscription at once, on the thread that delivers them; the value grows with them."""
+    pairs: list[tuple[Any, Any]] = []
 
-    def __init__(self, subscription: Subscription, arrivals: Arrivals) -> None:
-        self.pairs: list[tuple[Any, Any]] = []
-        self._subscription = subscription
-        self._arrivals = arrivals
-        subscription.on_change = self._take
-
-    def _take(self) -> None:
+    def take() -> None:
         now = time.time_ns()
-        while (event := self._subscription.get(0)) is not None:
-            self._arrivals.at.append(now)
-            self._arrivals.delays.append(now - event.hi)
-            self.pairs.append((event.attributes["first"], event.attributes["second"]))
+        while (event := subscription.get(0)) is not None:
+            arrivals.at.append(now)
+            arrivals.delays.append(now - event.hi)
+            pairs.append((event.attributes["first"], event.attributes["second"]))
+
+    subscription.on_change = take
+    return pairs
 
 
 @dataclass

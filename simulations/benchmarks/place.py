@@ -24,6 +24,8 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
+from msgspec.structs import replace
+
 from distced.brokers.core.directory import Directory
 from distced.brokers.node.placement import Decision, Placement
 from distced.brokers.node.planning import Planner
@@ -125,8 +127,7 @@ class DecidingNode:
         for name in sorted({each for source in entries.sources.values() for each in source.types}):
             self._take_in("type", name, EventType(name, {"x": "number"}))
         for each in topology.subscribers.values():
-            home = "" if each.site == topology.directory else each.site
-            self._take_in("client", each.name, ClientEntry(0, home))
+            self._take_in("client", each.name, ClientEntry(0, _home(topology, each.site)))
         for kind in ("node", "source", "detector", "load"):
             for name, entry in entries.table(kind).items():
                 self._take_in(kind, name, entry)
@@ -312,13 +313,13 @@ def _measured(random: Random, topology: Topology, entry: DetectorEntry) -> Measu
 
 def _wavering(random: Random, load: LoadEntry) -> LoadEntry:
     """The next load report of a node: every figure differs, so that nothing computed before can be kept."""
-    does = {}
-    for name, each in load.detectors.items():
-        factor = random.uniform(0.7, 1.3)
+
+    def scaled(each: Measured, factor: float) -> Measured:
         inputs = {source: amount * factor for source, amount in each.inputs.items()}
-        does[name] = Measured(
-            each.load * factor, each.rate, each.size * factor, inputs, each.events * factor, each.state
-        )
+        scale = {"load": each.load * factor, "size": each.size * factor, "events": each.events * factor}
+        return replace(each, inputs=inputs, **scale)
+
+    does = {name: scaled(each, random.uniform(0.7, 1.3)) for name, each in load.detectors.items()}
     return LoadEntry(sum(each.load for each in does.values()), does, load.latencies)
 
 

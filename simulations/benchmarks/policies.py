@@ -30,10 +30,10 @@ class PolicyStanding:
 
     policy: str
     metric: str
-    wins: int  # number of scenarios in which none was better
+    wins: int  # number of scenarios in which no other was better
     behind: float  # relative advantage of the best, mean over the scenarios where that is a number
     own: bool  # whether the policy is named after the metric
-    lost_to: dict[str, int]  # of its own metric: the policies that were best in its place, with the number of scenarios
+    lost_to: dict[str, int]  # of its own metric: numbers of scenarios, by the policy that was best in its place
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ class Standings:
         """Standing of one policy at one metric."""
         return next(each for each in self.rows if (each.policy, each.metric) == (policy, metric))
 
-    def share(self, policy: str) -> float | None:
-        """Share of scenarios in which a policy is best at its own metric; None where that was not measured."""
-        own = next((each for each in self.rows if each.policy == policy and each.own), None)
-        return None if own is None else own.wins / len(self.scenarios)
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of scenarios in which each policy is best at its own metric, where that was measured."""
+        return {each.policy: each.wins / len(self.scenarios) for each in self.rows if each.own}
 
     @property
     def holds(self) -> bool:
         """Whether each policy is best at its own metric as often as required."""
-        return all(each.wins >= WANTED * len(self.scenarios) for each in self.rows if each.own)
+        return all(share >= WANTED for share in self.shares.values())
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -76,36 +76,24 @@ def measure(scenarios: int, seed: int, metrics: str, processes: int, on_progress
 def standings(compared: Sequence[ComparedScenario]) -> Standings:
     """Standings from comparisons; all at the same metrics, and at least one."""
     ordered = tuple(sorted(compared, key=lambda each: each.seed))
-    rows = [
-        _standing(ordered, policy, metric)
-        for metric in METRICS.values()
-        if metric in ordered[0].figures
-        for policy in NAMED
-    ]
-    return Standings(ordered, tuple(rows), sum(bool(each.refused) for each in ordered))
+    metrics = [metric for metric in METRICS.values() if metric in ordered[0].figures]
+    rows = tuple(_standing(ordered, policy, metric) for metric in metrics for policy in NAMED)
+    return Standings(ordered, rows, sum(bool(each.refused) for each in ordered))
 
 
 def _standing(compared: Sequence[ComparedScenario], policy: str, metric: str) -> PolicyStanding:
     own = METRICS[policy] == metric
     behind = [each.behind(policy, metric) for each in compared]
-    lost_to = Counter(_best(each, metric) for each in compared if own and not each.best(policy))
-    return PolicyStanding(
-        policy,
-        metric,
-        sum(each.best(policy, metric) for each in compared),
-        mean([each for each in behind if each != float("inf")] or [0.0]),
-        own,
-        dict(lost_to.most_common()),
-    )
-
-
-def _best(compared: ComparedScenario, metric: str) -> str:
-    return min(compared.figures[metric], key=lambda policy: compared.behind(policy, metric))
+    lost = [each for each in compared if own and not each.best(policy)]
+    lost_to = Counter(min(each.figures[metric], key=partial(each.behind, metric=metric)) for each in lost)
+    wins = sum(each.best(policy, metric) for each in compared)
+    average = mean([each for each in behind if each != float("inf")] or [0.0])
+    return PolicyStanding(policy, metric, wins, average, own, dict(lost_to.most_common()))
 
 
 def parse_metrics(text: str) -> tuple[str, ...]:
     """Metrics from a text with commas between them; all for an empty text."""
-    named = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    named = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     for each in named:
         if each not in METRICS.values():
             raise DistcedError("not a metric", given=each, allowed=", ".join(METRICS.values()), where="--metrics")
@@ -118,7 +106,7 @@ def report(found: Standings) -> Report:
     for metric in found.metrics:
         columns += [Column(metric, "best", ","), Column(f"{metric}, behind", format="+.1%")]
     columns += [Column("own", format=".1%"), Column("lost to")]
-    shares = {policy: share for policy in NAMED if (share := found.share(policy)) is not None}
+    shares = {policy: found.shares[policy] for policy in NAMED if policy in found.shares}
     rows: list[list[Cell]] = []
     for policy in NAMED:
         row: list[Cell] = [policy]

@@ -134,22 +134,22 @@ def no_progress(*_: object) -> None:
 
 
 @contextmanager
-def progress_bar(total: int | None = None, *, remaining: bool = False) -> Iterator[OnProgress]:
+def progress_bar(*, steps: bool = False, remaining: bool = False) -> Iterator[OnProgress]:
     """A progress bar on standard error, where that is a terminal.
 
     Args:
-        total: number of steps; without it only the elapsed time is shown.
-        remaining: whether steps take equally long, so that the remaining time can be estimated.
+        steps: show steps done and their number, which progress announces, in place of the elapsed time.
+        remaining: estimate the remaining time, where steps take equally long.
     """
     from rich import progress as bars
 
     console = messages()
     columns: list[bars.ProgressColumn] = [bars.SpinnerColumn(), bars.TextColumn("{task.description}")]
-    columns += [bars.TimeElapsedColumn()] if total is None else [bars.BarColumn(), bars.MofNCompleteColumn()]
+    columns += [bars.BarColumn(), bars.MofNCompleteColumn()] if steps else [bars.TimeElapsedColumn()]
     if remaining:
         columns.append(bars.TimeRemainingColumn())
     with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=total)
+        task = progress.add_task("", total=None)
         yield lambda step, done=None, total=None: progress.update(task, description=step, completed=done, total=total)
 
 

@@ -105,10 +105,12 @@ class Display:
                     state.update(event.attributes)
 
     def _detections(self, progress: DemoProgress) -> RenderableType:
-        if not progress.latest:
+        if not progress.notifications:
             return Text("nothing detected yet", "dim")
         # Many matches end in one event, and their lines would read the same.
-        alike = groupby(progress.latest, lambda each: (each.question, each.event.hi // SECOND, each.event.attributes))
+        alike = groupby(
+            progress.notifications[-100:], lambda each: (each.question, each.event.hi // SECOND, each.event.attributes)
+        )
         groups = [list(group) for _, group in alike]
         return Group(*(self._line(group[-1], len(group)) for group in groups[-SHOWN:]))
 

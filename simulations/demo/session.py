@@ -78,7 +78,7 @@ class DemoProgress:
     Attributes:
         now: the virtual instant, ns.
         published: number of published events; `recent` are the last of them.
-        notifications: composite events in the order of arrival; `latest` are the last of them.
+        notifications: composite events in the order of arrival.
         first: seconds from the beginning to the first composite event; None before it.
         nodes: the counters of each broker node.
     """
@@ -86,7 +86,6 @@ class DemoProgress:
     now: int
     published: int = 0
     notifications: list[Notification] = field(default_factory=list)
-    latest: deque[Notification] = field(default_factory=lambda: deque(maxlen=100))
     recent: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
     first: float | None = None
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -212,7 +211,6 @@ class DemoSession:
             step = bisect_left(self._steps, event.hi)
             published = self._published_at[step] if step < len(self._published_at) else instant
             progress.notifications.append(Notification(name, event, instant - published))
-            progress.latest.append(progress.notifications[-1])
             if progress.first is None:
                 progress.first = instant - self._began
 

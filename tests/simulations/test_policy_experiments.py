@@ -214,12 +214,11 @@ def test_report_has_standings_and_faults() -> None:
     own, other = found.of("min-load", "load"), found.of("min-impact", "load")
     assert (own.wins, own.behind, own.own, own.lost_to) == (2, 0.0, True, {})
     assert (other.wins, other.behind, other.own) == (1, 1.0, False)
-    assert found.share("min-load") == 1.0
-    assert found.share("min-impact") is None
+    assert found.shares == {"min-load": 1.0}
     assert found.holds
     figures = {"load": {name: 2.0 - (name == "min-impact") for name in NAMED}}
     worse = standings([*compared, ComparedScenario(3, figures)])
-    assert worse.share("min-load") == pytest.approx(2 / 3)
+    assert worse.shares["min-load"] == pytest.approx(2 / 3)
     assert worse.of("min-load", "load").lost_to == {"min-impact": 1}
     assert not worse.holds
     assert json.loads(json.dumps(as_dict(report(worse))))["figures"]["own"] == {"min-load": pytest.approx(2 / 3)}
