@@ -15,7 +15,7 @@ from distced.simulations.office.building import OUTSIDE
 from distced.simulations.office.fittings import Fittings
 from distced.simulations.office.occupants import STEP, Occupant, draw
 from distced.simulations.office.sensors import BOARD_OFF, BOARD_ON, BOARD_PAGE, PERS
-from distced.simulations.office.summary import OccupantMove
+from distced.simulations.office.summary import Meeting, OccupantMove
 from distced.simulations.office.world import World
 
 SIGHTING: Final = (15 * SECOND, 25 * SECOND)  # between two sightings of a badge, ns; below the article's minute
@@ -134,7 +134,7 @@ class Meetings:
             occupant.meeting = number
             occupant.goal = room
         world.in_session.append(room)
-        world.record.board_on(world.now, room)
+        world.record.meetings.append(Meeting(room, world.now))
         world.sense("board", room, BOARD_ON, room=room)
         end = world.now + world.random.randint(*LENGTH)
         for occupant in world.occupants:
@@ -148,14 +148,14 @@ class Meetings:
     def _write_page(self, room: str, page: int, end: int) -> None:
         world = self._world
         if world.now < end:
-            world.record.page(room)
+            world.record.present_meeting(room).pages += 1
             world.sense("board", room, BOARD_PAGE, room=room, page=page)
             world.after(*PAGE, partial(self._write_page, room, page + 1, end))
 
     def _end(self, room: str, number: int) -> None:
         world = self._world
         world.in_session.remove(room)
-        world.record.board_off(world.now, room)
+        world.record.present_meeting(room).off = world.now
         world.sense("board", room, BOARD_OFF, room=room)
         for occupant in world.occupants:
             self._release(occupant, number)

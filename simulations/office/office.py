@@ -20,7 +20,7 @@ from distced.simulations.office.fittings import Climate, Fittings
 from distced.simulations.office.movement import Meetings, Movement
 from distced.simulations.office.occupants import settle
 from distced.simulations.office.sensors import TYPES, Sensors
-from distced.simulations.office.summary import OfficeRecord, OfficeSummary
+from distced.simulations.office.summary import OfficeSummary
 from distced.simulations.office.world import World
 
 DEFAULT_SEED: Final = 41
@@ -73,7 +73,7 @@ class ActiveOffice:
         occupants = settle(random, building, people, residents)
         homes = {occupant.name: occupant.office for occupant in occupants if occupant.office is not None}
         sensors = Sensors(building, homes)
-        record = OfficeRecord(start, homes, {occupant.name: occupant.place for occupant in occupants})
+        record = OfficeSummary(start, homes, {occupant.name: occupant.place for occupant in occupants})
         for occupant in occupants:
             occupant.logged_in = occupant.place == occupant.office and random.random() < LOGGED_IN_AT_FIRST
         self.homes: dict[str, str] = homes
@@ -107,7 +107,7 @@ class ActiveOffice:
 
     def summary(self) -> OfficeSummary:
         """Ground truth up to now."""
-        return self._world.record.summary(self._world.now)
+        return self._world.record.snapshot(self._world.now)
 
     def _steps(self, end: int) -> Iterator[OfficeStep]:
         world = self._world

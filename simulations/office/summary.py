@@ -61,9 +61,9 @@ class Meeting:
     present: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OfficeSummary:
-    """Ground truth from `since` to `until` (ns).
+    """Ground truth from `since` to `until` (ns); the record of a running office, of which `snapshot` is a summary.
 
     Attributes:
         homes: the residents' offices, by person.
@@ -72,18 +72,18 @@ class OfficeSummary:
     """
 
     since: int
-    until: int
     homes: dict[str, str]
     places: dict[str, str]
-    moves: tuple[OccupantMove, ...]
-    logins: tuple[LoggedIn, ...]
-    meetings: tuple[Meeting, ...]
-    cold: tuple[ColdReading, ...]
+    moves: list[OccupantMove] = field(default_factory=list)
+    logins: list[LoggedIn] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
+    cold: list[ColdReading] = field(default_factory=list)
+    until: int = 0
 
     @property
-    def cold_occupied(self) -> tuple[ColdReading, ...]:
+    def cold_occupied(self) -> list[ColdReading]:
         """Cold readings of rooms with people in them."""
-        return tuple(reading for reading in self.cold if reading.people)
+        return [reading for reading in self.cold if reading.people]
 
     def time_in(self, room: str, since: int, until: int) -> dict[str, int]:
         """Time in a room between two instants (ns), by person; absent people are left out."""
@@ -98,15 +98,15 @@ class OfficeSummary:
             spent[person] += max(0, min(self.until, until) - max(instant, since))
         return {person: time for person, time in spent.items() if time}
 
-    def missed(self, within: int = LOGIN_LIMIT) -> tuple[tuple[Meeting, str], ...]:
+    def missed(self, within: int = LOGIN_LIMIT) -> list[tuple[Meeting, str]]:
         """Scenario 2: meetings, each with a resident without a log-in within a time (ns) of the end, if it is over."""
-        found = []
+        found: list[tuple[Meeting, str]] = []
         for meeting in self.meetings:
             if meeting.off is None or meeting.off + within > self.until:
                 continue
             back = {login.person for login in self.logins if meeting.off < login.at <= meeting.off + within}
             found += [(meeting, person) for person in meeting.present if person in self.homes and person not in back]
-        return tuple(found)
+        return found
 
     def __str__(self) -> str:
         """Summary in a few lines of text."""
@@ -127,39 +127,16 @@ class OfficeSummary:
                 lines.append(f"  no log-in within five minutes: {', '.join(absent)}")
         return "\n".join(lines)
 
+    def present_meeting(self, room: str) -> Meeting:
+        """The last meeting in a room."""
+        return next(each for each in reversed(self.meetings) if each.room == room)
 
-@dataclass(slots=True)
-class OfficeRecord:
-    """Log of the office since an instant (ns), for an `OfficeSummary` at any time."""
-
-    since: int
-    homes: dict[str, str]
-    places: dict[str, str]
-    moves: list[OccupantMove] = field(default_factory=list)
-    logins: list[LoggedIn] = field(default_factory=list)
-    meetings: list[Meeting] = field(default_factory=list)
-    cold: list[ColdReading] = field(default_factory=list)
-    _going_on: dict[str, Meeting] = field(default_factory=dict)  # by room
-
-    def board_on(self, at: int, room: str) -> None:
-        """Note the beginning of a meeting."""
-        self._going_on[room] = Meeting(room, at)
-        self.meetings.append(self._going_on[room])
-
-    def page(self, room: str) -> None:
-        """Note a page written in the present meeting of a room."""
-        self._going_on[room].pages += 1
-
-    def board_off(self, at: int, room: str) -> None:
-        """Note the end of the meeting in a room."""
-        self._going_on.pop(room).off = at
-
-    def summary(self, until: int) -> OfficeSummary:
-        """Summary up to now."""
-        happened = (tuple(self.moves), tuple(self.logins), (), tuple(self.cold))
-        bare = OfficeSummary(self.since, until, dict(self.homes), dict(self.places), *happened)
-        meetings = tuple(
-            replace(each, present=bare.time_in(each.room, each.on, until if each.off is None else each.off))
+    def snapshot(self, until: int) -> OfficeSummary:
+        """Summary up to an instant, with the presences of meetings."""
+        happened = {"moves": list(self.moves), "logins": list(self.logins), "cold": list(self.cold)}
+        taken = replace(self, until=until, homes=dict(self.homes), places=dict(self.places), **happened)
+        taken.meetings = [
+            replace(each, present=taken.time_in(each.room, each.on, until if each.off is None else each.off))
             for each in self.meetings
-        )
-        return replace(bare, meetings=meetings)
+        ]
+        return taken

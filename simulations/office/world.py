@@ -15,7 +15,7 @@ from distced.middleware.model.events import Attribute
 from distced.simulations.office.building import Building
 from distced.simulations.office.occupants import Occupant
 from distced.simulations.office.sensors import Sensors
-from distced.simulations.office.summary import OfficeRecord
+from distced.simulations.office.summary import OfficeSummary
 
 
 @dataclass(slots=True, eq=False)
@@ -26,7 +26,7 @@ class World:
     building: Building
     occupants: list[Occupant]
     sensors: Sensors
-    record: OfficeRecord
+    record: OfficeSummary
     now: int  # the virtual instant, ns since the Unix epoch; never goes back
     in_session: list[str] = field(default_factory=list)  # meeting rooms with their whiteboard on; without passers-by
     # A heap of (instant, number, action): actions of one instant happen in the order of scheduling.

@@ -229,7 +229,7 @@ def test_office_may_be_larger_or_smaller_and_start_at_any_instant() -> None:
     alone = ActiveOffice(Random(1), people=1, residents=0)
     alone.events(HOUR)
     assert alone.homes == {}
-    assert alone.summary().meetings == ()
+    assert alone.summary().meetings == []
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from distced.simulations.office.occupants import (
     settle,
     transition_matrix,
 )
-from distced.simulations.office.summary import LoggedIn, OccupantMove, OfficeRecord
+from distced.simulations.office.summary import LoggedIn, Meeting, OccupantMove
 
 BUILDING = Building()
 CLASSES = [(RESIDENT, office) for office in BUILDING.of_kind("office")] + [(VISITOR, None)]
@@ -190,24 +190,24 @@ def test_temperatures_are_credible_and_drift_slowly() -> None:
 
 
 def test_time_in_a_room_is_counted_from_the_moves() -> None:
-    record = OfficeRecord(100, {"Jean": "FE02"}, {"Jean": "FE02", "Bob": OUTSIDE})
+    record = OfficeSummary(100, {"Jean": "FE02"}, {"Jean": "FE02", "Bob": OUTSIDE})
     record.moves.append(OccupantMove(110, "Jean", "FE02", "Corridor"))
-    record.board_on(115, "Corridor")
+    record.meetings.append(Meeting("Corridor", 115))
     record.moves.append(OccupantMove(120, "Bob", OUTSIDE, "Corridor"))
     record.moves.append(OccupantMove(130, "Jean", "Corridor", "FE02"))
     record.moves.append(OccupantMove(140, "Jean", "FE02", "Corridor"))
-    record.page("Corridor")
-    record.board_off(150, "Corridor")
+    record.present_meeting("Corridor").pages += 1
+    record.present_meeting("Corridor").off = 150
     record.logins.append(LoggedIn(160, "Jean", "FE02"))
-    summary = record.summary(200)
+    summary = record.snapshot(200)
     assert summary.moves[0] == OccupantMove(110, "Jean", "FE02", "Corridor")
-    assert summary.logins == (LoggedIn(160, "Jean", "FE02"),)
+    assert summary.logins == [LoggedIn(160, "Jean", "FE02")]
     assert summary.time_in("FE02", 100, 200) == {"Jean": 20}
     assert summary.time_in("Corridor", 125, 145) == {"Jean": 10, "Bob": 20}
     (meeting,) = summary.meetings
     assert (meeting.on, meeting.off, meeting.pages) == (115, 150, 1)
     assert meeting.present == {"Jean": 25, "Bob": 30}
-    assert summary.missed(within=10) == ()
-    assert summary.missed(within=9) == ((meeting, "Jean"),)
-    assert summary.missed(within=51) == ()
-    assert record.summary(155).missed(within=10) == ()
+    assert summary.missed(within=10) == []
+    assert summary.missed(within=9) == [(meeting, "Jean")]
+    assert summary.missed(within=51) == []
+    assert record.snapshot(155).missed(within=10) == []
