@@ -3,16 +3,8 @@
 cayuga-algebra-cesar, section 5.1 and Table 2. One stream of events with four discrete and four continuous attributes,
 uniformly distributed, one a tick. A query has three steps; each asks for two values of discrete attributes, one of them
 the *primary* one that all three steps ask for, and for two ranges of continuous ones. These values follow Zipf's law,
-so that queries have steps in common.
-
-- *LinearStat*: three events one right after the other
-- *LinearDyn*: the second and third besides compare an attribute with the event before
-- *Filter*: within 20 ticks, and no other event with the primary value between
-- *NonDeterministic*: any three events within 20 ticks
-- *NonDeterministicAgg*: the same, and the sum of a continuous attribute over the three
-
-A template is compiled once, and its conditions are exchanged in the automaton: compiling 400,000 patterns from text
-takes a quarter of an hour.
+so that queries have steps in common. A template is compiled once, and its conditions are exchanged in the automaton:
+compiling 400,000 patterns from text takes a quarter of an hour.
 """
 
 from __future__ import annotations

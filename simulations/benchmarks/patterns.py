@@ -65,14 +65,7 @@ EXCHANGED: Final = 500  # patterns removed and added again, to measure that
 class Throughput:
     """Rate of a variant with a number of patterns; None for what the baseline has not.
 
-    Attributes:
-        ratio: of the rate to that of the baseline.
-        matches: number detected in the measured events; `expected` with indexes.
-        touched: pairs of an instance or a start and an event that were checked, for each event; of the baseline the
-            predicates that it satisfies.
-        states: number of states in which instances may wait.
-        add_ms, remove_ms, compile_ms: medians for one pattern: added to this number of patterns without compiling it,
-            removed, compiled from its text.
+    Times are medians for one pattern, added to this number of patterns without compiling it.
     """
 
     template: str
@@ -82,24 +75,19 @@ class Throughput:
     variant: Variant
     events: int
     rate: float
-    ratio: float
-    matches: int | None
-    expected: int | None
-    touched: float
+    ratio: float  # to the rate of the baseline
+    matches: int | None  # in the measured events
+    expected: int | None  # with indexes
+    touched: float  # checked pairs of an instance or a start and an event, or satisfied predicates, for each event
     live: int | None
-    states: int | None
+    states: int | None  # states in which instances may wait
     add_ms: float | None
     remove_ms: float | None
     compile_ms: float
 
 
 class PatternRunner(ABC):
-    """A measured variant.
-
-    Attributes:
-        seconds, events: measured time and number of events.
-        found: number of matches in each batch of these.
-    """
+    """A measured variant, with its time, number of events, and number of matches of each batch."""
 
     def __init__(self, variant: Variant) -> None:
         self.variant = variant

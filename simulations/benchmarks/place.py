@@ -6,12 +6,10 @@ left out. Before each round a node reports new figures of all its detectors, so 
 them holds. The baseline is a node that keeps no situation and makes it again from the directory each time. Times are of
 the processor: other load of the machine makes little difference.
 
-The deployment is a random one of sites and nodes, the detectors are patterns of two to four types on random nodes, each
-with the figures a host would measure; one in three has others as parts.
-
-Reported separately is the decision on a whole node (`DecidingNode`), which besides parses and names its pattern and
-looks for detectors of the directory to reuse: the code of `brokers` that nodes run, with a directory as retained
-messages would have filled it. Encoding and sending is left out.
+The detectors are patterns of two to four types on random nodes of a random deployment, each with the figures a host
+would measure; one in three has others as parts. Reported separately is the decision on a whole node (`DecidingNode`),
+which besides parses and names its pattern and looks for detectors to reuse: the code of `brokers` that nodes run,
+without encoding and sending.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ Measured are the steps of a subscription: the canonical form of the pattern, its
 same pattern, and the obvious way to detect reuse: the canonical form of every run of it that may be a detector, looked
 up by its name.
 
-Planning depends on the parts of a pattern, so its shapes are random: names decide on cuts and exports, keys and windows
-on the properties of a detector, optional parts and iterations on where a cut is allowed.
-
 The catalogue consists of sub-patterns of other patterns of all three shapes, each cut at random a few times, and of
 parts of the planned pattern: none, few disjoint runs, or every run of 2 to 12 parts. All of them come from `cut`, with
 the names, keys and exports that detectors have in use. Small patterns written for the catalogue were rejected: they
@@ -80,7 +77,7 @@ class PlanFigures:
     rows: tuple[PlanFigure, ...]
     catalogue: int  # number of detectors in it
     build_s: float  # to make them
-    add_us: float  # add_us, remove_us: medians, for one detector of the full catalogue
+    add_us: float  # median for one detector of the full catalogue
     remove_us: float
     entry_bytes: float  # memory the catalogue needs for a detector, without the detector's own
     plan_bytes: float  # memory of a detector's plan: its tree and its automaton

@@ -2,23 +2,20 @@
 
 composite-event-framework-2004, Table 1, claims a metric at which each policy is best; this tests the claim. In each
 scenario all subscriptions have one policy, and the run is made once with each of the five. The measurement begins when
-all detectors have settled: they are placed by estimates, and checked again with measured figures.
-
-For the impact the earlier subscriptions have random policies, and one more arrives with each of the five in turn.
-Earlier detectors are pinned, for their own moves would outweigh the addition of the new one, and there are more of
-them, for beside two or three any other is the largest.
-
-A policy wins where no other is better at its metric by more than `EQUAL`: a byte more or less is the length of a number
-in a message. All figures are measured in the simulation, not taken from reports of nodes:
+all detectors have settled: they are placed by estimates, and checked again with measured figures. A policy wins where
+no other is better at its metric by more than `EQUAL`: a byte more or less is the length of a number in a message.
 
 * *latency*: from the last event of a match to the subscriber, mean over all notifications, ns.
-* *bandwidth*: bytes summed over links while events are published: events, composite events, heartbeats, messages
-  between nodes, and the acknowledgements. The directory, whose traffic is the same under every policy, is left out.
+* *bandwidth*: bytes summed over links while events are published, acknowledgements included, and without the directory,
+  whose traffic is the same under every policy.
 * *load*: instances touched a second on the busiest node.
 * *reliability*: share of the composite events detected without a loss that are detected although a node is lost in the
-  middle, mean over the nodes, each of which is lost in turn.
+  middle, mean over the nodes.
 * *impact*: of one more subscription: bytes added to the links plus load added to the busiest node, each as a share of
-  the value before.
+  the value before. Earlier detectors, of random policies, are pinned, for their own moves would outweigh it; and there
+  are more of them, for beside two or three any other is the largest.
+
+All figures are measured in the simulation, not taken from reports of nodes.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -117,39 +118,33 @@ def measure(
 
 
 def one_pass(name: str, root: Path, cores: int, runs: int) -> PassFigure:
-    """A pass in this process."""
-    with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
-        work = Path(folder)
-        if name == "pyarrow alone":
-            return _figure(name, cores, root, runs, lambda: _read_alone(root))
-        session = session_of(f"local[{cores}]", work / LOG)
-        session.conf.set("spark.sql.shuffle.partitions", str(2 * cores))
-        try:
-            if name.startswith("replay"):
-                text = KEYED if name == "replay by key" else ORDERED
-                return _figure(name, cores, root, runs, lambda: _replayed(session, root, text, work))
-            frame = session.read.parquet(str(root)).select(*COLUMNS)
-            if name == "mapInArrow":
-                # Only the sizes of the batches come back, not their rows.
-                frame = frame.mapInArrow(_counted, "rows long")
-            else:
-                frame = frame.repartition("k").sortWithinPartitions("hi", "lo", "source", "seq")
-            return _figure(name, cores, root, runs, lambda: frame.write.format("noop").mode("overwrite").save())
-        finally:
-            session.stop()
+    """A pass in this process, timed after a run to warm up."""
+    with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder, ExitStack() as stack:
+        run = _read_alone if name == "pyarrow alone" else _on_spark(stack, name, root, cores, Path(folder))
+        times, found = [], None
+        for _ in range(1 + runs):
+            started = time.perf_counter()
+            found = run(root)
+            times.append(time.perf_counter() - started)
+    return PassFigure(name, cores, History(root).rows, min(times[1:]), found)
 
 
-def _figure(name: str, cores: int, root: Path, runs: int, run: Callable[[], int | None]) -> PassFigure:
-    events = History(root).rows
-    times, found = [], None
-    for _ in range(1 + runs):
-        started = time.perf_counter()
-        found = run()
-        times.append(time.perf_counter() - started)
-    return PassFigure(name, cores, events, min(times[1:]), found)
+def _on_spark(stack: ExitStack, name: str, root: Path, cores: int, work: Path) -> Callable[[Path], int | None]:
+    session = session_of(f"local[{cores}]", work / LOG)
+    stack.callback(session.stop)
+    session.conf.set("spark.sql.shuffle.partitions", str(2 * cores))
+    if name.startswith("replay"):
+        return partial(_replayed, session, KEYED if name == "replay by key" else ORDERED, work)
+    frame = session.read.parquet(str(root)).select(*COLUMNS)
+    if name == "mapInArrow":
+        # Only the sizes of the batches come back, not their rows.
+        frame = frame.mapInArrow(_counted, "rows long")
+    else:
+        frame = frame.repartition("k").sortWithinPartitions("hi", "lo", "source", "seq")
+    return lambda _: frame.write.format("noop").mode("overwrite").save()
 
 
-def _replayed(session: Any, root: Path, text: str, work: Path) -> int:
+def _replayed(session: Any, text: str, work: Path, root: Path) -> int:
     patterns = compile_source(PatternSource(text, "pattern"), None).compiled
     runner = Spark(session, work / "replay")
     made = HistoryReplay(patterns, History(root), work / "replay", cores=runner.cores)

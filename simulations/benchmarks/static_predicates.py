@@ -6,8 +6,7 @@ workload, two equalities and two ranges each, and shares no code with the engine
 
 The two equalities are hashed together with the pair of columns they ask for, and an event is looked up once for each
 pair. Rejected: looking up one equality and testing the other, which visits a hundred times as many predicates; a table
-with a place for every pair of values, which holds small numbers only. Equal predicates are kept apart, as those of
-different subscribers.
+for every pair of values, which holds small numbers only. Equal predicates are kept apart, as of different subscribers.
 """
 
 from __future__ import annotations

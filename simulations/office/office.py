@@ -96,7 +96,7 @@ class ActiveOffice:
         return {occupant.name: occupant.place for occupant in self._world.occupants}
 
     def run(self, duration: int) -> Iterator[OfficeStep]:
-        """Advance by a duration (ns), step by step; the last step may be shorter. Repeatable."""
+        """Advance by a duration (ns), step by step; the last step may be shorter. May be called again."""
         if duration < 0:
             raise DistcedError("time does not go back", given=duration, allowed="from 0 ns")
         return self._steps(self._world.now + duration)
