@@ -97,7 +97,7 @@ def bench_place(
 ) -> None:
     """Place one more detector where a thousand run, under each named policy; and the cost of a node's decision.
 
-    The baseline is a situation that is made again from the directory each time.
+    The baseline is a situation that is built again from the directory each time.
     """
 
 

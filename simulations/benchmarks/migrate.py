@@ -101,7 +101,7 @@ class MigrateFigures:
     failed: int = 0
     usual_gap: float = 0.0  # median without a move, s; so is the delay
     usual_delay: float = 0.0
-    published: int = 0  # events; what follows are notifications
+    published: int = 0  # events; the next five count notifications
     expected: int = 0
     received: int = 0
     lost: int = 0
@@ -125,7 +125,7 @@ def measure(
         pace: events/s.
         waiting: number of instances that the detector carries.
         ray: whether the nodes are Ray actors, or in this process.
-        seed: for the time between moves, lest they keep step with what nodes do regularly.
+        seed: of the times between moves, random lest they coincide with periodic work of nodes.
     """
     configure_logging()
     figures = MigrateFigures("ray" if ray else "local", sites)

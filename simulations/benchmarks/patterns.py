@@ -63,7 +63,7 @@ EXCHANGED: Final = 500  # patterns removed and added again, to measure that
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Rate of a variant with a number of patterns; None for what the baseline has not.
+    """Rate of a variant with a number of patterns; None where the baseline has no such figure.
 
     Times are medians for one pattern, added to this number of patterns without compiling it.
     """

@@ -33,7 +33,7 @@ from distced.simulations.placement.problem import PlacementProblem, expected_fig
 from distced.simulations.placement.replanning import replan
 from distced.simulations.plots import bars
 
-NODES: Final = (5, 10, 20, 50, 100, 200)  # numbers of nodes of instances, at most the number asked for
+NODES: Final = (5, 10, 20, 50, 100, 200)  # of instances, up to the given number
 # Least and greatest numbers of an instance, the latter excluded.
 SITES: Final = (4, 30)
 PUBLISHERS: Final = (6, 25)

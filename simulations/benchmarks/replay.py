@@ -93,7 +93,7 @@ def make_history(root: Path, events: int, seed: int) -> None:
 def measure(
     events: int, cores: int, seed: int, on_progress: OnProgress = no_progress, runs: int = 2
 ) -> list[PassFigure]:
-    """All passes, on all cores asked for; and replays on one, to measure the speed-up.
+    """All passes on n cores; and replays on one, to measure the speed-up.
 
     Raises:
         ModuleNotFoundError: where PySpark is missing.

@@ -41,8 +41,8 @@ def demo(
 ) -> int:
     """Watch composite events being detected: a server, broker nodes, the Active Office, both scenarios.
 
-    Afterwards the same patterns are run over the recorded events in one piece. The exit code is 0 only if what was
-    detected live is the same.
+    Afterwards the same patterns are run over the recorded events in one piece. The exit code is 1 where live detections
+    differ from these.
 
     Examples:
 

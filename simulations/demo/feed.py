@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from distced.middleware.event_files import in_order, read_events
+from distced.middleware.event_files import read_events
+from distced.middleware.event_files.pacing import Feed
 from distced.middleware.mapping import load_mapping
-from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
@@ -52,16 +52,11 @@ def office_feed(seed: int, minutes: float) -> DemoFeed:
 def recorded_feed(path: Path, mapping: Path | None) -> DemoFeed:
     """A recording, replayed in the order of consumption; gaps without events are skipped."""
     reader = read_events(path, load_mapping(mapping) if mapping is not None else None)
-    events = in_order(reader)
-    if not events:
-        raise DistcedError("a recording without events", given=str(path), advice="does it need a --mapping?")
-    title = f"{path.name}, {len(events):,} events, {reader.counts['rejected']:,} rows set aside"
-    published: dict[str, dict[str, None]] = {}
-    for event in events:
-        published.setdefault(event.source, {})[event.type] = None
-    sources = {source: tuple(types) for source, types in published.items()}
-    start = events[0].hi - 1
-    return DemoFeed(title, start, _with_office_types(list(reader.types)), sources, _steps(events, start))
+    feed = Feed(reader, name=str(path))
+    title = f"{path.name}, {len(feed.events):,} events, {reader.counts['rejected']:,} rows set aside"
+    sources = {source: tuple(types) for source, types in feed.sources.items()}
+    steps = _steps(feed.events, feed.start)
+    return DemoFeed(title, feed.start, _with_office_types(list(reader.types)), sources, steps)
 
 
 def _steps(events: list[Event], start: int) -> Iterator[OfficeStep]:

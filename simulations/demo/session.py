@@ -64,7 +64,7 @@ def questions(types: Iterable[EventType], files: Sequence[Path]) -> tuple[list[Q
 
 @dataclass
 class Notification:
-    """Composite event at the application, with the seconds since the publication of what completed it."""
+    """Composite event at the application, with the seconds since the publication of its last event."""
 
     question: str
     event: CompositeEvent
