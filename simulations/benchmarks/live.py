@@ -255,6 +255,10 @@ def quieten() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
+def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def _paho(url: str) -> Any:
     import paho.mqtt.client as paho
 
@@ -262,7 +266,7 @@ def _paho(url: str) -> Any:
 
     address = parse_address(url)
     client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
-    client.on_socket_open = lambda _client, _userdata, sock: sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    client.on_socket_open = _no_delay
     connected = threading.Event()
     client.on_connect = lambda *_: connected.set()  # type: ignore[assignment]
     client.connect(address.host, address.port)

@@ -203,9 +203,9 @@ def as_markdown(report: Report) -> str:
     for table in report.tables:
         if table.name:
             parts.append(f"## {table.name}")
-        headers: list[Cell] = [column.header for column in table.columns]
-        aligned: list[Cell] = ["---" if column.format is None else "---:" for column in table.columns]
-        lines = ([str(cell).replace("|", r"\|") for cell in line] for line in (headers, aligned, *table.cells))
+        headers: list[str | Text] = [column.header for column in table.columns]
+        aligned: list[str | Text] = ["---" if column.format is None else "---:" for column in table.columns]
+        lines = [[str(cell).replace("|", r"\|") for cell in line] for line in [headers, aligned, *table.cells]]
         parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     parts += report.notes
     parts += [f"**FAULT: {fault}**" for fault in report.faults]
