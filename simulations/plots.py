@@ -30,12 +30,12 @@ def histogram(values: Sequence[float], *, title: str, unit: str, bins: int = 40)
     ordered = sorted(max(value, 0.0) for value in values)
     if not ordered:
         return _plot(title, _nothing)
-    most = _percentile(ordered, 0.995) or ordered[-1] or 1.0
+    most = percentile(ordered, 0.995) or ordered[-1] or 1.0
 
     def draw(axes: Axes) -> None:
         axes.hist([min(value, most) for value in ordered], bins, range=(0.0, most), rwidth=0.9)
         for share, name, colour in ((0.5, "p50", COLOURS[2]), (0.99, "p99", COLOURS[1])):
-            value = _percentile(ordered, share)
+            value = percentile(ordered, share)
             axes.axvline(min(value, most), color=colour, label=f"{name} {value:.3g} {unit}")
         axes.set(xlabel=unit, ylabel="count")
         axes.legend()
@@ -108,7 +108,8 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
-def _percentile(ordered: Sequence[float], share: float) -> float:
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The value that this share of ordered values does not exceed."""
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 

@@ -1,27 +1,28 @@
 """Reports of simulations and benchmarks: declared tables, rendered for terminals, programs, Markdown, CSV and plots.
 
-A benchmark measures figures and declares a `Report` of them: tables with columns (name, unit, format), notes, faults,
-plots. A module of rendering functions for each benchmark was rejected: they all said the same.
+A benchmark measures figures and declares a `Report` of them: tables with columns (name, unit, format, value of a row),
+notes, faults, plots. A module of rendering functions for each benchmark was rejected: they were all alike.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from distced.middleware.cli.output import messages, output, print_json
 
-Cell: TypeAlias = str | float | int | None
-"""Value in a table; None for an empty cell. A text in a column of numbers is shown unchanged."""
+Cell: TypeAlias = str | Text | float | int | None
+"""Value in a table; None for an empty cell. A text in a column of numbers is shown unchanged, one of rich is styled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +33,31 @@ class Column:
         name: unlike that of the others in its table.
         unit: shown behind the name.
         format: format of numbers, as of `format`; None for a column of text, which is aligned left.
+        of: attribute of a row's item, or a function of it; the attribute named like the column if empty.
     """
 
     name: str
     unit: str = ""
     format: str | None = None
+    of: str | Callable[[Any], Cell] = ""
 
     @property
     def header(self) -> str:
         """Name and unit."""
         return f"{self.name} {self.unit}".strip()
 
-    def text(self, value: Cell) -> str:
+    def text(self, value: Cell) -> str | Text:
         """A value of the column as text."""
         if value is None:
             return ""
-        return value if isinstance(value, str) else format(value, self.format or "")
+        return value if isinstance(value, str | Text) else format(value, self.format or "")
+
+    def value(self, item: Any) -> Cell:
+        """Value of a row's item."""
+        if callable(self.of):
+            return self.of(item)
+        found: Cell = getattr(item, self.of or self.name.replace(" ", "_"))
+        return found
 
 
 def number_columns(form: str, *names: str, unit: str = "") -> list[Column]:
@@ -62,17 +72,31 @@ class ReportTable:
     Attributes:
         columns: in order.
         rows: a cell for each column.
-        name: tells several tables of a report apart; part of the name of the CSV file.
+        name: distinguishes the tables of a report; part of the name of the CSV file.
     """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     name: str = ""
 
+    @classmethod
+    def of(cls, items: Iterable[Any], *columns: Column, name: str = "") -> ReportTable:
+        """A table with a row for each item, whose values are those that the columns name."""
+        return cls(columns, [[column.value(item) for column in columns] for item in items], name)
+
     @property
-    def cells(self) -> list[list[str]]:
+    def cells(self) -> list[list[str | Text]]:
         """The rows as text."""
         return [[column.text(value) for column, value in zip(self.columns, row, strict=True)] for row in self.rows]
+
+    def rendered(self, *, no_wrap: bool = False) -> Table:
+        """The table for a terminal."""
+        shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        for column in self.columns:
+            shown.add_column(column.header, justify="left" if column.format is None else "right", no_wrap=no_wrap)
+        for cells in self.cells:
+            shown.add_row(*cells)
+        return shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +108,7 @@ class Report:
         figures: everything measured; for programs.
         tables: the figures for reading.
         notes: lines below the tables.
-        faults: reasons for which the benchmark fails; empty where its results are as they must be.
+        faults: reasons for which the benchmark fails.
         plots: functions that draw an SVG, by file name.
     """
 
@@ -101,42 +125,31 @@ class Report:
         return not self.faults
 
 
-class OnProgress(Protocol):
-    """Takes the progress of a measurement: the present step, the number of steps done, and of all."""
-
-    def __call__(self, step: str, done: int | None = None, total: int | None = None, /) -> object: ...
+OnProgress: TypeAlias = Callable[..., object]
+"""Takes the progress of a measurement: the present step, and where known the numbers of steps done, and of all."""
 
 
-def ignore_progress(step: str, done: int | None = None, total: int | None = None, /) -> None:
+def no_progress(*_: object) -> None:
     """`OnProgress` without a display."""
 
 
 @contextmanager
-def progress_bar(total: int | None = None, *, remaining: bool = False) -> Iterator[OnProgress]:
+def progress_bar(*, steps: bool = False, remaining: bool = False) -> Iterator[OnProgress]:
     """A progress bar on standard error, where that is a terminal.
 
     Args:
-        total: number of steps; without it only the time that has passed is shown.
-        remaining: whether steps take equally long, so that the remaining time can be estimated.
+        steps: show steps done and their number, which progress announces, in place of the elapsed time.
+        remaining: estimate the remaining time, where steps take equally long.
     """
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        SpinnerColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars
 
     console = messages()
-    columns: list[ProgressColumn] = [SpinnerColumn(), TextColumn("{task.description}")]
-    columns += [TimeElapsedColumn()] if total is None else [BarColumn(), MofNCompleteColumn()]
+    columns: list[bars.ProgressColumn] = [bars.SpinnerColumn(), bars.TextColumn("{task.description}")]
+    columns += [bars.BarColumn(), bars.MofNCompleteColumn()] if steps else [bars.TimeElapsedColumn()]
     if remaining:
-        columns.append(TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("", total=total)
+        columns.append(bars.TimeRemainingColumn())
+    with bars.Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("", total=None)
         yield lambda step, done=None, total=None: progress.update(task, description=step, completed=done, total=total)
 
 
@@ -156,22 +169,12 @@ def show(report: Report, console: Console) -> None:
     for table in report.tables:
         if table.name:
             console.print(Text(table.name, "bold"))
-        show_table(table, console)
+        console.print(table.rendered())
         console.print()
     for note in report.notes:
         console.print(note)
     for fault in report.faults:
         console.print(Text(f"FAULT: {fault}", "bold red"))
-
-
-def show_table(table: ReportTable, console: Console) -> None:
-    """A table as text, without its name."""
-    shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    for column in table.columns:
-        shown.add_column(Text(column.header), justify="left" if column.format is None else "right")
-    for cells in table.cells:
-        shown.add_row(*map(Text, cells))
-    console.print(shown)
 
 
 def as_dict(report: Report) -> dict[str, Any]:
@@ -189,7 +192,8 @@ def as_dict(report: Report) -> dict[str, Any]:
             for table in report.tables
         ],
         "notes": list(report.notes),
-        "figures": _plain(report.figures),
+        # Figures of numpy are floats.
+        "figures": msgspec.to_builtins(report.figures, str_keys=True, enc_hook=float),
     }
 
 
@@ -199,14 +203,10 @@ def as_markdown(report: Report) -> str:
     for table in report.tables:
         if table.name:
             parts.append(f"## {table.name}")
-        lines = [
-            [column.header for column in table.columns],
-            ["---" if column.format is None else "---:" for column in table.columns],
-            *table.cells,
-        ]
-        parts.append(
-            "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
-        )
+        headers: list[str | Text] = [column.header for column in table.columns]
+        aligned: list[str | Text] = ["---" if column.format is None else "---:" for column in table.columns]
+        lines = [[str(cell).replace("|", r"\|") for cell in line] for line in [headers, aligned, *table.cells]]
+        parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
     parts += report.notes
     parts += [f"**FAULT: {fault}**" for fault in report.faults]
     parts += [f"![{name}]({name})" for name in report.plots]
@@ -231,16 +231,3 @@ def write(report: Report, folder: Path) -> None:
         (folder / f"{name}.csv").write_text(as_csv(table), encoding="utf-8")
     for name, plot in report.plots.items():
         (folder / name).write_text(plot(), encoding="utf-8")
-
-
-def _plain(value: Any) -> Any:
-    """A value of JSON: dataclasses as objects, keys of several parts joined."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {each.name: _plain(getattr(value, each.name)) for each in fields(value)}
-    if isinstance(value, Mapping):
-        return {
-            " ".join(map(str, key)) if isinstance(key, tuple) else str(key): _plain(each) for key, each in value.items()
-        }
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(each) for each in value]
-    return value

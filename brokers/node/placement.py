@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 from msgspec.structs import replace as replace_hints
 
@@ -26,7 +27,7 @@ from distced.policies.distribution.choose.hints import check_hints
 from distced.policies.distribution.choose.ranking import Request
 from distced.policies.distribution.choose.reconsider import HostChange, reconsider
 from distced.policies.distribution.choose.suggest import suggest
-from distced.policies.distribution.policy import DistributionPolicy, Policy
+from distced.policies.distribution.policy import Decomposition, DistributionPolicy, Policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
@@ -131,7 +132,7 @@ class Placement:
     def _policy(self, entry: SubscriptionEntry, detector: str) -> Policy:
         policy = self.policies.of(entry, detector)
         if entry.decomposition and isinstance(policy, DistributionPolicy):
-            return replace(policy, decomposition=entry.decomposition)
+            return replace(policy, decomposition=cast("Decomposition", entry.decomposition))
         return policy
 
     def _graphs(

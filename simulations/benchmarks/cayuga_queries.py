@@ -1,26 +1,15 @@
 """Cayuga's technical benchmark: the stream, and the queries out of five templates.
 
 cayuga-algebra-cesar, section 5.1 and Table 2. One stream of events with four discrete and four continuous attributes,
-uniformly drawn, one a tick. A query is three steps; each asks for two values of discrete attributes, one of them the
-*primary* one that all three steps ask for, and for two ranges of continuous ones. These values are drawn by Zipf's law,
-so that queries have steps in common.
-
-In the core language the templates are
-
-- *LinearStat*: three events one right after the other: `[S where p1] ; [S where p2 <= S] ; [S where p3 <= S]`
-- *LinearDyn*: the second and third besides compare an attribute with the event before
-- *Filter*: of the events between, those with the primary value must not be there, within 20 ticks
-- *NonDeterministic*: any three events within 20 ticks: `[S where p1] ; ~[S where p2]* [S where p2] ; ...`
-- *NonDeterministicAgg*: the same, and the sum of a continuous attribute over the three
-
-To compile 400,000 patterns from text takes a quarter of an hour, so a template is compiled once and its conditions are
-exchanged in the automaton.
+uniformly distributed, one a tick. A query has three steps; each asks for two values of discrete attributes, one of them
+the *primary* one that all three steps ask for, and for two ranges of continuous ones. These values follow Zipf's law,
+so that queries have steps in common. A template is compiled once, and its conditions are exchanged in the automaton:
+compiling 400,000 patterns from text takes a quarter of an hour.
 """
 
 from __future__ import annotations
 
-from bisect import bisect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
@@ -53,9 +42,7 @@ CONTINUOUS: Final = ("w", "x", "y", "z")
 DOMAIN: Final = 100
 RANGES: Final = 25
 STEPS: Final = 3
-DURATION: Final = 20
-"""Window, in ticks; an event 20 ticks after the first is too late."""
-
+DURATION: Final = 20  # window, in ticks; an event 20 ticks after the first is too late
 TEXTS: Final[Mapping[Template, str]] = {
     "LinearStat": "[S where {0}] ; [S where {1} <= S] ; [S where {2} <= S]",
     "LinearDyn": ("[S where {0} as x] ; [S where {1} and w >= x.w as y <= S] ; [S where {2} and w >= y.w <= S]"),
@@ -71,24 +58,18 @@ TEXTS: Final[Mapping[Template, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Parameters of random queries and events.
-
-    Attributes:
-        zipf: of the attributes and the values of each step.
-        selectivity: the share of the values of a continuous attribute that a range lets through.
-        domain: number of values of a discrete attribute.
-    """
+    """Parameters of random queries and events."""
 
     template: Template = "Filter"
-    zipf: tuple[float, float, float] = (1.0, 1.0, 0.8)
-    selectivity: float = 0.7
-    domain: int = DOMAIN
+    zipf: tuple[float, float, float] = (1.0, 1.0, 0.8)  # of the attributes and the values of each step
+    selectivity: float = 0.7  # the share of the values of a continuous attribute that a range lets through
+    domain: int = DOMAIN  # number of values of a discrete attribute
     seed: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Values of one query: a condition for each step, and the primary value."""
+    """Conditions of one query: of each step, and that of the primary value."""
 
     steps: tuple[Expression, ...]
     primary: Expression
@@ -107,30 +88,26 @@ def parse_templates(text: str) -> tuple[Template, ...]:
 def queries(parameters: Parameters, count: int) -> Iterator[Query]:
     """The first n queries; they are the same for every n."""
     random = Random(f"{parameters.seed} queries")
-    attributes = [_Zipf(len(DISCRETE), parameters.zipf[0]), _Zipf(len(CONTINUOUS), parameters.zipf[0])]
-    values = [_Zipf(parameters.domain, each) for each in parameters.zipf]
-    ranges = [_Zipf(RANGES, each) for each in parameters.zipf]
+    attributes = [_zipf(len(DISCRETE), parameters.zipf[0]), _zipf(len(CONTINUOUS), parameters.zipf[0])]
+    values = [_zipf(parameters.domain, each) for each in parameters.zipf]
+    ranges = [_zipf(RANGES, each) for each in parameters.zipf]
     # The most frequent values are not the same for all attributes.
     shuffled = {name: random.sample(range(parameters.domain), parameters.domain) for name in DISCRETE}
     for _ in range(count):
-        primary = DISCRETE[attributes[0].draw(random)]
-        wanted = shuffled[primary][values[0].draw(random)]
-        fixed = _equals(primary, wanted)
+        primary = DISCRETE[attributes[0](random)]
+        fixed = _equals(primary, shuffled[primary][values[0](random)])
         steps = []
         for step in range(STEPS):
-            other = primary
-            while other == primary:
-                other = DISCRETE[attributes[0].draw(random)]
-            condition = conjunction(fixed, _equals(other, shuffled[other][values[step].draw(random)]))
-            first = attributes[1].draw(random)
-            second = first
-            while second == first:
-                second = attributes[1].draw(random)
-            for name in sorted((CONTINUOUS[first], CONTINUOUS[second])):
-                least = ranges[step].draw(random) * (1 - parameters.selectivity) / (RANGES - 1)
-                condition = conjunction(condition, Binary(">=", Name(name), Constant(least)))
-                most = Constant(least + parameters.selectivity)
-                condition = conjunction(condition, Binary("<=", Name(name), most))
+            while (other := DISCRETE[attributes[0](random)]) == primary:
+                pass
+            condition = conjunction(fixed, _equals(other, shuffled[other][values[step](random)]))
+            pair = {attributes[1](random)}
+            while len(pair) < 2:
+                pair.add(attributes[1](random))
+            for number in sorted(pair):
+                least = ranges[step](random) * (1 - parameters.selectivity) / (RANGES - 1)
+                for operator, bound in ((">=", least), ("<=", least + parameters.selectivity)):
+                    condition = conjunction(condition, Binary(operator, Name(CONTINUOUS[number]), Constant(bound)))
             steps.append(condition)
         yield Query(tuple(steps), fixed)
 
@@ -140,13 +117,8 @@ def text_of(query: Query, template: Template) -> str:
     return TEXTS[template].format(*map(format_expression, (*query.steps, query.primary)))
 
 
-def automata(parameters: Parameters, count: int) -> Iterator[Automaton]:
-    """The automata of n queries, each derived from that of the template."""
-    return (automaton for _, automaton in with_automata(parameters, count))
-
-
 def with_automata(parameters: Parameters, count: int) -> Iterator[tuple[Query, Automaton]]:
-    """n queries with their automata."""
+    """n queries with their automata, each derived from that of the template."""
     marks = [Binary("==", Name(f"step{place}"), Constant(True)) for place in range(STEPS + 1)]
     text = TEXTS[parameters.template].format(*map(format_expression, marks))
     template = compile_pattern(text).automaton
@@ -173,14 +145,10 @@ def stream(count: int, seed: int = 1, begin: int = 0, domain: int = DOMAIN) -> B
     return Batch.of_arrays(np.zeros(count, np.int32), ["S"], ticks, attributes, source="stream", first=begin)
 
 
-class _Zipf:
+def _zipf(count: int, power: float) -> Callable[[Random], int]:
     """Random numbers from 0 with Zipf's distribution: the k-th has a probability proportional to 1 / k to a power."""
-
-    def __init__(self, count: int, power: float) -> None:
-        self._sums = list(accumulate(1 / (place + 1) ** power for place in range(count)))
-
-    def draw(self, random: Random) -> int:
-        return bisect(self._sums, random.random() * self._sums[-1])
+    sums = list(accumulate(1 / (place + 1) ** power for place in range(count)))
+    return lambda random: random.choices(range(count), cum_weights=sums)[0]
 
 
 def _equals(name: str, value: int) -> Expression:
@@ -191,23 +159,17 @@ def _exchanged(
     form: ConditionByType, exchanged: Mapping[Expression, Expression], known: dict[int, ConditionByType]
 ) -> ConditionByType:
     """A condition of the template with the values of a query; the same object where it stays the same."""
-    found = known.get(id(form))
-    if found is None:
+    if id(form) not in known:
         by_type = {name: _with(condition, exchanged) for name, condition in form.by_type.items()}
-        found = known[id(form)] = ConditionByType(by_type, form.others)
-    return found
+        known[id(form)] = ConditionByType(by_type, form.others)
+    return known[id(form)]
 
 
 def _with(condition: Expression, exchanged: Mapping[Expression, Expression]) -> Expression:
-    if condition in (TRUE, FALSE):
+    is_dynamic = isinstance(condition, Binary) and isinstance(condition.right, Field)
+    if condition in (TRUE, FALSE) or is_dynamic:
         return condition
-    given = exchanged.get(condition)
-    if given is not None:
-        return given
+    if condition in exchanged:
+        return exchanged[condition]
     assert isinstance(condition, Binary) and condition.operator == "and", condition
-    left, right = (each if _is_dynamic(each) else _with(each, exchanged) for each in (condition.left, condition.right))
-    return conjunction(left, right)
-
-
-def _is_dynamic(condition: Expression) -> bool:
-    return isinstance(condition, Binary) and isinstance(condition.right, Field)
+    return conjunction(_with(condition.left, exchanged), _with(condition.right, exchanged))

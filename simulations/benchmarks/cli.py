@@ -2,139 +2,137 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from collections.abc import Callable
+from importlib import import_module
+from inspect import signature
+from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from distced.middleware.cli.output import AsJson
 from distced.middleware.model.errors import DistcedError
-from distced.simulations.options import NodesOption, RayOption, ReportOption, SeedOption, SolverOption
+from distced.simulations.options import RayOption, ReportOption, SeedOption, SolverOption
 from distced.simulations.report import present, progress_bar
 
 bench = typer.Typer(
     add_completion=False, rich_markup_mode=None, no_args_is_help=True, help="Measure distced against baselines."
 )
 
-EventsOption: TypeAlias = Annotated[int, typer.Option("--events", metavar="N", help="Number of events.", min=1)]
 
-RoundsOption: TypeAlias = Annotated[
-    int, typer.Option("--rounds", metavar="N", help="Rounds of each measurement.", min=1)
-]
+def _benchmark(*, steps: bool = False, remaining: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+    """The verb of a benchmark: the options of a function, `--report` and `--json`.
 
+    The module named like the verb measures with the values of the options, or with those that the function returns.
+
+    Args:
+        steps, remaining: of `progress_bar`.
+    """
+
+    def decorate(options: Callable[..., Any]) -> Callable[..., int]:
+        name = options.__name__.removeprefix("bench_")
+        declared = signature(options, eval_str=True)
+
+        def verb(report: ReportOption = None, as_json: AsJson = False, **given: Any) -> int:
+            values = options(**given) or [given[each] for each in declared.parameters]
+            benchmark = import_module(f"distced.simulations.benchmarks.{name}")
+            with progress_bar(steps=steps, remaining=remaining) as on_progress:
+                figures = benchmark.measure(*values, on_progress)
+            return present(benchmark.report(figures), report, as_json=as_json)
+
+        own = [each for each in signature(verb, eval_str=True).parameters.values() if each.name != "given"]
+        verb.__signature__ = declared.replace(parameters=[*declared.parameters.values(), *own])  # type: ignore[attr-defined]
+        verb.__annotations__ |= options.__annotations__
+        verb.__doc__ = options.__doc__
+        return bench.command(name)(verb)
+
+    return decorate
+
+
+def _number(text: str, least: int = 1) -> Any:
+    """An option that is a whole number."""
+    return typer.Option(metavar="N", help=text, min=least)
+
+
+EventsOption: TypeAlias = Annotated[int, _number("Number of events.")]
+SeveralNodesOption: TypeAlias = Annotated[int, _number("Number of broker nodes.", 2)]
+RoundsOption: TypeAlias = Annotated[int, _number("Rounds of each measurement.")]
 MetricsOption: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--metrics",
         metavar="NAME,...",
         help="Some of latency, bandwidth, load, reliability and, for policies, impact; all if empty.",
     ),
 ]
 
 
-@bench.command("seq3")
-def bench_seq3(
-    events: EventsOption = 200_000, rounds: RoundsOption = 3, report: ReportOption = None, as_json: AsJson = False
-) -> int:
+@_benchmark()
+def bench_seq3(events: EventsOption = 200_000, rounds: RoundsOption = 3) -> None:
     """A, then B, then C with one key within 5 s: both engines, programs written for it by hand, and DuckDB.
 
-    The best round of each counts. What runs in Python gets a million events at most. Making ten million events takes
-    some 10 s.
+    The best round of each counts. Implementations in Python get a million events at most. Ten million events are
+    generated in some 10 s.
     """
-    from distced.simulations.benchmarks import seq3
-
-    with progress_bar() as on_progress:
-        figures = seq3.measure(events, rounds, on_progress)
-    return present(seq3.report(figures), report, as_json=as_json)
 
 
-@bench.command("plan")
+@_benchmark(steps=True)
 def bench_plan(
-    atoms: Annotated[int, typer.Option(metavar="N", help="Atoms of each pattern.", min=10)] = 100,
-    catalogue: Annotated[int, typer.Option(metavar="N", help="Sub-patterns in the catalogue.", min=10)] = 10_000,
+    atoms: Annotated[int, _number("Atoms of each pattern.", 10)] = 100,
+    catalogue: Annotated[int, _number("Sub-patterns in the catalogue.", 10)] = 10_000,
     rounds: RoundsOption = 20,
     seed: SeedOption = 1,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> None:
     """Plan a large pattern against a catalogue of detectors, three shapes of pattern, none to many reused.
 
-    The baselines are compiling the same pattern, and naming each of its sub-patterns to look it up. The exit code is 1
-    where a detector is reused that detects something else.
+    The baselines are compiling the same pattern, and the canonical id of each of its sub-patterns as a lookup. The exit
+    code is 1 where a detector is reused that detects something else.
     """
-    from distced.simulations.benchmarks import plan
-
-    with progress_bar(catalogue) as on_progress:
-        figures = plan.measure(atoms, catalogue, rounds, seed, on_progress)
-    return present(plan.report(figures), report, as_json=as_json)
 
 
-@bench.command("place")
+@_benchmark(steps=True)
 def bench_place(
-    detectors: Annotated[int, typer.Option(metavar="N", help="Number of running detectors.", min=1)] = 1_000,
-    nodes: NodesOption = 100,
+    detectors: Annotated[int, _number("Number of running detectors.")] = 1_000,
+    nodes: SeveralNodesOption = 100,
     rounds: RoundsOption = 20,
     seed: SeedOption = 1,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> None:
     """Place one more detector where a thousand run, under each named policy; and the cost of a node's decision.
 
-    The baseline is a situation that is made again from the directory each time.
+    The baseline is a situation that is built again from the directory each time.
     """
-    from distced.simulations.benchmarks import place
-
-    with progress_bar(detectors) as on_progress:
-        figures = place.measure(detectors, _at_least(2, nodes), rounds, seed, on_progress)
-    return present(place.report(figures), report, as_json=as_json)
 
 
-@bench.command("placement")
+@_benchmark(steps=True, remaining=True)
 def bench_placement(
-    instances: Annotated[int, typer.Option(metavar="N", help="Number of random instances.", min=1)] = 50,
-    nodes: NodesOption = 200,
+    instances: Annotated[int, _number("Number of random instances.")] = 50,
+    nodes: Annotated[int, _number("Greatest number of broker nodes.", 5)] = 200,
     seed: SeedOption = 0,
     metrics: MetricsOption = "",
     solver: SolverOption = 10.0,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> tuple[Any, ...]:
     """Distance of the placements of the named policies from the optimum, on random networks.
 
-    The optimum is that of a mixed-integer programme. --nodes is the greatest number an instance has; the seed counts up
-    from instance to instance. The exit code is 1 where the best heuristic is more than 2 % from the optimum at the
-    median.
+    The optimum is that of a mixed-integer programme. The seed counts up from instance to instance. The exit code is 1
+    where the best heuristic is more than 2 % from the optimum at the median.
     """
-    from distced.simulations.benchmarks import placement
     from distced.simulations.placement.evaluation import parse_metrics
 
-    chosen = parse_metrics(metrics)
-    with progress_bar(instances, remaining=True) as on_progress:
-        figures = placement.measure(instances, _at_least(5, nodes), seed, chosen, solver, on_progress)
-    return present(placement.report(figures), report, as_json=as_json)
+    return instances, nodes, seed, parse_metrics(metrics), solver
 
 
-@bench.command("prediction")
+@_benchmark(steps=True, remaining=True)
 def bench_prediction(
-    networks: Annotated[int, typer.Option(metavar="N", help="Number of random networks.", min=1)] = 10,
+    networks: Annotated[int, _number("Number of random networks.")] = 10,
     seed: SeedOption = 0,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> None:
     """Traffic of links as placement analysis predicts it and as the simulator measures it, on random networks.
 
     On each network detectors are placed by three policies and by the solver, from counts of the published events. The
     seed counts up from network to network. The exit code is 1 where a link carries more or less than predicted by a
     tenth.
     """
-    from distced.simulations.benchmarks import prediction
-
-    placements = networks * len((*prediction.POLICIES, prediction.OPTIMUM))
-    with progress_bar(placements, remaining=True) as on_progress:
-        figures = prediction.measure(networks, seed, on_progress)
-    return present(prediction.report(figures), report, as_json=as_json)
 
 
-@bench.command("patterns")
+@_benchmark(steps=True)
 def bench_patterns(
     templates: Annotated[
         str,
@@ -156,17 +154,13 @@ def bench_patterns(
     merging: Annotated[
         bool, typer.Option("--without-merging/--no-without-merging", help="Measure without shared states, too.")
     ] = True,
-    without: Annotated[
-        int, typer.Option(metavar="N", help="Greatest number of patterns measured without indexes; 0 for none.", min=0)
-    ] = 20_000,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+    without: Annotated[int, _number("Greatest number of patterns measured without indexes; 0 for none.", 0)] = 20_000,
+) -> tuple[Any, ...]:
     """Cayuga's technical benchmark: many patterns of three steps over one stream, in one pass of the columnar engine.
 
     In three variants: with indexes, without merging (patterns that begin alike share no states), and without any (every
-        event is checked against every pattern). The baseline, predicates alone, only determines the first steps an
-        event satisfies.
+    event is checked against every pattern). The baseline, predicates alone, only determines the first steps an event
+    satisfies.
 
     100,000 patterns are added in a minute, and take two gigabytes; half of it with --no-without-merging. The exit code
     is 1 where numbers of matches differ between variants.
@@ -180,144 +174,87 @@ def bench_patterns(
       distced bench patterns --vary zipf --patterns 100000 --report reports
     """
     _need_columnar()
-    from distced.simulations.benchmarks import patterns as benchmark
     from distced.simulations.benchmarks.cayuga_queries import parse_templates
+    from distced.simulations.benchmarks.patterns import VARIED
 
-    asked, counts = parse_templates(templates), _numbers(patterns, "--patterns")
-    if vary not in benchmark.VARIED:
-        raise DistcedError("nothing to vary", given=vary, allowed=", ".join(benchmark.VARIED[1:]), where="--vary")
-    with progress_bar(counts[-1]) as on_progress:
-        figures = list(
-            benchmark.measure_all(
-                asked, counts, events, vary=vary, merging=merging, without=without, on_progress=on_progress
-            )
-        )
-    return present(benchmark.report(figures), report, as_json=as_json)
+    counts = _numbers(patterns, "--patterns")
+    if vary not in VARIED:
+        raise DistcedError("nothing to vary", given=vary, allowed=", ".join(VARIED[1:]), where="--vary")
+    return parse_templates(templates), counts, events, vary, merging, without
 
 
-@bench.command("instances")
+@_benchmark()
 def bench_instances(
     instances: Annotated[str, typer.Option(metavar="N,...", help="Numbers of live instances.")] = (
         "100,1000,10000,100000,1000000"
     ),
     events: EventsOption = 500_000,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> tuple[Any, ...]:
     """Memory of a live instance, and the rate of events with many of them, on both engines."""
     _need_columnar()
-    from distced.simulations.benchmarks import instances as benchmark
-
-    with progress_bar() as on_progress:
-        figures = list(benchmark.measure(_numbers(instances, "--instances"), events, on_progress))
-    return present(benchmark.report(figures), report, as_json=as_json)
+    return _numbers(instances, "--instances"), events
 
 
-@bench.command("replay")
+@_benchmark()
 def bench_replay(
-    events: EventsOption = 10_000_000,
-    cores: Annotated[int, typer.Option(metavar="N", help="Number of processor cores.", min=1)] = 2,
+    events: Annotated[int, _number("Number of events.", 1_000)] = 10_000_000,
+    cores: Annotated[int, _number("Number of processor cores.")] = 2,
     seed: SeedOption = 1,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> None:
     """Replay of a history on Spark, beside Spark's own passes over the same events.
 
     Compared with the time Spark needs to read, repartition and sort them, and with its mapInArrow. Each pass has
-    processes of its own, bound to their cores, and runs once before without being counted. At least 1000 events.
+    processes of its own, bound to their cores, and runs once before without being counted.
 
     Example:
 
       distced bench replay --events 1000000
     """
-    from distced.simulations.benchmarks import replay
-
-    with progress_bar() as on_progress:
-        figures = replay.measure(_at_least(1_000, events), cores, seed, on_progress)
-    return present(replay.report(figures), report, as_json=as_json)
 
 
-@bench.command("policies")
+@_benchmark(steps=True, remaining=True)
 def bench_policies(
-    scenarios: Annotated[int, typer.Option(metavar="N", help="Number of random scenarios.", min=1)] = 200,
+    scenarios: Annotated[int, _number("Number of random scenarios.")] = 200,
     seed: SeedOption = 0,
     metrics: MetricsOption = "",
-    processes: Annotated[int, typer.Option(metavar="N", help="Number of scenarios that run at once.", min=1)] = 1,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+    processes: Annotated[int, _number("Number of scenarios that run at once.")] = 1,
+) -> None:
     """The named distribution policies against one another, on the simulated network: each at its own metric.
 
     All scenarios are random, and each runs under every policy; the seed counts up from scenario to scenario. The exit
     code is 1 where a policy is best at its own metric in fewer than 95 % of them.
     """
-    from distced.simulations.benchmarks import policies
-    from distced.simulations.experiments.comparison import compare_many
-
-    chosen = policies.parse_metrics(metrics)
-    compared = []
-    with progress_bar(scenarios, remaining=True) as on_progress:
-        for done, each in enumerate(compare_many(range(seed, seed + scenarios), chosen, processes), 1):
-            compared.append(each)
-            on_progress("scenarios", done)
-    return present(policies.report(policies.standings(compared)), report, as_json=as_json)
 
 
-@bench.command("live")
+@_benchmark()
 def bench_live(
-    events: EventsOption = 60_000,
+    events: Annotated[int, _number("Number of events.", 1_000)] = 60_000,
     rounds: RoundsOption = 3,
     seconds: Annotated[
         float, typer.Option(metavar="SECONDS", help="Duration of the delay measurement at 1,000 events/s, s.", min=1.0)
     ] = 5.0,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> None:
     """A broker node against a bare paho subscriber to the same topic: rate, delay, larger frames, profile.
 
-    The events are those of a round, at least 1000.
+    The events are those of a round.
     """
-    from distced.middleware.cli.output import messages
-    from distced.simulations.benchmarks import live
-
-    with messages().status("measuring, for a minute or two"):
-        figures = live.measure(_at_least(1_000, events), rounds, seconds=seconds)
-    return present(live.report(figures), report, as_json=as_json)
 
 
-@bench.command("migrate")
+@_benchmark(steps=True)
 def bench_migrate(
-    moves: Annotated[int, typer.Option(metavar="N", help="Number of moves.", min=1)] = 20,
-    nodes: NodesOption = 3,
-    sites: Annotated[int, typer.Option(metavar="N", help="Number of sites, each with a server.", min=1)] = 1,
+    moves: Annotated[int, _number("Number of moves.")] = 20,
+    nodes: SeveralNodesOption = 3,
+    sites: Annotated[int, _number("Number of sites, each with a server.")] = 1,
     pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events, events/s.", min=10)] = 1_000,
-    waiting: Annotated[int, typer.Option(metavar="N", help="Live instances of the detector.", min=0)] = 1_000,
+    waiting: Annotated[int, _number("Live instances of the detector.", 0)] = 1_000,
     ray: RayOption = True,
     seed: SeedOption = 1,
-    report: ReportOption = None,
-    as_json: AsJson = False,
-) -> int:
+) -> None:
     """Move a detector between nodes while it detects: delays at the subscriber, and completeness of its notifications.
 
     The baseline is the same run between the moves. The exit code is 1 where a move fails, or a notification is lost,
     doubled or wrong.
     """
-    from distced.middleware.cli.logs import configure_logging
-    from distced.simulations.benchmarks import migrate
-
-    configure_logging()
-    with progress_bar(moves) as on_progress:
-        figures = migrate.measure(
-            moves,
-            ray=ray,
-            nodes=_at_least(2, nodes),
-            sites=sites,
-            pace=pace,
-            waiting=waiting,
-            seed=seed,
-            on_progress=on_progress,
-        )
-    return present(migrate.report(figures), report, as_json=as_json)
 
 
 def _numbers(text: str, option: str) -> list[int]:
@@ -329,13 +266,6 @@ def _numbers(text: str, option: str) -> list[int]:
     if not counts or min(counts) < 1:
         raise DistcedError("not whole numbers", given=text, allowed="numbers from 1, commas between", where=option)
     return sorted(set(counts))
-
-
-def _at_least(least: int, given: int) -> int:
-    """Check that a benchmark has the number of nodes or events it needs."""
-    if given < least:
-        raise DistcedError("too few for this benchmark", given=given, allowed=f"from {least:,}")
-    return given
 
 
 def _need_columnar() -> None:

@@ -1,22 +1,25 @@
 """`distced bench live`: a broker node against a bare paho subscriber to the same topic, measured alternately.
 
-A publisher in a process of its own sends events of one type as fast as it can, one a message, at QoS 0. A round's rate
-is
+A publisher in a process of its own sends events of one type as fast as it can, one a message, at QoS 0. The rate is
 that of the receiving process: a bare paho client that counts its callbacks, or a broker node that decodes each event,
-checks it against its type and detects a keyed sequence in a window by best effort. Then events are sent at a steady
-pace, and the delay is taken from publishing to the bare client's callback, and to the callback of a subscriber to a
-pattern that every event matches, which is one detection and one more hop over the server.
+checks it against its type and detects a keyed sequence in a window by best effort. The delay at a steady pace is that
+from publishing to the bare client's callback, and to the callback of a subscriber to a pattern that every event
+matches: one detection and one more hop over the server.
 """
 
 from __future__ import annotations
 
+import cProfile
 import logging
 import multiprocessing as mp
+import pstats
+import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import structlog
@@ -29,8 +32,8 @@ from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.wire.frames import decode, encode
 from distced.middleware.wire.topics import event_topic
-from distced.simulations.plots import bars, histogram
-from distced.simulations.report import Cell, Column, Report, ReportTable, number_columns
+from distced.simulations.plots import bars, histogram, percentile
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress, number_columns
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "value": "number"})
@@ -38,19 +41,18 @@ PATTERN: Final = "[Reading where value >= 95] ; [Reading where value < 5] within
 ALL: Final = "[Reading]"
 BEST_EFFORT: Final = QualityOfService(detection="best-effort")
 PATIENCE: Final = 60.0
-PACED: Final = 10_000
-"""Greatest number of events of a round that measures delays."""
+PACED: Final = 10_000  # greatest number of events of a round that measures delays
 
 
 @dataclass
 class LiveFigures:
-    """Results of the benchmark.
+    """Results of the benchmark, by receiver and frame size.
 
     Attributes:
-        rates: events a second, for each receiver and frame size, a figure a round.
+        rates: events/s, of each round.
         delays: seconds from publishing to arrival, sorted, by receiver.
-        lost: events sent and not received, by receiver and frame size.
-        profiles: where a node's time goes, in seconds of its own by function, for each frame size.
+        lost: number of events sent and not received.
+        profiles: seconds of a node's own in each function, by frame size.
     """
 
     rates: dict[tuple[str, int], list[float]] = field(default_factory=dict)
@@ -58,25 +60,19 @@ class LiveFigures:
     lost: dict[tuple[str, int], int] = field(default_factory=dict)
     profiles: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
 
-    def best(self, receiver: str, frame: int) -> float:
-        """The best round's rate."""
-        return max(self.rates[receiver, frame])
-
-    def percentile(self, receiver: str, share: float) -> float:
-        """The delay, in seconds, that this share of events does not exceed."""
-        delays = self.delays[receiver]
-        return delays[min(len(delays) - 1, int(share * len(delays)))]
-
 
 def measure(
     events: int = 60_000,
     rounds: int = 3,
+    seconds: float = 5.0,
+    on_progress: OnProgress = no_progress,
+    *,
     frames: tuple[int, ...] = (1, 50, 500),
     pace: int = 1_000,
-    seconds: float = 5.0,
 ) -> LiveFigures:
     """Run the benchmark on a server of its own."""
     figures = LiveFigures()
+    on_progress("measuring, for a minute or two")
     with start_server() as server:
         for _ in range(rounds):
             for frame in frames:
@@ -91,12 +87,12 @@ def measure(
         for delays in figures.delays.values():
             delays.sort()
         for frame in frames:
-            _, _, figures.profiles[frame] = _round(server.url, _node_profiled, events, frame, 0)
+            _, _, figures.profiles[frame] = _round(server.url, partial(_node, profiled=True), events, frame, 0)
     return figures
 
 
 def _round(url: str, target: Any, count: int, frame: int, pace: int) -> tuple[int, float, Any]:
-    """One round of a publisher and a receiver: number of events arrived, rate, and other figures of the receiver."""
+    """One round of a publisher and a receiver: number of events received, rate, and other figures of the receiver."""
     context = mp.get_context("spawn")
     ready, answer = context.Event(), context.Queue()
     receiver = context.Process(target=target, args=(url, count, frame, ready, answer), daemon=False)
@@ -118,7 +114,6 @@ def _round(url: str, target: Any, count: int, frame: int, pace: int) -> tuple[in
 def _publish(url: str, count: int, frame: int, pace: int) -> None:
     client = _paho(url)
     topic = event_topic(TYPE.name, SOURCE)
-    number = 0
     if pace:
         began = time.perf_counter()
         for number in range(count):
@@ -170,7 +165,7 @@ def _bare(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
     client.subscribe(event_topic(TYPE.name, SOURCE), 0)
     subscribed.wait(PATIENCE)
     ready.set()
-    _await_quiet(lambda: len(times), lambda: len(times) * frame >= count)
+    await_quiet(lambda: len(times), lambda: len(times) * frame >= count)
     answer.put((min(len(times) * frame, count), _elapsed(times), delays))
 
 
@@ -178,29 +173,20 @@ def _elapsed(times: list[float]) -> float:
     return times[-1] - times[0] if len(times) > 1 else 0.0
 
 
-def _await_quiet(progress: Any, done: Any) -> None:
-    """Wait until everything has arrived, or nothing more arrives."""
+def await_quiet(progress: Callable[[], int], done: Callable[[], bool], quiet: float = 1.0) -> None:
+    """Wait until everything has arrived, or nothing more for a number of seconds."""
     last, since = -1, time.monotonic()
     while not done():
         time.sleep(0.02)
         if progress() != last:
             last, since = progress(), time.monotonic()
-        elif time.monotonic() - since > (1.0 if last > 0 else PATIENCE):
+        elif time.monotonic() - since > (quiet if last > 0 else PATIENCE):
             return
 
 
-def _node(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
-    _count_at_node(url, count, ready, answer, None)
-
-
-def _node_profiled(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
-    import cProfile
-
-    _count_at_node(url, count, ready, answer, cProfile.Profile())
-
-
-def _count_at_node(url: str, count: int, ready: Any, answer: Any, profiler: Any) -> None:
+def _node(url: str, count: int, frame: int, ready: Any, answer: Any, profiled: bool = False) -> None:
     quieten()
+    profiler = cProfile.Profile() if profiled else None
     with LiveNode(url, "bench") as node, Client(url) as client:
         client.wait_for_nodes(1)
         client.register(TYPE)
@@ -216,26 +202,18 @@ def _count_at_node(url: str, count: int, ready: Any, answer: Any, profiler: Any)
         if profiler is not None:
             node.bus.call_soon(profiler.enable)
         ready.set()
-        _await_quiet(lambda: counts["events"], lambda: counts["events"] >= count)
+        await_quiet(lambda: counts["events"], lambda: counts["events"] >= count)
         if profiler is not None:
             stopped = threading.Event()
             node.bus.call_soon(lambda: (profiler.disable(), stopped.set()))
             stopped.wait(PATIENCE)
-        answer.put((counts["events"], _elapsed(times), _own_times(profiler)))
+        answer.put((counts["events"], _elapsed(times), _own_times(profiler) if profiler is not None else []))
 
 
-def _own_times(profiler: Any) -> list[tuple[str, float]]:
-    if profiler is None:
-        return []
-    import pstats
-
+def _own_times(profiler: cProfile.Profile) -> list[tuple[str, float]]:
     entries = pstats.Stats(profiler).stats.items()  # type: ignore[attr-defined]
-    told = [(f"{_short(path)}:{name}", values[2]) for (path, _, name), values in entries]
-    return sorted(told, key=lambda pair: -pair[1])[:12]
-
-
-def _short(path: str) -> str:
-    return "/".join(path.replace("\\", "/").split("/")[-2:])
+    times = [(f"{'/'.join(Path(path).parts[-2:])}:{name}", values[2]) for (path, _, name), values in entries]
+    return sorted(times, key=lambda pair: -pair[1])[:12]
 
 
 def _host(url: str, stop: Any) -> None:
@@ -266,7 +244,7 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
         client.bus.unsubscribe(topic, subscription.receive)
         client.bus.subscribe(topic, timed, timeout=PATIENCE)
         ready.set()
-        _await_quiet(lambda: len(delays), lambda: len(delays) >= count)
+        await_quiet(lambda: len(delays), lambda: len(delays) >= count)
         answer.put((len(delays), 1.0, delays))
     stop.set()
     host.join()
@@ -277,6 +255,10 @@ def quieten() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
+def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
 def _paho(url: str) -> Any:
     import paho.mqtt.client as paho
 
@@ -284,7 +266,7 @@ def _paho(url: str) -> Any:
 
     address = parse_address(url)
     client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
-    client.on_socket_open = _no_delay  # type: ignore[assignment]
+    client.on_socket_open = _no_delay
     connected = threading.Event()
     client.on_connect = lambda *_: connected.set()  # type: ignore[assignment]
     client.connect(address.host, address.port)
@@ -294,58 +276,45 @@ def _paho(url: str) -> Any:
     return client
 
 
-def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
-    import socket
-
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-
 def report(figures: LiveFigures) -> Report:
     """The figures as a report."""
-    rates: list[Sequence[Cell]] = []
-    for frame in sorted({frame for _, frame in figures.rates}):
-        bare, node = figures.best("bare", frame), figures.best("node", frame)
-        rates.append((frame, bare, node, node / bare, figures.lost["bare", frame], figures.lost["node", frame]))
-    delays: list[Sequence[Cell]] = [
-        (what, *(figures.percentile(receiver, share) * 1000 for share in (0.5, 0.99)))
-        for receiver, what in (("bare", "bare paho callback"), ("node", "detected, at the subscriber"))
+    best, lost = {case: max(each) for case, each in figures.rates.items()}, figures.lost
+    rates = [
+        (frame, bare, best["node", frame], best["node", frame] / bare, lost["bare", frame], lost["node", frame])
+        for (receiver, frame), bare in sorted(best.items())
+        if receiver == "bare"
     ]
-    above = (figures.percentile("node", 0.99) - figures.percentile("bare", 0.99)) * 1000
-    rounds = [(f"{receiver}, {frame} a message", max(each)) for (receiver, frame), each in figures.rates.items()]
-    plots: dict[str, Callable[[], str]] = {
-        "live-rates.svg": partial(bars, rounds, title="Events a second", unit="events/s")
-    }
+    receivers = {"bare": "bare paho callback", "node": "detected, at the subscriber"}
+    delays = [
+        (what, *(percentile(figures.delays[receiver], share) * 1000 for share in (0.5, 0.99)))
+        for receiver, what in receivers.items()
+    ]
+    rounds = [(f"{receiver}, {frame} a message", each) for (receiver, frame), each in best.items()]
+    plots = {"live-rates.svg": partial(bars, rounds, title="Events a second", unit="events/s")}
     for receiver, seconds in figures.delays.items():
-        plots[f"live-delay-{receiver}.svg"] = partial(
-            histogram, [each * 1000 for each in seconds], title=f"Delay, {receiver}", unit="ms"
-        )
+        milliseconds = [each * 1000 for each in seconds]
+        plots[f"live-delay-{receiver}.svg"] = partial(histogram, milliseconds, title=f"Delay, {receiver}", unit="ms")
+    a_message = Column("events a message", format=",")
+    rate_columns = (
+        a_message,
+        *number_columns(",.0f", "bare paho", "broker node", unit="events/s"),
+        Column("of bare", format=".0%"),
+        *number_columns(",", "lost, bare", "lost, node"),
+    )
+    delay_columns = (Column("delay at 1,000 events/s"), *number_columns(".2f", "p50", "p99", unit="ms"))
+    profile_columns = (a_message, Column("a node's own time", "s", ".3f"), Column("function, under the profiler"))
+    profile = [(frame, own, name) for frame, profile in figures.profiles.items() for name, own in profile]
     return Report(
         "live",
-        {"rates": figures.rates, "lost": figures.lost},
+        {
+            name: {f"{receiver} {frame}": figure for (receiver, frame), figure in by_case.items()}
+            for name, by_case in (("rates", figures.rates), ("lost", lost))
+        },
         [
-            ReportTable(
-                (
-                    Column("events a message", format=","),
-                    *number_columns(",.0f", "bare paho", "broker node", unit="events/s"),
-                    Column("of bare", format=".0%"),
-                    *number_columns(",", "lost, bare", "lost, node"),
-                ),
-                rates,
-                "rates",
-            ),
-            ReportTable(
-                (Column("delay at 1,000 events/s"), *number_columns(".2f", "p50", "p99", unit="ms")), delays, "delays"
-            ),
-            ReportTable(
-                (
-                    Column("events a message", format=","),
-                    Column("a node's own time", "s", ".3f"),
-                    Column("function, under the profiler"),
-                ),
-                [(frame, own, name) for frame, profile in figures.profiles.items() for name, own in profile],
-                "profile",
-            ),
+            ReportTable(rate_columns, rates, "rates"),
+            ReportTable(delay_columns, delays, "delays"),
+            ReportTable(profile_columns, profile, "profile"),
         ],
-        [f"p99 above bare: {above:.2f} ms"],
+        [f"p99 above bare: {delays[1][2] - delays[0][2]:.2f} ms"],
         plots=plots,
     )

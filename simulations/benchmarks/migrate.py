@@ -1,16 +1,12 @@
 """`distced bench migrate`: a detector moves from node to node while it detects, with a subscriber connected.
 
-A source in a process of its own publishes events at a steady pace, each with its watermark. Every other one completes a
-match with one from some time ago, so that the detector carries as many instances as are asked for and has news every
-other event. While the notifications come, the detector is moved around the nodes. The pause of a move is the longest
-time without a notification while it went on, beyond the usual gap; the baseline is the longest such time in as long a
-stretch of the same run just before, with no move in it. Arrivals are compared with the published events: each match has
-to arrive once.
+A source in a process of its own publishes events at a steady pace, each with its watermark. Every other event
+completes a match with an earlier one, so that the detector carries a constant number of instances. Meanwhile it is
+moved around the nodes. The pause of a move is the longest time without a notification during it, beyond the usual gap;
+the baseline is that of an equally long part of the same run just before, without a move. Each match has to arrive once.
 
-There may be several sites, each with a server of its own: then the nodes are spread over them, the subscriber is at the
-first, with the directory, and the source at the last, so that moves take the detector from site to site.
-
-A second connection observes the instants of the steps of each move, and the size of the state.
+With several sites, each with a server of its own, the nodes are spread over them; the subscriber and the directory are
+at the first, the source at the last. A second connection observes the steps of each move and the size of the state.
 """
 
 from __future__ import annotations
@@ -43,15 +39,9 @@ from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.simulations.benchmarks.live import await_quiet
 from distced.simulations.plots import bars, histogram
-from distced.simulations.report import (
-    Column,
-    OnProgress,
-    Report,
-    ReportTable,
-    ignore_progress,
-    number_columns,
-)
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, number_columns
 
 SOURCE: Final = "bench"
 TYPE: Final = event_type("Reading", {"key": "number", "half": "number", "number": "number"})
@@ -61,29 +51,23 @@ PATTERN: Final = (
 )
 PATIENCE: Final = 60.0
 MOVE_PATIENCE: Final = 15.0
-SETTLE: Final = 0.3
-"""Seconds after the end of a move that still count as part of it: delayed notifications arrive then."""
+SETTLE: Final = 0.3  # seconds after the end of a move that still count as part of it: delayed notifications arrive then
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """The notifications of a subscriber, in order.
+    """Arrivals of notifications at a subscriber, in order."""
 
-    Attributes:
-        at: instant of each, ns.
-        delays: since the last event of its match, ns.
-    """
-
-    at: list[int] = field(default_factory=list)
-    delays: list[int] = field(default_factory=list)
+    at: list[int] = field(default_factory=list)  # instant of each, ns
+    delays: list[int] = field(default_factory=list)  # since the last event of its match, ns
 
     def longest_gap(self, begin: int, end: int) -> int:
-        """The longest time between two arrivals that overlaps these instants, ns; 0 for none."""
+        """Longest time between two arrivals that overlaps these instants, ns; 0 for none."""
         first, last = max(bisect_right(self.at, begin) - 1, 0), min(bisect_left(self.at, end), len(self.at) - 1)
         return max((self.at[place + 1] - self.at[place] for place in range(first, last)), default=0)
 
     def longest_delay(self, begin: int, end: int) -> int:
-        """The longest delay of arrivals between these instants, ns; 0 for none."""
+        """Longest delay of arrivals between these instants, ns; 0 for none."""
         return max(self.delays[bisect_left(self.at, begin) : bisect_right(self.at, end)], default=0)
 
     def usual(self, begin: int, end: int) -> tuple[float, float]:
@@ -95,50 +79,29 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class MoveFigures:
-    """Figures of a move, and of an equally long time without one before it.
-
-    Attributes:
-        origin, target: the nodes.
-        steps: seconds from asking for it until each step was seen, in the order of steps.
-        state: bytes of the message that carried the state.
-        pause: seconds without a notification, the longest, beyond the usual gap.
-        delay: seconds from the last event of a match to its notification, the longest, beyond the usual delay.
-        still_pause, still_delay: the same without a move.
-    """
+    """Figures of a move, s, and of an equally long time without one before it."""
 
     origin: str
     target: str
-    steps: dict[str, float]
-    state: int
-    pause: float
-    delay: float
-    still_pause: float
+    steps: dict[str, float]  # from the request to the observation of each step, in the order of steps
+    state: int  # bytes of the message that carried the state
+    pause: float  # the longest time without a notification, beyond the usual gap
+    delay: float  # the longest from the last event of a match to its notification, beyond the usual delay
+    still_pause: float  # the same without a move
     still_delay: float
 
 
 @dataclass
 class MigrateFigures:
-    """Results of the benchmark.
+    """Results of the benchmark."""
 
-    Attributes:
-        nodes: kind of the broker nodes: `ray` or `local`.
-        sites: number of sites.
-        moves: those that succeeded; `failed` is the number of others.
-        usual_gap, usual_delay: seconds, the medians without a move.
-        published: events.
-        expected: notifications they have to cause.
-        received: those that came, each once.
-        lost, doubled, wrong: those that did not come, that came again, and that should not have come.
-        arrivals: all of them.
-    """
-
-    nodes: str
+    nodes: str  # `ray` or `local`
     sites: int = 1
-    moves: list[MoveFigures] = field(default_factory=list)
+    moves: list[MoveFigures] = field(default_factory=list)  # the successful ones
     failed: int = 0
-    usual_gap: float = 0.0
+    usual_gap: float = 0.0  # median without a move, s; so is the delay
     usual_delay: float = 0.0
-    published: int = 0
+    published: int = 0  # events; the next five count notifications
     expected: int = 0
     received: int = 0
     lost: int = 0
@@ -153,27 +116,18 @@ class MigrateFigures:
 
 
 def measure(
-    moves: int = 20,
-    *,
-    ray: bool = True,
-    nodes: int = 3,
-    sites: int = 1,
-    pace: int = 1_000,
-    waiting: int = 1_000,
-    seed: int = 1,
-    on_progress: OnProgress = ignore_progress,
+    moves: int, nodes: int, sites: int, pace: int, waiting: int, ray: bool, seed: int, on_progress: OnProgress
 ) -> MigrateFigures:
     """Run the benchmark on a server of its own, or on several.
 
     Args:
-        moves: number of moves.
-        ray: whether the nodes are Ray actors, or in this process.
         sites: number of sites, each with an MQTT server and, with Ray, a Ray node.
-        pace: events a second.
-        waiting: instances that the detector carries.
-        seed: for the time between moves, lest they keep step with what nodes do regularly.
-        on_progress: counts moves.
+        pace: events/s.
+        waiting: number of instances that the detector carries.
+        ray: whether the nodes are Ray actors, or in this process.
+        seed: of the times between moves, random lest they coincide with periodic work of nodes.
     """
+    configure_logging()
     figures = MigrateFigures("ray" if ray else "local", sites)
     random = Random(seed)
     names = [f"node-{number + 1}" for number in range(nodes)]
@@ -183,11 +137,13 @@ def measure(
         client.wait_for_nodes(nodes, PATIENCE)
         client.register(TYPE)
         subscription = client.subscribe(PATTERN)
-        taken = _Taken(subscription, figures.arrivals)
+        pairs = _take(subscription, figures.arrivals)
         onlooker = stack.enter_context(_Onlooker(url, subscription.detector))
-        with _publishing(url, home, pace, waiting) as publishing:
-            # Until the detector has the required instances.
-            _await(lambda: len(figures.arrivals.at) > 0)
+        with _publishing(url, home, pace, waiting) as stop:
+            # The first notification comes once the detector has the required instances.
+            await_quiet(lambda: len(figures.arrivals.at), lambda: len(figures.arrivals.at) > 0)
+            if not figures.arrivals.at:
+                raise TimeoutError("no notification has come")
             stretches: list[tuple[_Seen, int, int]] = []
             for number in range(moves):
                 time.sleep(2 * SETTLE + random.random() * SETTLE)
@@ -199,19 +155,19 @@ def measure(
                     continue
                 time.sleep(SETTLE)
                 stretches.append((seen, seen.asked, time.time_ns()))
-                on_progress("moving", number + 1)
+                on_progress("moving", number + 1, moves)
             time.sleep(SETTLE)
-            figures.published = publishing.stop()
+            figures.published = stop()
         figures.expected = max((figures.published - 2 * waiting) // 2, 0)
-        _await_quiet(lambda: len(taken.pairs) >= figures.expected, lambda: len(taken.pairs))
+        await_quiet(lambda: len(pairs), lambda: len(pairs) >= figures.expected, 5.0)
         doubled = subscription.statistics.duplicates
-    _compare(figures, taken.pairs, doubled, waiting)
+    _compare(figures, pairs, doubled, waiting)
     _evaluate(figures, stretches)
     return figures
 
 
 def _compare(figures: MigrateFigures, pairs: list[tuple[Any, Any]], doubled: int, waiting: int) -> None:
-    """Compare the received matches with the expected ones: each second event with the one n pairs before it."""
+    """Compare the received matches with the expected ones: every other event with the one n pairs before it."""
     counted = Counter(pairs)
     expected = {(2 * number, 2 * (number + waiting) + 1) for number in range(figures.expected)}
     figures.received = len(counted.keys() & expected)
@@ -261,21 +217,19 @@ def _start(stack: ExitStack, names: list[str], sites: int, ray: bool) -> tuple[s
     return url, home
 
 
-class _Taken:
-    """Takes notifications of a subscription at once, on the thread that delivers them."""
+def _take(subscription: Subscription, arrivals: Arrivals) -> list[tuple[Any, Any]]:
+    """Take the notifications of a subscription at once, on the thread that delivers them; the value grows with them."""
+    pairs: list[tuple[Any, Any]] = []
 
-    def __init__(self, subscription: Subscription, arrivals: Arrivals) -> None:
-        self.pairs: list[tuple[Any, Any]] = []
-        self._subscription = subscription
-        self._arrivals = arrivals
-        subscription.on_change = self._take
-
-    def _take(self) -> None:
+    def take() -> None:
         now = time.time_ns()
-        while (event := self._subscription.get(0)) is not None:
-            self._arrivals.at.append(now)
-            self._arrivals.delays.append(now - event.hi)
-            self.pairs.append((event.attributes["first"], event.attributes["second"]))
+        while (event := subscription.get(0)) is not None:
+            arrivals.at.append(now)
+            arrivals.delays.append(now - event.hi)
+            pairs.append((event.attributes["first"], event.attributes["second"]))
+
+    subscription.on_change = take
+    return pairs
 
 
 @dataclass
@@ -290,15 +244,11 @@ class _Seen:
 
 
 class _Onlooker:
-    """Requests moves, and observes the messages of nodes about them.
-
-    Attributes:
-        node: host of the detector by the directory.
-    """
+    """Connection that requests moves, and observes the messages of nodes about them."""
 
     def __init__(self, url: str, detector: str) -> None:
         self.detector = detector
-        self.node = ""
+        self.node = ""  # host of the detector by the directory
         self._changed = threading.Condition()
         self._seen: _Seen | None = None
         self._bus = Bus(url)
@@ -345,28 +295,20 @@ class _Onlooker:
             self._changed.notify_all()
 
 
-# The source, in a process of its own.
-
-
-class _Publishing:
-    def __init__(self, stopping: Any, answer: Any) -> None:
-        self._stopping = stopping
-        self._answer = answer
-
-    def stop(self) -> int:
-        """Stop; returns the number of events published."""
-        self._stopping.set()
-        return int(self._answer.get(timeout=PATIENCE))
-
-
 @contextmanager
-def _publishing(url: str, home: str, pace: int, waiting: int) -> Iterator[_Publishing]:
+def _publishing(url: str, home: str, pace: int, waiting: int) -> Iterator[Callable[[], int]]:
+    """Run the source in a process of its own; the value stops it, and returns the number of events published."""
+
+    def stop() -> int:
+        stopping.set()
+        return int(answer.get(timeout=PATIENCE))
+
     context = mp.get_context("spawn")
     stopping, answer = context.Event(), context.Queue()
     process = context.Process(target=_publish, args=(url, home, pace, waiting, stopping, answer), daemon=True)
     process.start()
     try:
-        yield _Publishing(stopping, answer)
+        yield stop
     finally:
         stopping.set()
         process.join(PATIENCE)
@@ -393,86 +335,59 @@ def _publish(url: str, home: str, pace: int, waiting: int, stopping: Any, answer
         client.bus.flush(PATIENCE)
 
 
-def _await(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError("no notification has come")
-        time.sleep(0.01)
-
-
-def _await_quiet(done: Callable[[], bool], progress: Callable[[], int]) -> None:
-    """Wait until everything has arrived, or nothing more arrives."""
-    last, since = -1, time.monotonic()
-    while not done() and time.monotonic() - since < 5.0:
-        time.sleep(0.02)
-        if progress() != last:
-            last, since = progress(), time.monotonic()
-
-
-_TIMES: Final[dict[str, Callable[[MoveFigures], float]]] = {
-    "pause": lambda each: each.pause,
-    "pause without a move": lambda each: each.still_pause,
-    "extra delay": lambda each: each.delay,
-    "extra delay without a move": lambda each: each.still_delay,
-}
-
-
 def report(figures: MigrateFigures) -> Report:
     """The figures as a report; moves that failed, and notifications lost, doubled or wrong, are faults."""
-    spreads = {name: _spread([of(each) for each in figures.moves]) for name, of in _TIMES.items()}
-    steps = _steps(figures)
+    times = {
+        "pause": [each.pause for each in figures.moves],
+        "pause without a move": [each.still_pause for each in figures.moves],
+        "extra delay": [each.delay for each in figures.moves],
+        "extra delay without a move": [each.still_delay for each in figures.moves],
+    }
+    spreads = {name: _spread(each) for name, each in times.items()}
+    names = dict.fromkeys(name for each in figures.moves for name in each.steps)
+    medians = [(name, _ms(median(each.steps[name] for each in figures.moves if name in each.steps))) for name in names]
+    steps = sorted(medians, key=lambda step: step[1])
     moves = f"{len(figures.moves)} moves" + (f", {figures.failed} failed" if figures.failed else "")
     came = f"{figures.published:,} events, {figures.received:,} of {figures.expected:,} notifications"
-    wrong = f"{figures.lost} lost, {figures.doubled} doubled, {figures.wrong} wrong"
-    summary = f"{moves}, {came}: {wrong}"
+    summary = f"{moves}, {came}: {figures.lost} lost, {figures.doubled} doubled, {figures.wrong} wrong"
+    usual = (
+        f"usually a notification every {_ms(figures.usual_gap):.2f} ms, {_ms(figures.usual_delay):.2f} ms late; "
+        f"state of {max((each.state for each in figures.moves), default=0):,} bytes"
+    )
+    shares = ("median", "p95", "most")
     waits = [
         (f"{name}, {share}", each)
-        for name, spread in list(spreads.items())[:2]
-        for share, each in zip(("median", "p95", "most"), spread, strict=True)
+        for name in list(spreads)[:2]
+        for share, each in zip(shares, spreads[name], strict=True)
     ]
     gaps = [(after - before) / 1e6 for before, after in pairwise(figures.arrivals.at)]
     delays = [each / 1e6 for each in figures.arrivals.delays]
+    wait_columns = (Column("of the subscriber"), *number_columns(".1f", *shares, unit="ms"))
+    step_columns = (Column("step"), Column("median after the request", "ms", ".1f"))
     return Report(
         "migrate",
         {name: value for name, value in vars(figures).items() if name != "arrivals"},
         [
-            ReportTable(
-                (Column("of the subscriber"), *number_columns(".1f", "median", "p95", "most", unit="ms")),
-                [(name, *spread) for name, spread in spreads.items()],
-                "waits",
-            ),
-            ReportTable((Column("step"), Column("median after the request", "ms", ".1f")), steps, "steps"),
+            ReportTable(wait_columns, [(name, *spread) for name, spread in spreads.items()], "waits"),
+            ReportTable(step_columns, steps, "steps"),
         ],
-        [
-            f"usually a notification every {_ms(figures.usual_gap):.2f} ms, {_ms(figures.usual_delay):.2f} ms late; "
-            f"state of {max((each.state for each in figures.moves), default=0):,} bytes",
-            *([summary] if figures.sound else []),
-        ],
+        [usual, summary] if figures.sound else [usual],
         [] if figures.sound else [summary],
         {
-            "migrate-pauses.svg": partial(
-                bars, waits, title="The subscriber's longest wait, beyond the usual", unit="ms"
-            ),
-            "migrate-steps.svg": partial(bars, steps, title="Steps of a move after the request, median", unit="ms"),
-            "migrate-gaps.svg": partial(histogram, gaps, title="Between notifications, moves included", unit="ms"),
-            "migrate-delays.svg": partial(histogram, delays, title="Delay of notifications, moves included", unit="ms"),
+            f"migrate-{name}.svg": partial(draw, values, title=title, unit="ms")
+            for name, draw, values, title in (
+                ("pauses", bars, waits, "The subscriber's longest wait, beyond the usual"),
+                ("steps", bars, steps, "Steps of a move after the request, median"),
+                ("gaps", histogram, gaps, "Between notifications, moves included"),
+                ("delays", histogram, delays, "Delay of notifications, moves included"),
+            )
         },
     )
 
 
-def _steps(figures: MigrateFigures) -> list[tuple[str, float]]:
-    """The median of each step, ms after the request, in the order of steps."""
-    names = dict.fromkeys(name for each in figures.moves for name in each.steps)
-    medians = [(name, _ms(median(each.steps[name] for each in figures.moves if name in each.steps))) for name in names]
-    return sorted(medians, key=lambda step: step[1])
-
-
 def _spread(seconds: Sequence[float]) -> tuple[float, float, float]:
     """Median, 95th percentile and greatest, in ms; 0 for no moves."""
-    if not seconds:
-        return 0.0, 0.0, 0.0
-    ordered = sorted(seconds)
+    ordered = sorted(seconds) or [0.0]
     return _ms(median(ordered)), _ms(ordered[ceil(0.95 * len(ordered)) - 1]), _ms(ordered[-1])
 
 

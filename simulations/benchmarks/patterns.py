@@ -1,83 +1,71 @@
 """`distced bench patterns`: Cayuga's technical benchmark, many patterns in one pass of the columnar engine.
 
-cayuga-algebra-cesar, section 5.1, Figures 16 and 17: throughput by the number of patterns, by how alike they are (Zipf)
-and by how much their ranges let through, with indexes, without merging, and without any. Patterns are added to engines
-that run, so that the measurements for more of them go on where those for fewer ended.
+cayuga-algebra-cesar, section 5.1, Figures 16 and 17: throughput by the number of patterns, by their similarity (Zipf)
+and by the selectivity of their ranges. Patterns are added to running engines, so that the measurements for more of them
+go on where those for fewer ended. All variants are in memory at once and consume the same events, batch by batch in
+turn. One variant after the other was rejected: with minutes of adding patterns between them, a machine's speed drifts.
 
-All variants are in memory at once and consume the same events, batch by batch in turn. To measure one after the
-other would take less memory, but minutes of adding patterns would lie between, in which a machine's speed drifts.
+The variants of Figure 17: with indexes, without merging of states, and without any. In the last, Cayuga keeps its index
+of static predicates; here every event is checked against every pattern, for a mode with one index would exist for this
+figure alone. The baseline, which is not in their figure, is that index by itself.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from statistics import median
-from typing import Final
+from typing import Any, Final, Literal, TypeAlias
 
+import numpy as np
+
+from distced.detectors.automata.automaton import Automaton
 from distced.detectors.columnar.batch.columns import Batch
+from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
-from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
-from distced.simulations.benchmarks.patterns_variants import (
-    OPTIONS,
-    BaselineRunner,
-    EngineRunner,
-    PatternRunner,
-    Variant,
+from distced.simulations.benchmarks.cayuga_queries import (
+    CONTINUOUS,
+    DISCRETE,
+    Parameters,
+    Template,
+    queries,
+    stream,
+    text_of,
+    with_automata,
 )
 from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
 from distced.simulations.plots import lines
-from distced.simulations.report import (
-    Column,
-    OnProgress,
-    Report,
-    ReportTable,
-    ignore_progress,
-    number_columns,
-)
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress, number_columns
 
-BATCH: Final = 10_000
-"""Number of events in a batch for the engine."""
+Variant: TypeAlias = Literal["with indexes", "without merging", "without any", "predicates alone"]
 
-WARM: Final = 5_000
-"""Number of events consumed before the measurement."""
+OPTIONS: Final[Mapping[Variant, tuple[bool, bool]]] = {
+    "with indexes": (True, True),
+    "without merging": (True, False),
+    "without any": (False, False),
+}
+"""Options of each variant of the engine: indexed or not, states shared or not."""
 
-WITHOUT: Final = 2_000
-"""Number of events measured without indexes, which takes a thousand times as long."""
-
-VARIED: Final = ("", "zipf", "selectivity")
-"""Parameters that may vary with the greatest number of patterns; empty for none."""
-
+BATCH: Final = 10_000  # events in a batch for the engine
+WARM: Final = 5_000  # events consumed before the measurement
+WITHOUT: Final = 2_000  # events measured without indexes, which takes a thousand times as long
+VARIED: Final = ("", "zipf", "selectivity")  # parameters that may vary with the greatest number of patterns
 ZIPF: Final = (0.8, 1.0, 1.2, 1.4)
 SELECTIVITY: Final = (0.5, 0.6, 0.7, 0.8, 0.9)
-
-FROM_TEXT: Final = 100
-"""Number of patterns compiled from their text, to measure that."""
-
-
-EXCHANGED: Final = 500
-"""Number of patterns removed and added again, to measure that."""
+FROM_TEXT: Final = 100  # patterns compiled from their text, to measure that
+EXCHANGED: Final = 500  # patterns removed and added again, to measure that
 
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Rate of a variant with a number of patterns; None for what the baseline has not.
+    """Rate of a variant with a number of patterns; None where the baseline has no such figure.
 
-    Attributes:
-        variant: of the engine, or the baseline, which evaluates the first steps' static predicates alone.
-        ratio: the rate against that of the baseline.
-        matches: number detected in the measured events.
-        expected: number detected in these events with indexes.
-        touched: pairs of an instance or a start and an event that were checked, for each event; of the baseline the
-            predicates that it satisfies.
-        states: number of states in which instances may wait.
-        add_ms: the median time to add one pattern to this number of patterns, without compiling it.
-        remove_ms: the median time to remove one.
-        compile_ms: the median time to compile one from its text.
+    Times are medians for one pattern, added to this number of patterns without compiling it.
     """
 
     template: str
@@ -87,51 +75,140 @@ class Throughput:
     variant: Variant
     events: int
     rate: float
-    ratio: float
-    matches: int | None
-    expected: int | None
-    touched: float
+    ratio: float  # to the rate of the baseline
+    matches: int | None  # in the measured events
+    expected: int | None  # with indexes
+    touched: float  # checked pairs of an instance or a start and an event, or satisfied predicates, for each event
     live: int | None
-    states: int | None
+    states: int | None  # states in which instances may wait
     add_ms: float | None
     remove_ms: float | None
     compile_ms: float
 
 
-def measure_all(
+class PatternRunner(ABC):
+    """A measured variant, with its time, number of events, and number of matches of each batch."""
+
+    def __init__(self, variant: Variant) -> None:
+        self.variant = variant
+        self.warm()
+
+    def warm(self) -> None:
+        """End the warm-up and begin to measure."""
+        self.seconds, self.events, self.found = 0.0, 0, list[int]()
+
+    def take(self, batch: Batch) -> None:
+        """Consume events."""
+        began = time.perf_counter()
+        found = self.count(batch)
+        self.seconds += time.perf_counter() - began
+        self.events += len(batch)
+        self.found.append(found)
+
+    @abstractmethod
+    def count(self, batch: Batch) -> int:
+        """Consume events, and return the number of matches."""
+
+
+class EngineRunner(PatternRunner):
+    """A variant of the engine, with the times to add each pattern and to remove some, s."""
+
+    def __init__(self, variant: Variant) -> None:
+        indexed, shared = OPTIONS[variant]
+        self.loop = Loop((), indexed=indexed, shared=shared)
+        self.added: list[float] = []
+        self.removed: list[float] = []
+        super().__init__(variant)
+
+    def add(self, automaton: Automaton) -> None:
+        """Add a pattern."""
+        began = time.perf_counter()
+        self.loop.add(automaton)
+        self.added.append(time.perf_counter() - began)
+
+    def exchange(self, count: int) -> None:
+        """Remove the n patterns added last, and add them again."""
+        self.removed = []
+        units = list(self.loop.assembler.units.values())[-count:]
+        for unit in units:
+            began = time.perf_counter()
+            self.loop.remove(unit.number)
+            self.removed.append(time.perf_counter() - began)
+        for unit in units:
+            self.loop.add(unit.automaton)
+
+    def warm(self) -> None:
+        super().warm()
+        self._before = self.loop.touched
+
+    def count(self, batch: Batch) -> int:
+        return len(self.loop.feed(batch))
+
+    @property
+    def touched(self) -> int:
+        """Number of checked pairs of an instance or a start and an event."""
+        return self.loop.touched - self._before
+
+    def states(self) -> int:
+        """Number of states in which instances may wait."""
+        return len({state for unit in self.loop.assembler.units.values() for state in unit.states if state})
+
+
+class BaselineRunner(PatternRunner):
+    """The baseline: the static predicates of first steps alone."""
+
+    def __init__(self, predicates: StaticPredicates) -> None:
+        self._predicates = predicates
+        super().__init__("predicates alone")
+
+    def count(self, batch: Batch) -> int:
+        return self._predicates.count(arrays(batch))
+
+
+def arrays(batch: Batch) -> dict[str, np.ndarray[Any, Any]]:
+    """The attributes of a batch of Cayuga's stream."""
+    columns = {name: batch.column(name) for name in (*DISCRETE, *CONTINUOUS)}
+    words = {name: column.payload for name, column in columns.items() if column is not None}
+    return {name: each.view(np.float64) if name in CONTINUOUS else each for name, each in words.items()}
+
+
+def measure(
     templates: Sequence[Template],
     counts: Sequence[int],
     events: int,
-    *,
-    vary: str = "",
-    merging: bool = True,
-    without: int = 0,
-    on_progress: OnProgress = ignore_progress,
-) -> Iterator[Throughput]:
+    vary: str,
+    merging: bool,
+    without: int,
+    on_progress: OnProgress,
+) -> list[Throughput]:
     """The throughput of several templates, with each of these numbers of patterns, the least first.
 
     Args:
-        vary: with the largest number of patterns only: `zipf` or `selectivity`.
-        merging, without: as for `measure`.
+        vary: of `VARIED`; empty for none.
+        merging, without: as for `measure_template`.
     """
     if vary:
         counts = counts[-1:]
     elif 0 < without < counts[0]:
         # At least one number of patterns is measured with all variants.
         counts = [without, *counts]
+    figures: list[Throughput] = []
     for template in templates:
         for parameters in varied(Parameters(template), vary):
-            yield from measure(parameters, counts, events, merging=merging, without=without, on_progress=on_progress)
+            figures += measure_template(
+                parameters, counts, events, merging=merging, without=without, on_progress=on_progress
+            )
+    return figures
 
 
-def measure(
+def measure_template(
     parameters: Parameters,
     counts: Sequence[int],
     events: int,
     *,
     merging: bool = True,
     without: int = 0,
-    on_progress: OnProgress = ignore_progress,
+    on_progress: OnProgress = no_progress,
 ) -> Iterator[Throughput]:
     """The throughput with each of these numbers of patterns, the least first.
 
@@ -139,50 +216,38 @@ def measure(
         merging: measure without merging, too.
         without: greatest number of patterns measured without any indexes, too.
     """
-    variants = [variant for variant in OPTIONS if merging or variant != "without merging"]
+    on_progress(f"{parameters.template}, compiling", 0, max(counts))
+    engines = [EngineRunner(variant) for variant in OPTIONS if merging or variant != "without merging"]
+    compile_ms = _compile_ms(parameters)
+    source = with_automata(parameters, max(counts))
+    rows: list[Row] = []
+    begun = 0
     try:
-        yield from _measured(parameters, sorted(counts), events, variants, without, on_progress)
+        for count in sorted(counts):
+            engines = [each for each in engines if each.variant != "without any" or count <= without]
+            gc.disable()
+            for query, automaton in islice(source, count - len(rows)):
+                rows.append(read(query.steps[0]))
+                for engine in engines:
+                    engine.add(automaton)
+                if len(rows) % 1000 == 0:
+                    on_progress(f"{parameters.template}, adding patterns", len(rows), max(counts))
+            # The garbage collector skips millions of permanent objects during the measurement.
+            gc.freeze()
+            gc.enable()
+            baseline = BaselineRunner(StaticPredicates(rows))
+            step = f"{parameters.template}, {count:,} patterns"
+            _feed([*engines, baseline], list(_batches(parameters, begun, events)), step, on_progress)
+            begun += WARM + events
+            for engine in engines:
+                engine.exchange(min(EXCHANGED, count))
+            for runner in (*engines, baseline):
+                yield _throughput(runner, parameters, count, engines[0], baseline, compile_ms)
     finally:
-        # Patterns and states refer to each other, so that nothing goes by itself.
+        # Patterns and states refer to each other, so that reference counts free nothing.
         gc.enable()
         gc.unfreeze()
         gc.collect()
-
-
-def _measured(
-    parameters: Parameters,
-    counts: Sequence[int],
-    events: int,
-    variants: Sequence[Variant],
-    without: int,
-    on_progress: OnProgress,
-) -> Iterator[Throughput]:
-    on_progress(f"{parameters.template}, compiling", 0, counts[-1])
-    engines = [EngineRunner(variant) for variant in variants]
-    compiled = _compile_ms(parameters)
-    source = with_automata(parameters, counts[-1])
-    rows: list[Row] = []
-    begun = 0
-    for count in counts:
-        engines = [each for each in engines if each.variant != "without any" or count <= without]
-        gc.disable()
-        for query, automaton in islice(source, count - len(rows)):
-            rows.append(read(query.steps[0]))
-            for engine in engines:
-                engine.add(automaton)
-            if len(rows) % 1000 == 0:
-                on_progress(f"{parameters.template}, adding patterns", len(rows), counts[-1])
-        # The garbage collector skips millions of permanent objects during the measurement.
-        gc.freeze()
-        gc.enable()
-        baseline = BaselineRunner(StaticPredicates(rows))
-        told = f"{parameters.template}, {count:,} patterns"
-        _run([*engines, baseline], list(_batches(parameters, begun, events)), told, on_progress)
-        begun += WARM + events
-        for engine in engines:
-            engine.exchange(min(EXCHANGED, count))
-        for runner in (*engines, baseline):
-            yield _figures(runner, parameters, count, engines[0], baseline, compiled)
 
 
 def varied(parameters: Parameters, by: str) -> list[Parameters]:
@@ -214,28 +279,28 @@ def _batches(parameters: Parameters, begun: int, events: int) -> Iterator[Batch]
         begun += size
 
 
-def _run(runners: Sequence[PatternRunner], batches: Sequence[Batch], told: str, on_progress: OnProgress) -> None:
-    """Feed all variants with the same events, in turn; the first one changes with the batch, for it is slower."""
+def _feed(runners: Sequence[PatternRunner], batches: Sequence[Batch], step: str, on_progress: OnProgress) -> None:
+    """Feed all variants with the same events, in turn; the first one, which is slower, changes with the batch."""
     done, total = 0, sum(map(len, batches))
     for number, batch in enumerate(batches):
         turn = number % len(runners)
         for runner in (*runners[turn:], *runners[:turn]):
             if runner.variant != "without any" or number < 2:
-                on_progress(f"{told}, {runner.variant}", done, total)
+                on_progress(f"{step}, {runner.variant}", done, total)
                 runner.take(batch)
                 if number == 0:
                     runner.warm()
         done += len(batch)
-    on_progress(told, done, total)
+    on_progress(step, done, total)
 
 
-def _figures(
+def _throughput(
     runner: PatternRunner,
     parameters: Parameters,
     count: int,
     indexed: EngineRunner,
     baseline: BaselineRunner,
-    compiled: float,
+    compile_ms: float,
 ) -> Throughput:
     rate = runner.events / runner.seconds
     engine = runner if isinstance(runner, EngineRunner) else None
@@ -255,45 +320,26 @@ def _figures(
         engine.states() if engine else None,
         1000 * median(engine.added[-1000:]) if engine else None,
         1000 * median(engine.removed) if engine else None,
-        compiled,
+        compile_ms,
     )
 
 
 def report(figures: Sequence[Throughput]) -> Report:
     """The figures as a report; numbers of matches that differ between variants are faults."""
-    table = ReportTable(
-        (
-            Column("template"),
-            *number_columns(",", "patterns"),
-            *number_columns("g", "zipf", "selectivity"),
-            Column("variant"),
-            Column("rate", "events/s", ",.0f"),
-            *number_columns(".3g", "ratio"),
-            *number_columns(",", "matches", "expected"),
-            *number_columns(",.1f", "looked at"),
-            *number_columns(",", "live", "states"),
-            *number_columns(".2f", "to add", "to remove", "to compile", unit="ms"),
-        ),
-        [
-            (
-                each.template,
-                each.patterns,
-                each.zipf,
-                each.selectivity,
-                each.variant,
-                each.rate,
-                each.ratio,
-                each.matches,
-                each.expected,
-                each.touched,
-                each.live,
-                each.states,
-                each.add_ms,
-                each.remove_ms,
-                None if each.add_ms is None else each.compile_ms,
-            )
-            for each in figures
-        ],
+    table = ReportTable.of(
+        figures,
+        Column("template"),
+        *number_columns(",", "patterns"),
+        *number_columns("g", "zipf", "selectivity"),
+        Column("variant"),
+        Column("rate", "events/s", ",.0f"),
+        *number_columns(".3g", "ratio"),
+        *number_columns(",", "matches", "expected"),
+        Column("looked at", "", ",.1f", "touched"),
+        *number_columns(",", "live", "states"),
+        Column("to add", "ms", ".2f", "add_ms"),
+        Column("to remove", "ms", ".2f", "remove_ms"),
+        Column("to compile", "ms", ".2f", lambda each: None if each.add_ms is None else each.compile_ms),
     )
     notes = [
         "predicates alone: the baseline, the static predicates of the first steps and nothing else",
@@ -303,19 +349,13 @@ def report(figures: Sequence[Throughput]) -> Report:
     ]
     if few := [each.patterns for each in figures if each.variant == "without any"]:
         notes.append(f"without any indexes: {WITHOUT:,} events at most, and no more than {max(few):,} patterns")
-    return Report(
-        "patterns",
-        figures,
-        [table],
-        notes,
-        [
-            f"matches differ: {each.template}, {each.patterns:,} patterns, {each.variant}: "
-            f"{each.matches} of {each.expected}"
-            for each in figures
-            if each.matches != each.expected
-        ],
-        _plots(figures),
-    )
+    faults = [
+        f"matches differ: {each.template}, {each.patterns:,} patterns, {each.variant}: "
+        f"{each.matches} of {each.expected}"
+        for each in figures
+        if each.matches != each.expected
+    ]
+    return Report("patterns", figures, [table], notes, faults, _plots(figures))
 
 
 def _plots(figures: Sequence[Throughput]) -> dict[str, Callable[[], str]]:
@@ -329,13 +369,12 @@ def _plots(figures: Sequence[Throughput]) -> dict[str, Callable[[], str]]:
         if each.variant == "with indexes":
             drawn.setdefault("", {}).setdefault(each.template, []).append(point)
         drawn.setdefault(f"-{each.template}", {}).setdefault(each.variant, []).append(point)
+    plot = partial(lines, across=across, unit="events/s")
     return {
         f"{name}{of}.svg": partial(
-            lines,
+            plot,
             series,
             title=f"{of[1:]}: effect of indexes and merging" if of else "many patterns in one pass",
-            across=across,
-            unit="events/s",
             logarithmic=bool(of),
         )
         for of, series in drawn.items()

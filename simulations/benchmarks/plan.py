@@ -1,15 +1,14 @@
 """`distced bench plan`: time to plan a large pattern against a catalogue of running detectors.
 
-Measured are the steps of a subscription: the canonical form of the pattern, the cheapest cover of it by
-detectors that run (design, section 3, "for reuse"), and the automaton of the new detector that does the rest. The
-baselines of the run are compiling the same pattern, and the obvious way to detect reuse: the canonical form
-of every run of it that may be a detector, looked up by its name.
+Measured are the steps of a subscription: the canonical form of the pattern, its cheapest cover by running detectors
+(design, section 3, "for reuse"), and the automaton of the new detector for the rest. The baselines are compiling the
+same pattern, and the obvious way to detect reuse: the canonical form of every run of it that may be a detector, looked
+up by its name.
 
-The catalogue is made of the sub-patterns of other patterns of all three shapes, each cut at random a few times. None of
-them is part of a pattern that is planned. What is, is put in as the measurement wants it: nothing, few disjoint runs,
-or every run of 2 to 12 parts. So all of them come from `cut`, with the names, keys and exports that detectors have in
-use. Small patterns written for the catalogue were rejected: they would have no exports, and take longer, because each
-is named and built both when it is compiled and when it is cut.
+The catalogue consists of sub-patterns of other patterns of all three shapes, each cut at random a few times, and of
+parts of the planned pattern: none, few disjoint runs, or every run of 2 to 12 parts. All of them come from `cut`, with
+the names, keys and exports that detectors have in use. Small patterns written for the catalogue were rejected: they
+would have no exports, and take longer, because each is named and built when it is compiled and when it is cut.
 """
 
 from __future__ import annotations
@@ -17,9 +16,10 @@ from __future__ import annotations
 import gc
 import time
 import tracemalloc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from random import Random
 from statistics import median
 from typing import Final, TypeAlias
@@ -31,32 +31,16 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import ChosenCut, DetectorGraph, DetectorPlan, cut
 from distced.detectors.cutting.reuse import for_reuse
 from distced.middleware.patterns.tree import Delegated, Publication
-from distced.simulations.benchmarks.plan_patterns import SHAPES
 from distced.simulations.plots import bars
-from distced.simulations.report import (
-    Column,
-    OnProgress,
-    Report,
-    ReportTable,
-    ignore_progress,
-    number_columns,
-)
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress
 
+TYPES: Final = 40  # number of types of events in the patterns
 LEAST: Final = 2
-MOST: Final = 12
-"""Greatest number of parts of a joint in a sub-pattern of the catalogue."""
-
-CUTS: Final = 8
-"""Number of cuts of each of the other patterns."""
-
-FILLS: Final = ("none", "few", "many")
-"""Shares of the pattern that are in the catalogue."""
-
-SAMPLE: Final = 250
-"""Number of canonical forms measured for the naive way; the total is extrapolated from them."""
-
-TOUCHED: Final = 200
-"""Number of plans removed and added again, and of those whose memory is measured."""
+MOST: Final = 12  # greatest number of parts of a joint in a sub-pattern of the catalogue
+CUTS: Final = 8  # number of cuts of each of the other patterns
+FILLS: Final = ("none", "few", "many")  # shares of the pattern that are in the catalogue
+SAMPLE: Final = 250  # number of canonical forms measured for the naive way; the total is extrapolated from them
+TOUCHED: Final = 200  # number of plans removed and added again, and of those whose memory is measured
 
 Run: TypeAlias = tuple[int, int]
 """Range of parts of a joint: begin, end (excluded)."""
@@ -64,37 +48,21 @@ Run: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class PlanFigure:
-    """Figures of one pattern against one catalogue.
-
-    Attributes:
-        shape: of the pattern.
-        fill: share of it in the catalogue.
-        atoms: of the pattern, in canonical form.
-        plan_ms: of each round.
-        compile_ms: of each round, alternating with the plans.
-        collected: number of rounds with a full garbage collection of Python, over the whole catalogue.
-        naive_ms: for the canonical forms of all runs; measured once for each shape.
-        runs: number of runs that may be detectors.
-        measured: number of runs measured.
-        reused: number of detectors of the catalogue that are read.
-        places: number of places of the pattern with a reused detector.
-        left: atoms that are left to the new detector.
-        sound: whether each detector that is read detects the sub-pattern in whose place it is read.
-    """
+    """Figures of one pattern against one catalogue; times by round."""
 
     shape: str
     fill: str
-    atoms: int
+    atoms: int  # of the pattern, in canonical form
     plan_ms: tuple[float, ...]
     compile_ms: tuple[float, ...]
-    collected: int
-    naive_ms: float
-    runs: int
-    measured: int
-    reused: int
-    places: int
-    left: int
-    sound: bool
+    collected: int  # number of rounds with a full garbage collection of Python, over the whole catalogue
+    naive_ms: float  # for the canonical forms of all runs; measured once for each shape
+    runs: int  # number of runs that may be detectors
+    measured: int  # number of runs measured
+    reused: int  # number of detectors of the catalogue that are read
+    places: int  # number of places of the pattern with a reused detector
+    left: int  # atoms that are left to the new detector
+    sound: bool  # whether each detector that is read detects the sub-pattern in whose place it is read
 
     @property
     def ratio(self) -> float:
@@ -104,28 +72,92 @@ class PlanFigure:
 
 @dataclass(frozen=True, slots=True)
 class PlanFigures:
-    """Results of the benchmark.
-
-    Attributes:
-        catalogue: number of detectors in it.
-        build_s: to make them.
-        add_us, remove_us: medians, for one detector of the full catalogue.
-        entry_bytes: memory the catalogue needs for a detector, without the detector's own.
-        plan_bytes: memory of a detector's plan: its tree and its automaton.
-    """
+    """Results of the benchmark."""
 
     rows: tuple[PlanFigure, ...]
-    catalogue: int
-    build_s: float
-    add_us: float
+    catalogue: int  # number of detectors in it
+    build_s: float  # to make them
+    add_us: float  # median for one detector of the full catalogue
     remove_us: float
-    entry_bytes: float
-    plan_bytes: float
+    entry_bytes: float  # memory the catalogue needs for a detector, without the detector's own
+    plan_bytes: float  # memory of a detector's plan: its tree and its automaton
 
     @property
     def sound(self) -> bool:
         """Whether all plans are sound."""
         return all(each.sound for each in self.rows)
+
+
+def plain(random: Random, atoms: int) -> str:
+    """Atoms with filters and wider domains, by concatenation and sequence."""
+    parts = []
+    for _ in range(atoms):
+        name = _type(random)
+        roll = random.random()
+        if roll < 0.4:
+            parts.append(f"[{name}]")
+        elif roll < 0.7:
+            parts.append(f"[{name} where v > {random.randrange(5)}]")
+        else:
+            parts.append(f"[{name} <= {{{name}, {_type(random)}}}]")
+    return _joined(random, parts)
+
+
+def guarded(random: Random, atoms: int) -> str:
+    """Atoms that bind variables, with guards on those bound shortly before."""
+    parts = []
+    bound: list[int] = []
+    for place in range(atoms):
+        near = [each for each in bound if place - each <= 4]
+        binding, condition = random.random() < 0.4, ""
+        if near and random.random() < 0.4:
+            attribute, relation = random.choice((("v", ">"), ("room", "==")))
+            condition = f" where {attribute} {relation} x{random.choice(near)}.{attribute}"
+        parts.append(f"[{_type(random)}{f' as x{place}' if binding else ''}{condition}]")
+        if binding:
+            bound.append(place)
+    return _joined(random, parts)
+
+
+def nested(random: Random, atoms: int) -> str:
+    """Alternations, hidden iterations, windows, timings and keys among the parts; keyed, in a window."""
+    parts: list[str] = []
+    left, timer = atoms, 0
+    while left:
+        one, two, three = (_type(random) for _ in range(3))
+        form = random.randrange(10)
+        if form < 5 or left < 3:
+            parts.append(f"[{one}]")
+            left -= 1
+            continue
+        if form == 5:
+            parts.append(f"([{one}] | [{two}] ; [{three}])")
+            left -= 3
+            continue
+        left -= 2
+        if form == 6:
+            # A part of its own, so that it is among the joints.
+            parts.append(f"~[{one}]* [{two}]")
+        elif form == 7:
+            parts.append(f"([{one}] ; [{two}] within {random.randrange(1, 20)}s)")
+        elif form == 8:
+            timer += 1
+            wait = random.randrange(1, 20)
+            parts.append(f"(([{one}], [{two} <= {{{two}, T{timer}}}]) @ T{timer} = {wait}min)")
+        else:
+            parts.append(f"([{one}] ; [{two}] by room)")
+    return f"{_joined(random, parts)} by key within 1h"
+
+
+SHAPES: Final[Mapping[str, Callable[[Random, int], str]]] = {"plain": plain, "guarded": guarded, "nested": nested}
+
+
+def _type(random: Random) -> str:
+    return f"E{random.randrange(TYPES)}"
+
+
+def _joined(random: Random, parts: list[str]) -> str:
+    return parts[0] + "".join(random.choice((" ", " ; ")) + each for each in parts[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +170,6 @@ class Subject:
 
     @classmethod
     def of(cls, text: str) -> Subject:
-        """A pattern from its text."""
         compiled = compile_pattern(text)
         whole = canonical_form(compiled.plain).publication
         return cls(compiled, whole, max(views(whole), key=lambda view: len(view.joint.parts)))
@@ -150,7 +181,7 @@ class Subject:
         return [plan for plan in graph.plans.values() if plan.id not in graph.roots]
 
     def all_runs(self) -> Iterator[list[Run]]:
-        """Every run of `LEAST` to `MOST` parts that may be cut out, in groups of disjoint ones."""
+        """Runs of `LEAST` to `MOST` parts that may be cut out, in groups of disjoint ones."""
         count = len(self.joint.joint.parts)
         for length in range(LEAST, min(MOST, count - 1) + 1):
             for offset in range(length):
@@ -158,7 +189,7 @@ class Subject:
                 yield [(at, at + length) for at in starts if self.joint.allows(at, at + length)]
 
     def some_runs(self, random: Random) -> list[Run]:
-        """Consecutive disjoint runs of random lengths, wherever they may be cut out."""
+        """Consecutive disjoint runs of random lengths that may be cut out."""
         count, at = len(self.joint.joint.parts), 0
         found: list[Run] = []
         while at < count:
@@ -172,15 +203,9 @@ class Subject:
 
 
 def measure(
-    atoms: int = 100, size: int = 10_000, rounds: int = 20, seed: int = 1, on_progress: OnProgress = ignore_progress
+    atoms: int = 100, size: int = 10_000, rounds: int = 20, seed: int = 1, on_progress: OnProgress = no_progress
 ) -> PlanFigures:
-    """Plan a pattern of each shape against a catalogue with none, few and many of its sub-patterns.
-
-    Args:
-        atoms: of each pattern.
-        size: number of detectors in the catalogue.
-        rounds: of each plan.
-    """
+    """Plan a pattern of each shape against a catalogue of n detectors with none, few and many of its sub-patterns."""
     random = Random(seed)
     subjects = {shape: Subject.of(write(random, atoms)) for shape, write in SHAPES.items()}
     began = time.perf_counter()
@@ -199,7 +224,7 @@ def measure(
 
 
 def build_catalogue(
-    random: Random, subjects: list[Subject], atoms: int, size: int, on_progress: OnProgress = ignore_progress
+    random: Random, subjects: list[Subject], atoms: int, size: int, on_progress: OnProgress = no_progress
 ) -> Catalogue:
     """Detectors for the sub-patterns of other patterns, none of which can be reused for the subjects."""
     catalogue = Catalogue()
@@ -242,15 +267,14 @@ def own_detectors(subject: Subject, fill: str, random: Random) -> list[DetectorP
 
 
 def all_candidates(whole: Publication) -> list[tuple[JointView, int, int]]:
-    """Every run of two or more parts of every joint that may be cut out, from the shortest to the longest."""
-    found = [
+    """Runs of two or more parts of every joint that may be cut out, the shortest first."""
+    found = (
         (view, start, stop)
         for view in views(whole)
-        for start in range(len(view.joint.parts))
-        for stop in range(start + 2, len(view.joint.parts) + 1)
-        if view.allows(start, stop)
-    ]
-    return sorted(found, key=lambda each: each[2] - each[1])
+        for start, stop in combinations(range(len(view.joint.parts) + 1), 2)
+    )
+    allowed = [(view, start, stop) for view, start, stop in found if stop - start > 1 and view.allows(start, stop)]
+    return sorted(allowed, key=lambda each: each[2] - each[1])
 
 
 def name_of(view: JointView, start: int, stop: int) -> str:
@@ -268,7 +292,7 @@ def _measure_shape(
     shape: str, subject: Subject, catalogue: Catalogue, rounds: int, random: Random
 ) -> Iterator[PlanFigure]:
     runs = all_candidates(subject.whole)
-    # They are in the order of their lengths, so every n-th of them represents all of them.
+    # In the order of their lengths every n-th run represents all of them.
     step = -(-len(runs) // SAMPLE) or 1
     sample = runs[step // 2 :: step]
     began = time.perf_counter()
@@ -284,11 +308,11 @@ def _measure_shape(
         compile_ms: list[float] = []
         collected = 0
         for _ in range(rounds):
-            before = _collections()
+            before = gc.get_stats()[-1]["collections"]
             began = time.perf_counter()
             graph = plan(subject, catalogue)
             planned = time.perf_counter()
-            collected += _collections() > before
+            collected += gc.get_stats()[-1]["collections"] > before
             compile_pattern(text)
             compile_ms.append((time.perf_counter() - planned) * 1000)
             plan_ms.append((planned - began) * 1000)
@@ -312,12 +336,6 @@ def _measure_shape(
         )
 
 
-def _collections() -> int:
-    """Number of full garbage collections of Python."""
-    collections: int = gc.get_stats()[-1]["collections"]
-    return collections
-
-
 def _swap(catalogue: Catalogue, out: list[DetectorPlan], into: list[DetectorPlan]) -> None:
     for each in out:
         catalogue.remove(each.id)
@@ -339,7 +357,7 @@ def _measure_touching(catalogue: Catalogue, plans: list[DetectorPlan]) -> tuple[
 
 
 def _measure_memory(random: Random, atoms: int, count: int) -> tuple[float, float]:
-    """Bytes of the catalogue and of the plan for each detector, measured on a sample."""
+    """Bytes of the catalogue and of the plan for each detector, of a sample."""
     others = other_detectors(random, atoms)
     tracemalloc.start()
     try:
@@ -348,7 +366,7 @@ def _measure_memory(random: Random, atoms: int, count: int) -> tuple[float, floa
         while len(made) < count:
             each = next(others)
             made.setdefault(each.id, each)
-        # It holds the pattern it cuts at the moment.
+        # The generator holds the pattern it cuts.
         del others
         with_plans = _allocated()
         catalogue = Catalogue()
@@ -367,33 +385,19 @@ def _allocated() -> int:
 
 def report(figures: PlanFigures) -> Report:
     """The figures as a report; a detector reused that detects something else is a fault."""
-    table = ReportTable(
-        (
-            *(Column(name) for name in ("shape", "in catalogue")),
-            *number_columns(",", "atoms"),
-            Column("plan", "ms", ".1f"),
-            *number_columns(".1f", "best", "worst"),
-            Column("compile", "ms", ".1f"),
-            Column("naive", "ms", ",.0f"),
-            Column("naive/plan", format=",.0f"),
-            *number_columns(",", "reused", "atoms left"),
-        ),
-        [
-            (
-                each.shape,
-                each.fill,
-                each.atoms,
-                median(each.plan_ms),
-                min(each.plan_ms),
-                max(each.plan_ms),
-                median(each.compile_ms),
-                each.naive_ms,
-                each.ratio,
-                each.reused,
-                each.left,
-            )
-            for each in figures.rows
-        ],
+    table = ReportTable.of(
+        figures.rows,
+        Column("shape"),
+        Column("in catalogue", of="fill"),
+        Column("atoms", "", ","),
+        Column("plan", "ms", ".1f", lambda each: median(each.plan_ms)),
+        Column("best", "", ".1f", lambda each: min(each.plan_ms)),
+        Column("worst", "", ".1f", lambda each: max(each.plan_ms)),
+        Column("compile", "ms", ".1f", lambda each: median(each.compile_ms)),
+        Column("naive", "ms", ",.0f", "naive_ms"),
+        Column("naive/plan", "", ",.0f", "ratio"),
+        Column("reused", "", ","),
+        Column("atoms left", "", ",", "left"),
     )
     samples = {each.shape: f"{each.shape} {each.measured:,} of {each.runs:,}" for each in figures.rows}
     notes = [
@@ -407,14 +411,9 @@ def report(figures: PlanFigures) -> Report:
     times = [(f"{each.shape}, {each.fill}", median(each.plan_ms)) for each in figures.rows]
     ratios = [(f"{each.shape}, {each.fill}", each.ratio) for each in figures.rows]
     title = f"Plan {max(each.atoms for each in figures.rows)} atoms against {figures.catalogue:,} detectors"
-    return Report(
-        "plan",
-        figures,
-        [table],
-        notes,
-        [] if figures.sound else ["a detector was reused that detects something else"],
-        {
-            "plan.svg": partial(bars, times, title=title, unit="ms"),
-            "plan-ratio.svg": partial(bars, ratios, title="Time of the naive way, in times of the plan", unit="×"),
-        },
-    )
+    plots = {
+        "plan.svg": partial(bars, times, title=title, unit="ms"),
+        "plan-ratio.svg": partial(bars, ratios, title="Time of the naive way, in times of the plan", unit="×"),
+    }
+    faults = [] if figures.sound else ["a detector was reused that detects something else"]
+    return Report("plan", figures, [table], notes, faults, plots)

@@ -1,4 +1,4 @@
-"""`distced bench policies`: standings of the named policies over many scenarios (`simulations.experiments`)."""
+"""`distced bench policies`: standings of the named policies over random scenarios (`policy_comparison`)."""
 
 from __future__ import annotations
 
@@ -11,100 +11,89 @@ from typing import Final
 
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.policy import NAMED
-from distced.simulations.experiments.comparison import EQUAL, IMPACT_EQUAL, METRICS, ComparedScenario
+from distced.simulations.benchmarks.policy_comparison import (
+    EQUAL,
+    IMPACT_EQUAL,
+    METRICS,
+    ComparedScenario,
+    compare_many,
+)
 from distced.simulations.plots import bars
-from distced.simulations.report import Cell, Column, Report, ReportTable
+from distced.simulations.report import Cell, Column, OnProgress, Report, ReportTable
 
-WANTED: Final = 0.95
-"""Least share of scenarios in which each policy has to be best at its own metric."""
+WANTED: Final = 0.95  # least share of scenarios in which each policy has to be best at its own metric
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyStanding:
-    """Standing of one policy at one metric.
-
-    Attributes:
-        wins: number of scenarios in which none was better.
-        behind: relative advantage of the best, mean over the scenarios where that is a number.
-        own: whether the policy is named after the metric.
-        lost_to: of its own metric: the policies that were best in its place, with the number of scenarios.
-    """
+    """Standing of one policy at one metric."""
 
     policy: str
     metric: str
-    wins: int
-    behind: float
-    own: bool
-    lost_to: dict[str, int]
+    wins: int  # number of scenarios in which no other was better
+    behind: float  # relative advantage of the best, mean over the scenarios where that is a number
+    own: bool  # whether the policy is named after the metric
+    lost_to: dict[str, int]  # of its own metric: numbers of scenarios, by the policy that was best in its place
 
 
 @dataclass(frozen=True, slots=True)
 class Standings:
-    """Standings of all policies at all measured metrics.
+    """Standings of all policies at all measured metrics."""
 
-    Attributes:
-        scenarios: compared, by seed.
-        refused: number of scenarios with a refusal under any policy.
-    """
-
-    scenarios: tuple[ComparedScenario, ...]
+    scenarios: tuple[ComparedScenario, ...]  # compared, by seed
     rows: tuple[PolicyStanding, ...]
-    refused: int
+    refused: int  # number of scenarios with a refusal under any policy
 
     def of(self, policy: str, metric: str) -> PolicyStanding:
         """Standing of one policy at one metric."""
         return next(each for each in self.rows if (each.policy, each.metric) == (policy, metric))
 
-    def share(self, policy: str) -> float | None:
-        """Share of scenarios in which a policy is best at its own metric; None where that was not measured."""
-        own = next((each for each in self.rows if each.policy == policy and each.own), None)
-        return None if own is None else own.wins / len(self.scenarios)
+    @property
+    def shares(self) -> dict[str, float]:
+        """Share of scenarios in which each policy is best at its own metric, where that was measured."""
+        return {each.policy: each.wins / len(self.scenarios) for each in self.rows if each.own}
 
     @property
     def holds(self) -> bool:
         """Whether each policy is best at its own metric as often as required."""
-        shares = [self.share(policy) for policy in NAMED]
-        return all(each is None or each >= WANTED for each in shares)
+        return all(share >= WANTED for share in self.shares.values())
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The measured metrics, in the order of the policies named after them."""
-        return tuple(metric for metric in METRICS.values() if any(each.metric == metric for each in self.rows))
+        return tuple(dict.fromkeys(each.metric for each in self.rows))
+
+
+def measure(scenarios: int, seed: int, metrics: str, processes: int, on_progress: OnProgress) -> Standings:
+    """Compare the policies on n scenarios, several at once."""
+    compared = []
+    for each in compare_many(range(seed, seed + scenarios), parse_metrics(metrics), processes):
+        compared.append(each)
+        on_progress("scenarios", len(compared), scenarios)
+    return standings(compared)
 
 
 def standings(compared: Sequence[ComparedScenario]) -> Standings:
     """Standings from comparisons; all at the same metrics, and at least one."""
     ordered = tuple(sorted(compared, key=lambda each: each.seed))
-    rows = [
-        _standing(ordered, policy, metric)
-        for metric in METRICS.values()
-        if metric in ordered[0].figures
-        for policy in NAMED
-    ]
-    return Standings(ordered, tuple(rows), sum(bool(each.refused) for each in ordered))
+    metrics = [metric for metric in METRICS.values() if metric in ordered[0].figures]
+    rows = tuple(_standing(ordered, policy, metric) for metric in metrics for policy in NAMED)
+    return Standings(ordered, rows, sum(bool(each.refused) for each in ordered))
 
 
 def _standing(compared: Sequence[ComparedScenario], policy: str, metric: str) -> PolicyStanding:
     own = METRICS[policy] == metric
     behind = [each.behind(policy, metric) for each in compared]
-    lost_to = Counter(_best(each, metric) for each in compared if own and not each.best(policy))
-    return PolicyStanding(
-        policy,
-        metric,
-        sum(each.best(policy, metric) for each in compared),
-        mean([each for each in behind if each != float("inf")] or [0.0]),
-        own,
-        dict(lost_to.most_common()),
-    )
-
-
-def _best(compared: ComparedScenario, metric: str) -> str:
-    return min(compared.figures[metric], key=lambda policy: compared.behind(policy, metric))
+    lost = [each for each in compared if own and not each.best(policy)]
+    lost_to = Counter(min(each.figures[metric], key=partial(each.behind, metric=metric)) for each in lost)
+    wins = sum(each.best(policy, metric) for each in compared)
+    average = mean([each for each in behind if each != float("inf")] or [0.0])
+    return PolicyStanding(policy, metric, wins, average, own, dict(lost_to.most_common()))
 
 
 def parse_metrics(text: str) -> tuple[str, ...]:
     """Metrics from a text with commas between them; all for an empty text."""
-    named = tuple(dict.fromkeys(each.strip() for each in text.split(",") if each.strip()))
+    named = tuple(dict.fromkeys(filter(None, map(str.strip, text.split(",")))))
     for each in named:
         if each not in METRICS.values():
             raise DistcedError("not a metric", given=each, allowed=", ".join(METRICS.values()), where="--metrics")
@@ -116,15 +105,16 @@ def report(found: Standings) -> Report:
     columns = [Column("policy")]
     for metric in found.metrics:
         columns += [Column(metric, "best", ","), Column(f"{metric}, behind", format="+.1%")]
+    columns += [Column("own", format=".1%"), Column("lost to")]
+    shares = {policy: found.shares[policy] for policy in NAMED if policy in found.shares}
     rows: list[list[Cell]] = []
     for policy in NAMED:
         row: list[Cell] = [policy]
         for metric in found.metrics:
             each = found.of(policy, metric)
             row += [each.wins, each.behind]
-        share = found.share(policy)
-        lost = found.of(policy, METRICS[policy]).lost_to if share is not None else {}
-        rows.append([*row, share, ", ".join(f"{other} {count}" for other, count in lost.items())])
+        lost = found.of(policy, METRICS[policy]).lost_to if policy in shares else {}
+        rows.append([*row, shares.get(policy), ", ".join(f"{other} {count}" for other, count in lost.items())])
     notes = [
         f"{len(found.scenarios)} scenarios. Best: in how many none is better by more than {EQUAL:.0%} (impact: by more "
         f"than {IMPACT_EQUAL:.0%} of what was there before). Behind: by how much the best is better on average; of "
@@ -132,7 +122,6 @@ def report(found: Standings) -> Report:
     ]
     if found.refused:
         notes.append(f"In {found.refused} of them something was refused under some policy.")
-    shares = {policy: share for policy in NAMED if (share := found.share(policy)) is not None}
     own = [(f"{policy}, {METRICS[policy]}", share * 100) for policy, share in shares.items()]
     title = f"Best at its own metric, {len(found.scenarios)} scenarios"
     plots = {"policies.svg": partial(bars, own, title=title, unit="%")}
@@ -140,15 +129,10 @@ def report(found: Standings) -> Report:
         behind = [(each.policy, max(each.behind, 0.0) * 100) for each in found.rows if each.metric == metric]
         title = f"{metric}: worse than the best by, on average"
         plots[f"policies-{metric}.svg"] = partial(bars, behind, title=title, unit="%")
-    return Report(
-        "policies",
-        {"scenarios": found.scenarios, "refused": found.refused, "rows": found.rows, "own": shares},
-        [ReportTable([*columns, Column("own", format=".1%"), Column("lost to")], rows)],
-        notes,
-        [
-            f"{policy}: best at its own metric in {share:.1%} of the scenarios, wanted {WANTED:.0%}"
-            for policy, share in shares.items()
-            if share < WANTED
-        ],
-        plots,
-    )
+    faults = [
+        f"{policy}: best at its own metric in {share:.1%} of the scenarios, wanted {WANTED:.0%}"
+        for policy, share in shares.items()
+        if share < WANTED
+    ]
+    figures = {"scenarios": found.scenarios, "refused": found.refused, "rows": found.rows, "own": shares}
+    return Report("policies", figures, [ReportTable(columns, rows)], notes, faults, plots)

@@ -1,39 +1,39 @@
-"""Replay compared with Spark's own passes that read, repartition and sort the same events.
+"""`distced bench replay`: replay compared with Spark's own passes that read, repartition and sort the same events.
 
-Both read the same history and the same columns, in one session of Spark with the same cores; Spark's own passes end in
-a sink that writes nothing. A replay on Spark's shuffle would have to do the same before it detects anything. Each pass
-has processes of its own, held to its cores, and is run once to warm up.
+Both read the same columns of the same history on the same cores; Spark's own passes, which a replay on Spark's shuffle
+would need before it detects anything, end in a sink that writes nothing. Each pass has processes of its own, bound to
+its cores, and runs once to warm up.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from distced.detectors.pattern_files import PatternSource, compile_source
-from distced.middleware.cli.output import show_error
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.layout import day_text
-from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import DAY
 from distced.simulations.plots import bars
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import LOG, Spark, session_of
-from distced.simulations.report import Column, OnProgress, Report, ReportTable, ignore_progress
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress
 
 KEYS: Final = 1000
 DAYS: Final = 10
@@ -49,21 +49,13 @@ PASSES: Final = ("replay by key", "read, repartition, sort", "replay in stored o
 
 @dataclass(frozen=True, slots=True)
 class PassFigure:
-    """Time of a pass.
+    """Time of a pass."""
 
-    Attributes:
-        name: of `PASSES`.
-        cores: number of cores.
-        events: number read.
-        seconds: the best of its runs.
-        found: composite events; None where none are looked for.
-    """
-
-    name: str
+    name: str  # of `PASSES`
     cores: int
     events: int
-    seconds: float
-    found: int | None
+    seconds: float  # of the best run
+    found: int | None  # number of composite events; None of Spark's own passes
 
     @property
     def rate(self) -> float:
@@ -80,40 +72,32 @@ def make_history(root: Path, events: int, seed: int) -> None:
     for day in range(DAYS):
         hi = day * DAY + np.sort(random.integers(0, DAY, daily))
         kinds = random.integers(0, len(TYPES), daily)
-        numbers = day * daily + np.arange(daily)
         keys, values = random.integers(0, KEYS, daily), random.random(daily)
         for number, name in enumerate(TYPES):
-            mine = kinds == number
-            count = int(mine.sum())
+            (mine,) = (kinds == number).nonzero()
             noted = event_type(name, {"k": "number", "v": "number"})
             columns: dict[str, Any] = {
-                "type": pa.array([name] * count, names),
+                "type": pa.array([name] * len(mine), names),
                 "lo": pa.array(hi[mine]),
                 "hi": pa.array(hi[mine]),
-                "source": pa.array(["sensors"] * count, names),
-                "seq": pa.array(numbers[mine]),
+                "source": pa.array(["sensors"] * len(mine), names),
+                "seq": pa.array(day * daily + mine),
                 "k": pa.array(keys[mine]),
                 "v": pa.array(values[mine]),
             }
-            table = pa.table(columns).replace_schema_metadata({b"distced.types": json.dumps([_as_json(noted)])})
+            types = json.dumps([msgspec.to_builtins(noted)])
+            table = pa.table(columns).replace_schema_metadata({b"distced.types": types})
             writer.write_table(day_text(day), noted, table, None)
 
 
-def _as_json(noted: Any) -> Any:
-    """A type as JSON."""
-    import msgspec
-
-    return msgspec.to_builtins(noted)
-
-
 def measure(
-    events: int, cores: int, seed: int, on_progress: OnProgress = ignore_progress, runs: int = 2
+    events: int, cores: int, seed: int, on_progress: OnProgress = no_progress, runs: int = 2
 ) -> list[PassFigure]:
-    """All passes, on all cores asked for; and replays on one, to measure the speed-up.
+    """All passes on n cores; and replays on one, to measure the speed-up.
 
     Raises:
         ModuleNotFoundError: where PySpark is missing.
-        DistcedError: where a pass fails; the reason is on standard error.
+        DistcedError: where a pass fails.
     """
     import_module("pyspark")
     found = []
@@ -126,53 +110,41 @@ def measure(
             wanted += [(name, 1) for name in PASSES if name.startswith("replay")]
         for name, count in wanted:
             on_progress(f"{name}, {count} core{'s' * (count != 1)}")
-            found.append(_in_process(name, root, count, runs))
+            bound_to = set(sorted(os.sched_getaffinity(0))[:count])
+            # A process of its own; it and all its children are bound to these cores.
+            with ProcessPoolExecutor(1, get_context("spawn"), os.sched_setaffinity, (0, bound_to)) as pool:
+                found.append(pool.submit(one_pass, name, root, count, runs).result())
     return found
 
 
-def _in_process(name: str, root: Path, cores: int, runs: int) -> PassFigure:
-    """A pass in a process of its own, limited with all its children to n cores."""
-    command = [sys.executable, "-m", "distced.simulations.benchmarks.replay", name, str(root), str(cores), str(runs)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        raise DistcedError("a pass failed", given=name, advice="what it says of it is above")
-    return PassFigure(**json.loads(done.stdout.splitlines()[-1]))
-
-
 def one_pass(name: str, root: Path, cores: int, runs: int) -> PassFigure:
-    """A pass in this process."""
-    with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder:
-        work = Path(folder)
-        if name == "pyarrow alone":
-            return _figure(name, cores, root, runs, lambda: _read_alone(root))
-        session = session_of(f"local[{cores}]", work / LOG)
-        session.conf.set("spark.sql.shuffle.partitions", str(2 * cores))
-        try:
-            if name.startswith("replay"):
-                text = KEYED if name == "replay by key" else ORDERED
-                return _figure(name, cores, root, runs, lambda: _replayed(session, root, text, work))
-            frame = session.read.parquet(str(root)).select(*COLUMNS)
-            if name == "mapInArrow":
-                # Only what each batch is, not what is in it, comes back.
-                frame = frame.mapInArrow(_counted, "rows long")
-            else:
-                frame = frame.repartition("k").sortWithinPartitions("hi", "lo", "source", "seq")
-            return _figure(name, cores, root, runs, lambda: frame.write.format("noop").mode("overwrite").save())
-        finally:
-            session.stop()
+    """A pass in this process, timed after a run to warm up."""
+    with tempfile.TemporaryDirectory(prefix="distced-bench-") as folder, ExitStack() as stack:
+        run = _read_alone if name == "pyarrow alone" else _on_spark(stack, name, root, cores, Path(folder))
+        times, found = [], None
+        for _ in range(1 + runs):
+            started = time.perf_counter()
+            found = run(root)
+            times.append(time.perf_counter() - started)
+    return PassFigure(name, cores, History(root).rows, min(times[1:]), found)
 
 
-def _figure(name: str, cores: int, root: Path, runs: int, run: Callable[[], int | None]) -> PassFigure:
-    events = History(root).rows
-    times, found = [], None
-    for _ in range(1 + runs):
-        started = time.perf_counter()
-        found = run()
-        times.append(time.perf_counter() - started)
-    return PassFigure(name, cores, events, min(times[1:]), found)
+def _on_spark(stack: ExitStack, name: str, root: Path, cores: int, work: Path) -> Callable[[Path], int | None]:
+    session = session_of(f"local[{cores}]", work / LOG)
+    stack.callback(session.stop)
+    session.conf.set("spark.sql.shuffle.partitions", str(2 * cores))
+    if name.startswith("replay"):
+        return partial(_replayed, session, KEYED if name == "replay by key" else ORDERED, work)
+    frame = session.read.parquet(str(root)).select(*COLUMNS)
+    if name == "mapInArrow":
+        # Only the sizes of the batches come back, not their rows.
+        frame = frame.mapInArrow(_counted, "rows long")
+    else:
+        frame = frame.repartition("k").sortWithinPartitions("hi", "lo", "source", "seq")
+    return lambda _: frame.write.format("noop").mode("overwrite").save()
 
 
-def _replayed(session: Any, root: Path, text: str, work: Path) -> int:
+def _replayed(session: Any, text: str, work: Path, root: Path) -> int:
     patterns = compile_source(PatternSource(text, "pattern"), None).compiled
     runner = Spark(session, work / "replay")
     made = HistoryReplay(patterns, History(root), work / "replay", cores=runner.cores)
@@ -196,15 +168,13 @@ def _read_alone(root: Path) -> None:
 
 def report(figures: Sequence[PassFigure]) -> Report:
     """The figures as a report."""
-    table = ReportTable(
-        (
-            Column("pass"),
-            Column("cores", format=","),
-            Column("time", "s", ".2f"),
-            Column("rate", "events/s", ",.0f"),
-            Column("found", format=","),
-        ),
-        [(each.name, each.cores, each.seconds, each.rate, each.found) for each in figures],
+    table = ReportTable.of(
+        figures,
+        Column("pass", of="name"),
+        Column("cores", "", ","),
+        Column("time", "s", ".2f", "seconds"),
+        Column("rate", "events/s", ",.0f"),
+        Column("found", "", ","),
     )
     cores = max(each.cores for each in figures)
     rates = {(each.name, each.cores): each.rate for each in figures}
@@ -220,12 +190,3 @@ def report(figures: Sequence[PassFigure]) -> Report:
     named = [(f"{each.name}, {each.cores} core{'s' * (each.cores != 1)}", each.rate) for each in figures]
     plot = partial(bars, named, title=f"replay of {figures[0].events:,} events", unit="events/s")
     return Report("replay", figures, [table], notes, plots={"replay.svg": plot})
-
-
-if __name__ == "__main__":
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: int(sys.argv[3])])
-    try:
-        print(json.dumps(asdict(one_pass(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])))))
-    except DistcedError as error:
-        show_error(error)
-        sys.exit(1)

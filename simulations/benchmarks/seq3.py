@@ -1,9 +1,9 @@
 """`distced bench seq3`: A, then B, then C with the same key within five seconds.
 
-Event i happens at i ms; type, key and value come from `random.Random(7)`. Both questions are asked: the first B and C
-after each A, and every one of them. All ways to answer are run one after the other, several times, and the best round
-of each counts: Python written for it by hand, the stepwise engine, and over columns the columnar engine, a loop that
-numba compiles for this pattern alone, DuckDB's self-join, and a bare pass over the columns.
+Event i happens at i ms; type, key and value come from `random.Random(7)`. Two questions: the first B and C after each
+A, and every one of them. The implementations alternate, and the best round of each counts: Python written by hand, the
+stepwise engine, and over columns the columnar engine, a loop that numba compiles for this pattern alone, DuckDB's
+self-join, and a bare pass over the columns.
 """
 
 from __future__ import annotations
@@ -23,14 +23,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.simulations.plots import bars
-from distced.simulations.report import (
-    Column,
-    OnProgress,
-    Report,
-    ReportTable,
-    ignore_progress,
-    number_columns,
-)
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress, number_columns
 
 if TYPE_CHECKING:
     from distced.simulations.benchmarks.seq3_compiled import SeqColumns
@@ -39,38 +32,30 @@ FIRST: Final = "[A] ; [B] ; [C] within 5s by key"
 EVERY: Final = "[A] ; ~[B]* [B] ; ~[C]* [C] within 5s by key"
 WINDOW: Final = 5 * SECOND
 
-EXPECTED: Final = {(200_000, "first"): 17_746, (200_000, "every"): 38_889, (1_000_000, "first"): 89_195} | {
-    (1_000_000, "every"): 195_163
+EXPECTED: Final = {
+    (200_000, "first"): 17_746,
+    (200_000, "every"): 38_889,
+    (1_000_000, "first"): 89_195,
+    (1_000_000, "every"): 195_163,
 }
-"""Expected number of matches, by number of events and question."""
+"""Number of matches, by number of events and question."""
 
-
-IN_PYTHON: Final = 1_000_000
-"""Greatest number of events consumed one by one in Python."""
+IN_PYTHON: Final = 1_000_000  # greatest number of events consumed one by one in Python
 
 
 @dataclass(frozen=True)
 class SeqFigure:
-    """Rate of one implementation at one question.
-
-    Attributes:
-        events: number of input events.
-        matches: number found; None of a bare pass.
-        expected: the right number, where known.
-        seconds: the best of the rounds.
-        ratio: its rate against that of Python written by hand.
-        starting: seconds until the first answer, to a handful of events, where something is compiled or loaded first.
-    """
+    """Rate of one implementation at one question."""
 
     question: str
     by: str
     events: int
-    matches: int | None
-    expected: int | None
-    seconds: float
+    matches: int | None  # None of a bare pass
+    expected: int | None  # None where unknown
+    seconds: float  # of the best round
     rate: float
-    ratio: float
-    starting: float | None = None
+    ratio: float  # of the rate to that of Python written by hand
+    starting: float | None = None  # seconds until the first answer, where something is compiled or loaded first
 
 
 @dataclass(frozen=True)
@@ -91,12 +76,12 @@ def make_rows(count: int) -> Iterator[tuple[int, int, int]]:
 def make_events(count: int) -> list[Event]:
     """The input as events."""
     return [
-        Event("ABCD"[kind], number * MILLISECOND, number * MILLISECOND, "bench", number, {"key": key, "value": value})
-        for number, (kind, key, value) in enumerate(make_rows(count))
+        Event("ABCD"[kind], at * MILLISECOND, at * MILLISECOND, "bench", at, {"key": key, "value": value})
+        for at, (kind, key, value) in enumerate(make_rows(count))
     ]
 
 
-def measure(count: int, rounds: int = 3, on_progress: OnProgress = ignore_progress) -> list[SeqFigure]:
+def measure(count: int, rounds: int = 3, on_progress: OnProgress = no_progress) -> list[SeqFigure]:
     """Answer both questions with every implementation, alternately, and keep the best round of each."""
     on_progress("making events")
     columns = _columns(count)
@@ -104,6 +89,7 @@ def measure(count: int, rounds: int = 3, on_progress: OnProgress = ignore_progre
     gc.collect()
     gc.freeze()
     results: list[SeqFigure] = []
+    known = {events for events, _ in EXPECTED}
     for question, text, by_hand in (("first", FIRST, first_by_hand), ("every", EVERY, every_by_hand)):
         ways = [*_in_python(text, by_hand, events), *_over_columns(question, text, columns)]
         best: dict[str, tuple[float, int | None]] = {}
@@ -120,14 +106,11 @@ def measure(count: int, rounds: int = 3, on_progress: OnProgress = ignore_progre
             seconds, matches = best[way.by]
             # Where the number is unknown, the loop written for the pattern gives it.
             expected = EXPECTED.get((way.events, question), best.get("compiled by hand", (0.0, None))[1])
-            expected = expected if matches is not None and way.events in (count, *_KNOWN) else None
+            expected = expected if matches is not None and way.events in (count, *known) else None
             rate = way.events / seconds
             figures = (way.events, matches, expected, seconds, rate, rate / basis, way.starting)
             results.append(SeqFigure(question, way.by, *figures))
     return results
-
-
-_KNOWN: Final = {events for events, _ in EXPECTED}
 
 
 def _columns(count: int) -> SeqColumns | None:
@@ -159,22 +142,21 @@ def _over_columns(question: str, text: str, columns: SeqColumns | None) -> list[
 
     by_hand = compiled.first_compiled if question == "first" else compiled.every_compiled
     few = columns.first(100)
-    engine, _ = compiled.timed(lambda: compiled.by_engine(few, text))
-    loop, _ = compiled.timed(lambda: by_hand(few, WINDOW))
+    began = time.perf_counter()
+    compiled.by_engine(few, text)
+    engine_ready = time.perf_counter()
+    by_hand(few, WINDOW)
+    loop_ready = time.perf_counter()
     compiled.by_pass(few)
     count = len(columns)
     ways = [
-        _Implementation("columnar", count, lambda: compiled.by_engine(columns, text), engine),
-        _Implementation("compiled by hand", count, lambda: by_hand(columns, WINDOW), loop),
+        _Implementation("columnar", count, lambda: compiled.by_engine(columns, text), engine_ready - began),
+        _Implementation("compiled by hand", count, lambda: by_hand(columns, WINDOW), loop_ready - engine_ready),
     ]
     if question == "every" and compiled.joined(few, WINDOW) is not None:
         some = columns.first(compiled.JOINED)
         ways.append(_Implementation("DuckDB", len(some), lambda: compiled.joined(some, WINDOW)))
-    return [*ways, _Implementation("a bare pass", count, lambda: _unanswered(compiled.by_pass(columns)))]
-
-
-def _unanswered(_: int) -> None:
-    """Result of a pass, which counts nothing."""
+    return [*ways, _Implementation("a bare pass", count, lambda: compiled.by_pass(columns))]
 
 
 def first_by_hand(events: list[Event]) -> int:
@@ -226,30 +208,21 @@ def every_by_hand(events: list[Event]) -> int:
 
 def report(figures: Sequence[SeqFigure]) -> Report:
     """The figures as a report; wrong numbers of matches are faults."""
-    table = ReportTable(
-        (
-            Column("question"),
-            Column("by"),
-            *number_columns(",", "events", "matches", "expected"),
-            Column("rate", "events/s", ",.0f"),
-            Column("of by hand", format=",.1%"),
-            Column("to start", "s", ".2f"),
-        ),
-        [
-            (each.question, each.by, each.events, each.matches, each.expected, each.rate, each.ratio, each.starting)
-            for each in figures
-        ],
+    table = ReportTable.of(
+        figures,
+        Column("question"),
+        Column("by"),
+        *number_columns(",", "events", "matches", "expected"),
+        Column("rate", "events/s", ",.0f"),
+        Column("of by hand", "", ",.1%", "ratio"),
+        Column("to start", "s", ".2f", "starting"),
     )
     most = max((each.events for each in figures), default=0)
     rates = [(f"{each.question}, {each.by}", each.rate) for each in figures]
-    return Report(
-        "seq3",
-        figures,
-        [table],
-        faults=[
-            f"{each.question}, {each.by}: {each.matches} matches, expected {each.expected}"
-            for each in figures
-            if each.expected not in (None, each.matches)
-        ],
-        plots={"seq3.svg": partial(bars, rates, title=f"seq3, {most:,} events", unit="events/s")},
-    )
+    plot = partial(bars, rates, title=f"seq3, {most:,} events", unit="events/s")
+    faults = [
+        f"{each.question}, {each.by}: {each.matches} matches, expected {each.expected}"
+        for each in figures
+        if each.expected not in (None, each.matches)
+    ]
+    return Report("seq3", figures, [table], [], faults, {"seq3.svg": plot})

@@ -1,11 +1,7 @@
-"""The questions of `seq3` over columns: by the columnar engine, by loops that numba compiles for this pattern alone, by
-DuckDB's self-join, and a bare pass over the columns, the cost of reading them.
-"""
+"""Implementations of `seq3` over columns: columnar engine, loops compiled for it alone, DuckDB, a bare pass."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final
@@ -19,24 +15,16 @@ from distced.detectors.columnar.engine import ColumnarEngine
 from distced.detectors.compiler import compile_pattern
 
 NAMES: Final = ("A", "B", "C", "D")
-BATCH: Final = 100_000
-"""Number of events in a batch for the engine."""
-
-JOINED: Final = 1_000_000
-"""Greatest number of events for DuckDB: its join grows faster than the events."""
+BATCH: Final = 100_000  # number of events in a batch for the engine
+JOINED: Final = 1_000_000  # greatest number of events for DuckDB: its join grows faster than the events
 
 
 @dataclass(frozen=True, slots=True)
 class SeqColumns:
-    """The input as columns.
+    """The input as columns."""
 
-    Attributes:
-        types: the place of each event's type in `NAMES`.
-        hi: ns.
-    """
-
-    types: NDArray[np.int32]
-    hi: NDArray[np.int64]
+    types: NDArray[np.int32]  # the place of each event's type in `NAMES`
+    hi: NDArray[np.int64]  # ns
     keys: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -59,9 +47,9 @@ def by_engine(columns: SeqColumns, text: str) -> int:
     return matches
 
 
-def by_pass(columns: SeqColumns) -> int:
+def by_pass(columns: SeqColumns) -> None:
     """Read every column once."""
-    return int(_passed(columns.types, columns.hi, columns.keys))
+    _passed(columns.types, columns.hi, columns.keys)
 
 
 def first_compiled(columns: SeqColumns, window: int) -> int:
@@ -92,13 +80,6 @@ def joined(columns: SeqColumns, window: int) -> int | None:
     row = connection.execute(query).fetchone()
     connection.close()
     return int(row[0]) if row is not None else 0
-
-
-def timed(way: Callable[[], int | None]) -> tuple[float, int | None]:
-    """Time of a call, and its count."""
-    began = time.perf_counter()
-    counted = way()
-    return time.perf_counter() - began, counted
 
 
 @numba.njit(cache=True)

@@ -1,14 +1,12 @@
 """The static predicates of first steps alone: the baseline of `distced bench patterns`.
 
 cayuga-algebra-cesar, section 4.3: a publish/subscribe engine determines the static predicates an event satisfies, and
-automata go on from there. So an engine of automata is hardly as fast as that part by itself, here for the first steps:
-for each event the predicates that it satisfies, counted. It is written and compiled for this workload, two equalities
-and two ranges each, and shares no code with the engine.
+automata go on from there, so this part alone bounds the rate of an engine of automata. It is compiled for this
+workload, two equalities and two ranges each, and shares no code with the engine.
 
 The two equalities are hashed together with the pair of columns they ask for, and an event is looked up once for each
-pair. To look up one equality and test the other was rejected: it comes by a hundred times as many predicates. So was a
-table with a place for every pair of values, which is no way for values that are not small numbers. Predicates that are
-equal are kept apart, as those of different subscribers.
+pair. Rejected: looking up one equality and testing the other, which visits a hundred times as many predicates; a table
+for every pair of values, which holds small numbers only. Equal predicates are kept apart, as of different subscribers.
 """
 
 from __future__ import annotations
@@ -23,24 +21,18 @@ from numpy.typing import NDArray
 from distced.middleware.sets.expressions import Binary, Expression, Literal, Name, operands
 
 Row: TypeAlias = tuple[tuple[tuple[str, int], ...], tuple[tuple[str, float, float], ...]]
-"""Values of a predicate: of two attributes the values, of two others the bounds, by name."""
+"""Predicate: values of two attributes, bounds of two others, by name."""
 
 FREE: Final = -1
 
 
 class StaticPredicates:
-    """Predicates that events are checked against."""
+    """Predicates that events are checked against, as `read` returns them."""
 
     def __init__(self, rows: Iterable[Row]) -> None:
-        """
-        Args:
-            rows: what `read` makes of conditions.
-        """
         given = list(rows)
-        # Of names, their numbers; each the column of its values.
-        self._discrete = _Numbers()
-        self._continuous = _Numbers()
-        pairs = _Numbers()
+        # Names, with the number of the column of their values.
+        self._discrete, self._continuous, pairs = _Numbers(), _Numbers(), _Numbers()
         asked = np.empty((len(given), 3), np.int64)
         columns = np.empty((len(given), 2), np.int64)
         bounds = np.empty((len(given), 4), np.float64)

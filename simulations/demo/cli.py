@@ -41,8 +41,8 @@ def demo(
 ) -> int:
     """Watch composite events being detected: a server, broker nodes, the Active Office, both scenarios.
 
-    Afterwards the same patterns are run over the recorded events in one piece. The exit code is 0 only if what was
-    detected live is the same.
+    Afterwards the same patterns are run over the recorded events in one piece. The exit code is 1 where live detections
+    differ from these.
 
     Examples:
 
@@ -56,14 +56,12 @@ def demo(
     from distced.brokers.ray.nodes import LocalNodes, RayNodes
     from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
-    from distced.simulations.demo import demo_report as reports
-    from distced.simulations.demo.display import Display
-    from distced.simulations.demo.feed import DemoFeed, OfficeFeed, RecordedFeed
-    from distced.simulations.demo.patterns import questions
-    from distced.simulations.demo.session import DemoSession
+    from distced.simulations.demo import display as shown
+    from distced.simulations.demo.feed import office_feed, recorded_feed
+    from distced.simulations.demo.session import DemoSession, questions
 
     console = messages() if as_json else output()
-    feed: DemoFeed = OfficeFeed(seed, minutes) if input_ is None else RecordedFeed(input_, mapping)
+    feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
     asked, derived = questions(feed.types, patterns or [])
     quieten()
     with ExitStack() as stack:
@@ -85,19 +83,19 @@ def demo(
             console.print(f"{question.name}: detector {subscription.detector} on {subscription.node}")
         console.print(f"{nodes} broker nodes ({kind}) up after {time.perf_counter() - began:.1f} s\n")
         began = time.perf_counter()
-        with Display(console, feed, asked, quiet=as_json) as display:
+        with shown.Display(console, feed, asked, quiet=as_json) as display:
             try:
                 session.run(display.show)
             except KeyboardInterrupt:
-                console.print("interrupted: taking stock of what there is")
+                console.print("interrupted: the figures are those so far")
             verdict = session.finish()
             display.show(session.progress)
         seconds = time.perf_counter() - began
     if report is not None:
-        reports.write(report, session, verdict, seconds)
+        shown.write(report, session, verdict, seconds)
         console.print(f"report in {report}")
     if as_json:
-        print_json(reports.summary(session, verdict, seconds))
+        print_json(shown.summary(session, verdict, seconds))
     else:
-        reports.show(console, session, verdict, seconds)
+        shown.show_figures(console, session, verdict, seconds)
     return 0 if verdict.holds else 1

@@ -1,37 +1,41 @@
-"""Screen of a running demonstration: places of people, composite events, counters of the nodes."""
+"""Output of a demonstration: a live screen, the figures at the end, and a folder with all files."""
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
-from typing import Final
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
+from distced.middleware.cli.output import COLOURS
+from distced.middleware.event_files import write_events
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import SECOND, format_instant
 from distced.simulations.demo.feed import DemoFeed
-from distced.simulations.demo.patterns import Question
-from distced.simulations.demo.session import DemoProgress, Notification
+from distced.simulations.demo.session import DemoProgress, DemoSession, Notification, Question, Verdict
+from distced.simulations.plots import histogram, percentile
+from distced.simulations.report import Cell, Column, ReportTable, number_columns
 
-COLOURS: Final = ("cyan", "yellow", "magenta", "green", "blue", "red")
 REFRESH: Final = 0.1
-SHOWN: Final = 12
-"""Greatest number of lines for composite events on the screen."""
+SHOWN: Final = 12  # greatest number of lines for composite events on the screen
 
 
 class Display:
-    """Live display on a terminal; elsewhere a line for each composite event."""
+    """Live display on a terminal: places of people, composite events, counters of nodes; else a line for each."""
 
     def __init__(self, console: Console, feed: DemoFeed, questions: Sequence[Question], *, quiet: bool = False) -> None:
         self.console = console
         self.feed = feed
         self.colours = {each.name: COLOURS[place % len(COLOURS)] for place, each in enumerate(questions)}
         self.quiet = quiet
-        self._live = Live(console=console, refresh_per_second=10, auto_refresh=False) if self._lively() else None
+        lively = console.is_terminal and not quiet
+        self._live = Live(console=console, refresh_per_second=10, auto_refresh=False) if lively else None
         self._rooms: dict[str, dict[str, Attribute]] = {}
         self._seen = 0
         self._printed = 0
@@ -60,9 +64,6 @@ class Display:
             self._shown_at = now
             self._live.update(self._screen(progress), refresh=True)
 
-    def _lively(self) -> bool:
-        return self.console.is_terminal and not self.quiet
-
     def _screen(self, progress: DemoProgress) -> RenderableType:
         clock = format_instant(progress.now - progress.now % SECOND).replace("T", "  ").rstrip("Z")
         head = Text.assemble(
@@ -72,33 +73,26 @@ class Display:
             (f"{len(progress.notifications):,} composite events", "bold green"),
         )
         parts: list[RenderableType] = [head, Text()]
-        places = self.feed.places()
-        if places:
+        if places := self.feed.places():
             parts += [self._building(progress, places), Text()]
-        parts += [self._detections(progress), Text(), self._nodes(progress)]
-        return Group(*parts)
+        return Group(*parts, self._detections(progress), Text(), nodes_table(progress.nodes))
 
-    def _building(self, progress: DemoProgress, places: dict[str, str]) -> Table:
+    def _building(self, progress: DemoProgress, places: dict[str, str]) -> RenderableType:
         self._read(progress)
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for name in ("room", "°C", "light", "board", "who is there"):
-            table.add_column(name, justify="right" if name == "°C" else "left", no_wrap=True)
-        rooms = sorted({*self._rooms, *places.values()})
-        for room in rooms:
+        rows: list[Sequence[Cell]] = []
+        for room in sorted({*self._rooms, *places.values()}):
             state = self._rooms.get(room, {})
             temp = state.get("temp")
-            cold = isinstance(temp, float) and temp < 15
-            table.add_row(
-                Text(room, "bold"),
-                Text(f"{temp:.1f}" if isinstance(temp, float) else "", "blue bold" if cold else ""),
-                Text("on" if state.get("on") else "", "yellow"),
-                Text("on" if state.get("board") else "", "magenta"),
-                ", ".join(sorted(person for person, place in places.items() if place == room)),
-            )
-        return table
+            shown = Text(f"{temp:.1f}", "blue bold" if temp < 15 else "") if isinstance(temp, float) else None
+            light = Text("on", "yellow") if state.get("on") else None
+            board = Text("on", "magenta") if state.get("board") else None
+            people = ", ".join(sorted(person for person, place in places.items() if place == room))
+            rows.append((Text(room, "bold"), shown, light, board, people))
+        columns = (Column("room"), Column("°C", format=""), Column("light"), Column("board"), Column("people"))
+        return ReportTable(columns, rows).rendered(no_wrap=True)
 
     def _read(self, progress: DemoProgress) -> None:
-        """Update the state of rooms from the events published since the last look."""
+        """Update the state of rooms from the events published since the last call."""
         fresh = min(progress.published - self._seen, len(progress.recent))
         self._seen = progress.published
         for event in list(progress.recent)[len(progress.recent) - fresh :]:
@@ -111,15 +105,14 @@ class Display:
                     state.update(event.attributes)
 
     def _detections(self, progress: DemoProgress) -> RenderableType:
-        if not progress.latest:
+        if not progress.notifications:
             return Text("nothing detected yet", "dim")
-        alike: list[list[Notification]] = []
-        for each in progress.latest:
-            if alike and _looks_like(alike[-1][-1], each):
-                alike[-1].append(each)
-            else:
-                alike.append([each])
-        return Group(*(self._line(group[-1], len(group)) for group in alike[-SHOWN:]))
+        # Many matches end in one event, and their lines would read the same.
+        alike = groupby(
+            progress.notifications[-100:], lambda each: (each.question, each.event.hi // SECOND, each.event.attributes)
+        )
+        groups = [list(group) for _, group in alike]
+        return Group(*(self._line(group[-1], len(group)) for group in groups[-SHOWN:]))
 
     def _line(self, notification: Notification, times: int = 1) -> Text:
         event = notification.event
@@ -133,23 +126,83 @@ class Display:
             (f"  ×{times}" if times > 1 else "", "bold"),
         )
 
-    def _nodes(self, progress: DemoProgress) -> Table:
-        return nodes_table(progress.nodes)
 
-
-def _looks_like(one: Notification, other: Notification) -> bool:
-    """Whether two lines would read the same: many matches end in one event."""
-    shown = [(each.question, each.event.hi // SECOND, each.event.attributes) for each in (one, other)]
-    return shown[0] == shown[1]
-
-
-def nodes_table(nodes: dict[str, dict[str, int]]) -> Table:
+def nodes_table(nodes: dict[str, dict[str, int]]) -> RenderableType:
     """Counters of the broker nodes, as a table."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("node", no_wrap=True)
-    columns = list(dict.fromkeys(name for counts in nodes.values() for name in counts))
-    for name in columns:
-        table.add_column(name, justify="right")
-    for node in sorted(nodes):
-        table.add_row(Text(node, "bold"), *(f"{nodes[node].get(name, 0):,}" for name in columns))
-    return table
+    names = list(dict.fromkeys(name for counts in nodes.values() for name in counts))
+    rows = [(Text(node, "bold"), *(nodes[node].get(name, 0) for name in names)) for node in sorted(nodes)]
+    return ReportTable([Column("node"), *number_columns(",", *names)], rows).rendered(no_wrap=True)
+
+
+def summary(session: DemoSession, verdict: Verdict, seconds: float) -> dict[str, Any]:
+    """Figures of a demonstration."""
+    progress = session.progress
+    by_question: dict[str, Any] = {}
+    for question in session.questions:
+        received = [each for each in progress.notifications if each.question == question.name]
+        by_question[question.name] = {"found": len(received), "delay_ms": _delays(received)}
+    return {
+        "feed": session.feed.title,
+        "speed": session.speed,
+        "seconds": round(seconds, 2),
+        "events": progress.published,
+        "composite_events": len(progress.notifications),
+        "patterns": by_question,
+        "delay_ms": _delays(progress.notifications),
+        "seconds_to_first": None if progress.first is None else round(progress.first, 3),
+        "nodes": progress.nodes,
+        "check": {
+            "holds": verdict.holds,
+            "same": verdict.same,
+            "only_live": len(verdict.only_live),
+            "only_run": len(verdict.only_run),
+            "complete": verdict.complete,
+        },
+    }
+
+
+def show_figures(console: Console, session: DemoSession, verdict: Verdict, seconds: float) -> None:
+    """Print the figures and the verdict."""
+    figures = summary(session, verdict, seconds)
+    console.print(Text(f"\n{figures['feed']}: {figures['events']:,} events in {seconds:.1f} s", "bold"))
+    every = {"found": figures["composite_events"], "delay_ms": figures["delay_ms"]}
+    columns = (
+        Column("pattern"),
+        Column("composite events", format=","),
+        *number_columns(".1f", "delay p50", "p99", "most", unit="ms"),
+    )
+    rows = [
+        (Text(name, "bold"), each["found"], *(each["delay_ms"].get(key) for key in ("p50", "p99", "most")))
+        for name, each in [*figures["patterns"].items(), ("all", every)]
+    ]
+    console.print(ReportTable(columns, rows).rendered())
+    console.print()
+    console.print(nodes_table(figures["nodes"]))
+    console.print()
+    if verdict.holds:
+        line = f"live = run: the same {verdict.same:,} composite events, found again in the recorded events"
+        console.print(Text.assemble(("✓ ", "bold green"), line))
+        return
+    console.print(Text("✗ the live detections are not those in the recorded events", "bold red"))
+    if not verdict.complete:
+        console.print("  not every subscription reached the end in time")
+    for name, events in (("live only", verdict.only_live), ("recorded only", verdict.only_run)):
+        for event in events[:5]:
+            interval = f"[{event.lo}, {event.hi}]"
+            console.print(f"  {name}: {event.type} {event.attributes} {interval} of {len(event.constituents)} events")
+
+
+def write(folder: Path, session: DemoSession, verdict: Verdict, seconds: float) -> None:
+    """Write events, composite events, figures and a plot of the delays to a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_events(session.events, folder / "events.jsonl.gz")
+    write_events([each.event for each in session.progress.notifications], folder / "composite-events.jsonl")
+    (folder / "summary.json").write_text(json.dumps(summary(session, verdict, seconds), indent=2) + "\n")
+    delays = [each.delay * 1000 for each in session.progress.notifications]
+    (folder / "delays.svg").write_text(histogram(delays, title="Notification delay", unit="ms"))
+
+
+def _delays(notifications: Sequence[Notification]) -> dict[str, float]:
+    delays = sorted(each.delay * 1000 for each in notifications)
+    shares = {"p50": 0.5, "p99": 0.99, "most": 1.0} if delays else {}
+    return {name: round(percentile(delays, share), 3) for name, share in shares.items()}

@@ -2,101 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Final
 
-from distced.middleware.event_files import in_order, read_events
+from distced.middleware.event_files import read_events
+from distced.middleware.event_files.pacing import Feed
 from distced.middleware.mapping import load_mapping
-from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.simulations.office import ActiveOffice, OfficeStep
 from distced.simulations.office.sensors import TYPES
 
+TICK: Final = SECOND
 
-class DemoFeed(Protocol):
+
+@dataclass(frozen=True, slots=True)
+class DemoFeed:
     """Source of the events of a demonstration.
 
     Attributes:
-        title: what it is, for people.
+        title: one line for people.
         start: no event has `hi` at or before this, ns.
         types: the event types, bases before those derived from them.
         sources: the types each source publishes, by name.
+        steps: steps of virtual time, each with its published events; to be iterated once.
+        places: returns the present place of each person; empty where unknown.
     """
 
     title: str
     start: int
     types: list[EventType]
     sources: Mapping[str, tuple[str, ...]]
-
-    def steps(self) -> Iterator[OfficeStep]:
-        """Steps of virtual time, each with its published events."""
-        ...
-
-    def places(self) -> dict[str, str]:
-        """Present place of each person; empty where unknown."""
-        ...
+    steps: Iterable[OfficeStep]
+    places: Callable[[], dict[str, str]] = dict
 
 
-class OfficeFeed:
+def office_feed(seed: int, minutes: float) -> DemoFeed:
     """The Active Office, for a number of minutes of virtual time."""
-
-    def __init__(self, seed: int, minutes: float) -> None:
-        self.office = ActiveOffice(Random(seed))
-        self.title = f"Active Office, seed {seed}, {minutes:g} minutes"
-        self.start = self.office.now - MINUTE
-        self.types = self.office.types
-        self.sources = self.office.sources
-        self._duration = round(minutes * MINUTE)
-
-    def steps(self) -> Iterator[OfficeStep]:
-        return self.office.run(self._duration)
-
-    def places(self) -> dict[str, str]:
-        return self.office.people
+    office = ActiveOffice(Random(seed))
+    title = f"Active Office, seed {seed}, {minutes:g} minutes"
+    steps = office.run(round(minutes * MINUTE))
+    return DemoFeed(title, office.now - MINUTE, office.types, office.sources, steps, lambda: office.people)
 
 
-class RecordedFeed:
+def recorded_feed(path: Path, mapping: Path | None) -> DemoFeed:
     """A recording, replayed in the order of consumption; gaps without events are skipped."""
+    reader = read_events(path, load_mapping(mapping) if mapping is not None else None)
+    feed = Feed(reader, name=str(path))
+    title = f"{path.name}, {len(feed.events):,} events, {reader.counts['rejected']:,} rows set aside"
+    sources = {source: tuple(types) for source, types in feed.sources.items()}
+    steps = _steps(feed.events, feed.start)
+    return DemoFeed(title, feed.start, _with_office_types(list(reader.types)), sources, steps)
 
-    def __init__(self, path: Path, mapping: Path | None, tick: int = SECOND) -> None:
-        reader = read_events(path, load_mapping(mapping) if mapping is not None else None)
-        self.events = in_order(reader)
-        if not self.events:
-            raise DistcedError("a recording without events", given=str(path), advice="does it need a --mapping?")
-        self.rejected = reader.counts["rejected"]
-        self.title = f"{path.name}, {len(self.events):,} events, {self.rejected:,} rows set aside"
-        self.start = self.events[0].hi - 1
-        self.types = _with_office_types(list(reader.types))
-        published: dict[str, dict[str, None]] = {}
-        for event in self.events:
-            published.setdefault(event.source, {})[event.type] = None
-        self.sources = {source: tuple(types) for source, types in published.items()}
-        self._tick = tick
 
-    def steps(self) -> Iterator[OfficeStep]:
-        events: list[Event] = []
-        end = self.start + self._tick
-        for event in self.events:
-            if event.hi > end:
-                if events:
-                    yield OfficeStep(end, events)
-                events = []
-                end = event.hi + self._tick - (event.hi - self.start) % self._tick
-            events.append(event)
-        yield OfficeStep(end, events)
-
-    def places(self) -> dict[str, str]:
-        return {}
+def _steps(events: list[Event], start: int) -> Iterator[OfficeStep]:
+    step: list[Event] = []
+    end = start + TICK
+    for event in events:
+        if event.hi > end:
+            if step:
+                yield OfficeStep(end, step)
+            step = []
+            end = event.hi + TICK - (event.hi - start) % TICK
+        step.append(event)
+    yield OfficeStep(end, step)
 
 
 def _with_office_types(types: list[EventType]) -> list[EventType]:
-    """Types of a recording; where they are the office's, all office types, because patterns name more than has
-    happened.
-    """
+    """Types of a recording; of the office all types, because patterns name more than were recorded."""
     office = {each.name: each for each in TYPES}
     if all(each.name in office and each.same_as(office[each.name]) for each in types):
         return list(TYPES)

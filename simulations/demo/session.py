@@ -1,8 +1,7 @@
 """One demonstration, from the first subscription to the verdict.
 
-The application here is an ordinary one: a client that registers types, becomes the sources, and subscribes to patterns
-at broker nodes that it knows nothing of but the address of an MQTT server. What it publishes it keeps, so that
-afterwards the
+The application is an ordinary client: it registers types, becomes the sources, and subscribes to patterns, with no more
+knowledge of the broker nodes than the address of an MQTT server. It keeps what it publishes, so that afterwards the
 same patterns can be run over the same events in one piece: the composite events have to be the same.
 """
 
@@ -11,35 +10,61 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from distced.detectors.compiler import Compiled, compile_publication, register_derived
+from distced.detectors.language.inlining import inline_file
+from distced.detectors.language.parser import parse_file
+from distced.detectors.pattern_files import read_source
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
-from distced.middleware.model.event_types import EventType
+from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, SECOND
 from distced.simulations.demo.feed import DemoFeed
-from distced.simulations.demo.patterns import Question
+from distced.simulations.office.scenarios import read_scenario
 
-LONGEST_PAUSE: Final = 1.0
-"""Upper limit of a recording's pauses, seconds."""
-
+DEFAULT: Final = ("scenario1", "scenario2", "scenario2-residents")
+LONGEST_PAUSE: Final = 1.0  # upper limit of a recording's pauses, seconds
 PATIENCE: Final = 60.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """A pattern of the demonstration, named after the type it publishes, or its file."""
+
+    name: str
+    compiled: Compiled
+
+
+def questions(types: Iterable[EventType], files: Sequence[Path]) -> tuple[list[Question], list[EventType]]:
+    """Patterns of files, or of both scenarios, and the derived types of their files."""
+    registry = TypeRegistry(types)
+    texts = [(path.name, read_source(path).text) for path in files] or [(name, read_scenario(name)) for name in DEFAULT]
+    before = {each.name for each in registry}
+    asked: list[Question] = []
+    for name, text in texts:
+        file = parse_file(text)
+        register_derived(file, registry)
+        for publication in inline_file(file, text=text):
+            compiled = compile_publication(publication, registry, text=text)
+            asked.append(Question(compiled.publishes.name or name, compiled))
+            if compiled.publishes.name:
+                registry.register(compiled.publishes)
+                before.add(compiled.publishes.name)
+    return asked, [each for each in registry if each.name not in before]
 
 
 @dataclass
 class Notification:
-    """Composite event that reached the application, with its delay.
-
-    Attributes:
-        question: the pattern's name.
-        delay: seconds from the publication of what completed it to the notification.
-    """
+    """Composite event at the application, with the seconds since the publication of its last event."""
 
     question: str
     event: CompositeEvent
@@ -52,9 +77,8 @@ class DemoProgress:
 
     Attributes:
         now: the virtual instant, ns.
-        published: how many events were published.
-        notifications: what was detected, in the order it was heard of.
-        latest: the last few of them, and `recent` the last events published.
+        published: number of published events; `recent` are the last of them.
+        notifications: composite events in the order of arrival.
         first: seconds from the beginning to the first composite event; None before it.
         nodes: the counters of each broker node.
     """
@@ -62,7 +86,6 @@ class DemoProgress:
     now: int
     published: int = 0
     notifications: list[Notification] = field(default_factory=list)
-    latest: deque[Notification] = field(default_factory=lambda: deque(maxlen=100))
     recent: deque[Event] = field(default_factory=lambda: deque(maxlen=200))
     first: float | None = None
     nodes: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -73,8 +96,8 @@ class Verdict:
     """Comparison of live detections with the same patterns over the recorded events.
 
     Attributes:
-        same: composite events found by both; `only_live` and `only_run` those of one alone.
-        complete: whether every subscription was heard beyond the end in time.
+        same: number of composite events of both; `only_live` and `only_run` are those of one alone.
+        complete: whether every subscription reached the end in time.
     """
 
     same: int
@@ -89,14 +112,7 @@ class Verdict:
 
 
 class DemoSession:
-    """Running demonstration.
-
-    Attributes:
-        progress: how far it is.
-        events: what was published.
-        steps: the virtual instant of each step, ns, and beside it `published_at`, the seconds at which it was
-            published.
-    """
+    """Running demonstration, with its progress and the published events."""
 
     def __init__(
         self, client: Client, feed: DemoFeed, questions: Sequence[Question], types: Sequence[EventType], speed: float
@@ -108,9 +124,10 @@ class DemoSession:
         self.speed = speed
         self.progress = DemoProgress(feed.start)
         self.events: list[Event] = []
-        self.steps: list[int] = []
-        self.published_at: list[float] = []
         self.subscriptions: list[Subscription] = []
+        # The virtual instant of each step, ns, and the time of its publication, s.
+        self._steps: list[int] = []
+        self._published_at: list[float] = []
         self._arrived: list[tuple[str, CompositeEvent, float]] = []
         self._lock = Lock()
         self._began = time.perf_counter()
@@ -118,22 +135,19 @@ class DemoSession:
     def prepare(self) -> None:
         """Register the types, open the sources, subscribe."""
         self.client.register(*self.feed.types, *self.types)
-        self._sources = {
-            source.name: source for source in self.client.sources(self.feed.sources, watermark=self.feed.start)
-        }
+        sources = self.client.sources(self.feed.sources, watermark=self.feed.start)
+        self._sources = {source.name: source for source in sources}
+        quality = QualityOfService(constituents=True)
         for question in self.questions:
-            self.subscriptions.append(
-                self.client.subscribe(
-                    question.compiled.text, self._listener(question.name), quality=QualityOfService(constituents=True)
-                )
-            )
+            receive = partial(self._receive, question.name)
+            self.subscriptions.append(self.client.subscribe(question.compiled.text, receive, quality=quality))
 
     def run(self, watch: Callable[[DemoProgress], None]) -> None:
         """Publish at the requested speed until the feed ends; `watch` is called after each step."""
         self._began = began = time.perf_counter()
         virtual = self.feed.start
         paused = 0.0
-        for step in self.feed.steps():
+        for step in self.feed.steps:
             wait = (step.now - virtual) / SECOND / self.speed
             paused += max(wait - LONGEST_PAUSE, 0.0)
             virtual = step.now
@@ -143,36 +157,31 @@ class DemoSession:
                 watch(self.progress)
             self._publish(step.events)
             with self._lock:
-                self.steps.append(step.now)
-                self.published_at.append(time.perf_counter())
+                self._steps.append(step.now)
+                self._published_at.append(time.perf_counter())
             self.client.heartbeat(step.now)
             self.progress.now = step.now
-            self.progress.nodes = {name: entry.counts for name, entry in self.client.nodes.items()}
-            self._take_in()
+            self._update()
             watch(self.progress)
 
     def finish(self) -> Verdict:
         """Let time pass beyond every time event, and compare with the patterns run over the recorded events."""
-        end = (self.steps[-1] if self.steps else self.feed.start) + HOUR
+        end = (self._steps[-1] if self._steps else self.feed.start) + HOUR
         self.client.heartbeat(end)
         deadline = time.monotonic() + PATIENCE
         complete = all(each.wait_watermark(end, max(deadline - time.monotonic(), 0.0)) for each in self.subscriptions)
         received = sum(each.statistics.received for each in self.subscriptions)
         while complete and len(self._arrived) < received and time.monotonic() < deadline:
             time.sleep(0.01)
-        self._take_in()
-        self.progress.nodes = {name: entry.counts for name, entry in self.client.nodes.items()}
-        return self._compare(end, complete)
-
-    def _compare(self, end: int, complete: bool) -> Verdict:
+        self._update()
         engine = StepwiseEngine([question.compiled for question in self.questions])
         events = sorted(self.events, key=lambda event: event.key)
-        expected = {_told(event): event for event in engine.feed(events) + engine.advance(end)}
-        detected = {_told(each.event): each.event for each in self.progress.notifications}
+        expected = {_identity(event): event for event in engine.feed(events) + engine.advance(end)}
+        detected = {_identity(each.event): each.event for each in self.progress.notifications}
         return Verdict(
             len(expected.keys() & detected.keys()),
-            [event for told, event in detected.items() if told not in expected],
-            [event for told, event in expected.items() if told not in detected],
+            [event for identity, event in detected.items() if identity not in expected],
+            [event for identity, event in expected.items() if identity not in detected],
             complete,
         )
 
@@ -186,31 +195,25 @@ class DemoSession:
         self.progress.recent.extend(events)
         self.progress.published += len(events)
 
-    def _listener(self, name: str) -> Callable[[Event], None]:
-        def heard(event: Event) -> None:
-            assert isinstance(event, CompositeEvent)
-            with self._lock:
-                self._arrived.append((name, event, time.perf_counter()))
+    def _receive(self, name: str, event: Event) -> None:
+        assert isinstance(event, CompositeEvent)
+        with self._lock:
+            self._arrived.append((name, event, time.perf_counter()))
 
-        return heard
-
-    def _take_in(self) -> None:
-        """Note arrivals since the last step."""
+    def _update(self) -> None:
+        """Update the progress with arrivals since the last step, and with the counters of nodes."""
         progress = self.progress
+        progress.nodes = {name: entry.counts for name, entry in self.client.nodes.items()}
         with self._lock:
             arrived = self._arrived[len(progress.notifications) :]
-        for name, event, heard in arrived:
-            notification = Notification(name, event, heard - self._published(event.hi, heard))
-            progress.notifications.append(notification)
-            progress.latest.append(notification)
+        for name, event, instant in arrived:
+            # Published with the step that took time beyond its last event.
+            step = bisect_left(self._steps, event.hi)
+            published = self._published_at[step] if step < len(self._published_at) else instant
+            progress.notifications.append(Notification(name, event, instant - published))
             if progress.first is None:
-                progress.first = heard - self._began
-
-    def _published(self, instant: int, otherwise: float) -> float:
-        """Instant of publication of the step that took time beyond an instant."""
-        place = bisect_left(self.steps, instant)
-        return self.published_at[place] if place < len(self.published_at) else otherwise
+                progress.first = instant - self._began
 
 
-def _told(event: CompositeEvent) -> tuple[object, ...]:
+def _identity(event: CompositeEvent) -> tuple[object, ...]:
     return (event.type, event.id, event.lo, event.hi, event.constituents, repr(sorted(event.attributes.items())))

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distced.middleware.cli.output import AsJson, output, print_json
+from distced.middleware.cli.output import AsJson, output, print_json, progress
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.simulations.report import progress_bar
 
 if TYPE_CHECKING:
     from distced.simulations.network.scenario.outcome import ScenarioOutcome
@@ -72,7 +71,6 @@ def _run(scenario: Scenario, log: Path | None) -> ScenarioOutcome:
                 opened = stack.enter_context(log.open("w", encoding="utf-8"))
             except OSError as error:
                 raise DistcedError("cannot write the log", given=str(log), advice=str(error)) from None
-        on_progress = stack.enter_context(progress_bar((scenario.lead + scenario.duration) // SECOND, remaining=True))
-        return simulate_scenario(
-            scenario, watch=lambda passed, _: on_progress("virtual seconds", passed // SECOND), log=opened
-        )
+        total = (scenario.lead + scenario.duration) // SECOND
+        on_progress = stack.enter_context(progress("virtual seconds", total))
+        return simulate_scenario(scenario, watch=lambda passed, _: on_progress(passed // SECOND), log=opened)

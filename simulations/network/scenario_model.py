@@ -101,7 +101,7 @@ class _Scheduled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     at: int
 
 
-class ScheduledMove(_Scheduled):
+class ScheduledMove(_Scheduled, frozen=True):
     """A requested move of a detector.
 
     Attributes:
@@ -113,7 +113,7 @@ class ScheduledMove(_Scheduled):
     node: str = ""
 
 
-class ScheduledPolicy(_Scheduled):
+class ScheduledPolicy(_Scheduled, frozen=True):
     """A distribution policy set by the administrator.
 
     Attributes:
@@ -125,19 +125,19 @@ class ScheduledPolicy(_Scheduled):
     detector: str = ""
 
 
-class Join(_Scheduled, tag_field="kind", tag="join"):
+class Join(_Scheduled, frozen=True, tag_field="kind", tag="join"):
     """Late start of a node of the topology."""
 
     node: str
 
 
-class Leave(_Scheduled, tag_field="kind", tag="leave"):
+class Leave(_Scheduled, frozen=True, tag_field="kind", tag="leave"):
     """Stop of a node, with a farewell."""
 
     node: str
 
 
-class Crash(_Scheduled, tag_field="kind", tag="crash"):
+class Crash(_Scheduled, frozen=True, tag_field="kind", tag="crash"):
     """Loss of a node with its state.
 
     Attributes:
@@ -151,7 +151,7 @@ class Crash(_Scheduled, tag_field="kind", tag="crash"):
     silent: bool = True
 
 
-class Partition(_Scheduled, tag_field="kind", tag="partition"):
+class Partition(_Scheduled, frozen=True, tag_field="kind", tag="partition"):
     """A link, or all links of a site, down for a while.
 
     Attributes:
@@ -164,7 +164,7 @@ class Partition(_Scheduled, tag_field="kind", tag="partition"):
     site: str = ""
 
 
-class ServerRestart(_Scheduled, tag_field="kind", tag="server-restart"):
+class ServerRestart(_Scheduled, frozen=True, tag_field="kind", tag="server-restart"):
     """Restart of the server of a site, without its state."""
 
     until: int

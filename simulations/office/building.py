@@ -1,10 +1,9 @@
 """The building: nine rooms, the doors between them, and routes across them.
 
-composite-event-framework-2004 evaluates on "the office layout shown in Fig. 2 with nine rooms". The text that is left
-of the figure names two meeting rooms and a seminar room, the running text the offices FE02 and FE04; the rest is
-ours: two more offices, and a lobby and a corridor to walk through. The rooms form a tree rooted outside, each with
-one door toward the entrance, so a door is named after its room. A general graph was rejected: the article says
-nothing of rooms with two doors, and a door contact per room would then need names of its own.
+composite-event-framework-2004 evaluates on "the office layout shown in Fig. 2 with nine rooms". The article names two
+meeting rooms, a seminar room and the offices FE02 and FE04; two more offices, the lobby and the corridor are ours. The
+rooms form a tree rooted outside, each with one door toward the entrance, so a door is named after its room. A general
+graph was rejected: the article mentions no room with two doors.
 
                        Outside
                           |
@@ -25,17 +24,11 @@ Kind = Literal["office", "meeting room", "seminar room", "corridor", "lobby", "o
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A room.
+    """A room."""
 
-    Attributes:
-        name: its name, unique in the building, the `room` attribute of events.
-        kind: what it is for.
-        beyond: the place on the other side of its door, nearer the entrance.
-    """
-
-    name: str
+    name: str  # the `room` attribute of events
     kind: Kind
-    beyond: str
+    beyond: str  # place on the other side of its door, nearer the entrance
 
 
 ROOMS: Final[tuple[Room, ...]] = (
@@ -52,12 +45,7 @@ ROOMS: Final[tuple[Room, ...]] = (
 
 
 class Building:
-    """Rooms and doors. A *place* is a room's name or `OUTSIDE`.
-
-    Attributes:
-        rooms: the rooms by name, each after the one its door leads to.
-        places: the names of all places, `OUTSIDE` first.
-    """
+    """Rooms by name, each after the one its door leads to. A *place* is a room's name or `OUTSIDE`."""
 
     def __init__(self, rooms: tuple[Room, ...] = ROOMS) -> None:
         self.rooms: dict[str, Room] = {room.name: room for room in rooms}
@@ -81,12 +69,10 @@ class Building:
 
     def toward(self, place: str, goal: str) -> str:
         """Next place on the route from `place` to a goal; `place` itself where that is the goal."""
-        if place == goal:
-            return place
         inward = self._paths[goal]
-        if place in inward:
-            return inward[inward.index(place) + 1]
-        return self.rooms[place].beyond
+        if place not in inward:
+            return self.rooms[place].beyond
+        return (*inward, goal)[inward.index(place) + 1]
 
     def door(self, place: str, other: str) -> str:
         """Room whose door stands between two adjoining places."""

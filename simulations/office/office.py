@@ -1,9 +1,7 @@
 """The Active Office as a whole: from a random source and a start to the events of its sensors, step by step.
 
-composite-event-framework-2004, "Motivation" and "Evaluation and Results". What happens does not depend on how finely
-time is cut into steps: actions stand in an agenda by the nanosecond, a step only says up to where it was worked off.
-It is always working hours. A night was rejected: the beginning may be any instant, and nobody wants to simulate an
-empty building.
+composite-event-framework-2004, "Motivation" and "Evaluation and Results". Events do not depend on the size of steps:
+actions stand in an agenda by the nanosecond. It is always working hours; nights, with an empty building, were rejected.
 """
 
 from __future__ import annotations
@@ -18,21 +16,17 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND, parse_instant
 from distced.simulations.office.building import Building
-from distced.simulations.office.climate import Climate
-from distced.simulations.office.fittings import Fittings
-from distced.simulations.office.meetings import Meetings
-from distced.simulations.office.movement import Movement
+from distced.simulations.office.fittings import Climate, Fittings
+from distced.simulations.office.movement import Meetings, Movement
 from distced.simulations.office.occupants import settle
 from distced.simulations.office.sensors import TYPES, Sensors
-from distced.simulations.office.summary import OfficeRecord, OfficeSummary
+from distced.simulations.office.summary import OfficeSummary
 from distced.simulations.office.world import World
 
 DEFAULT_SEED: Final = 41
 """Seed of demonstrations: in its first hour Jean goes to two meetings, and logs in in time after one of them."""
 
-DEFAULT_START: Final = parse_instant("2004-01-12T09:00:00Z")
-"""A Monday morning."""
-
+DEFAULT_START: Final = parse_instant("2004-01-12T09:00:00Z")  # a Monday morning
 LOGGED_IN_AT_FIRST: Final = 0.8
 
 
@@ -41,9 +35,8 @@ class OfficeStep:
     """Events that the office published up to an instant.
 
     Attributes:
-        now: the virtual instant, ns: every event with `hi <= now` has been published, here or in an earlier step, and
-            no source will publish another, so `now` may be promised as a watermark.
-        events: what was published since the step before, in the order in which it was sensed.
+        now: the virtual instant, ns, which may be promised as a watermark: every event with `hi <= now` is published.
+        events: published since the step before, in the order of sensing.
     """
 
     now: int
@@ -56,8 +49,9 @@ class ActiveOffice:
     The same random source and arguments give the same events, to the byte.
 
     Attributes:
+        homes: offices of the residents, by person.
         types: the event types, each after the one it is derived from.
-        sources: by source, the names of the types it publishes; it will never publish another.
+        sources: by source, the names of all types it publishes.
     """
 
     def __init__(
@@ -79,9 +73,10 @@ class ActiveOffice:
         occupants = settle(random, building, people, residents)
         homes = {occupant.name: occupant.office for occupant in occupants if occupant.office is not None}
         sensors = Sensors(building, homes)
-        record = OfficeRecord(start, homes, {occupant.name: occupant.place for occupant in occupants})
+        record = OfficeSummary(start, homes, {occupant.name: occupant.place for occupant in occupants})
         for occupant in occupants:
             occupant.logged_in = occupant.place == occupant.office and random.random() < LOGGED_IN_AT_FIRST
+        self.homes: dict[str, str] = homes
         self._world = World(random, building, occupants, sensors, record, start)
         fittings = Fittings(self._world)
         Movement(self._world, fittings)
@@ -96,17 +91,12 @@ class ActiveOffice:
         return self._world.now
 
     @property
-    def homes(self) -> dict[str, str]:
-        """Offices of the residents, by person."""
-        return {occupant.name: occupant.office for occupant in self._world.occupants if occupant.office is not None}
-
-    @property
     def people(self) -> dict[str, str]:
         """Place of each person."""
         return {occupant.name: occupant.place for occupant in self._world.occupants}
 
     def run(self, duration: int) -> Iterator[OfficeStep]:
-        """Advance by a duration (ns), step by step; the last step may be shorter. Repeatable."""
+        """Advance by a duration (ns), step by step; the last step may be shorter. May be called again."""
         if duration < 0:
             raise DistcedError("time does not go back", given=duration, allowed="from 0 ns")
         return self._steps(self._world.now + duration)
@@ -117,7 +107,7 @@ class ActiveOffice:
 
     def summary(self) -> OfficeSummary:
         """Ground truth up to now."""
-        return self._world.record.summary(self._world.now)
+        return self._world.record.snapshot(self._world.now)
 
     def _steps(self, end: int) -> Iterator[OfficeStep]:
         world = self._world

@@ -1,9 +1,9 @@
 """Sensors: event types of the building, its sources, their clocks, and readings yet to be published.
 
-composite-event-framework-2004, "Motivation": workers wear Active Bats that tell of their movements at least once a
-minute, "other sensors monitor doors, office temperatures, electronic whiteboard usage, and lighting". A sensor that
-noticed something at the physical instant t cannot tell it better than its clock, so it publishes [t - u, t + u], once
-t + u has passed. `Seen` is the article's prefilter of scenario 1, repeat notifications limited to one a minute.
+composite-event-framework-2004, "Motivation": workers wear Active Bats that announce their movements at least once a
+minute, "other sensors monitor doors, office temperatures, electronic whiteboard usage, and lighting". A reading at the
+physical instant t is published as [t - u, t + u] with the uncertainty u of the sensor's clock, once t + u has passed.
+`Seen` is the article's prefilter of scenario 1, repeat notifications limited to one a minute.
 """
 
 from __future__ import annotations
@@ -28,12 +28,9 @@ LIGHT: Final = event_type("Light", {"room": "string", "on": "boolean"})
 LOGIN: Final = event_type("Login", {"person": "string", "room": "string"})
 LOGOUT: Final = event_type("Logout", {"person": "string", "room": "string"})
 
-# A type stands after the one it is derived from, so that they can be registered in this order.
-TYPES: Final[tuple[EventType, ...]] = (
-    PERS, SEEN, DOOR, TEMP, BOARD_ON, BOARD_OFF, BOARD_PAGE, LIGHT, LOGIN, LOGOUT,
-)  # fmt: skip
+TYPES: Final = (PERS, SEEN, DOOR, TEMP, BOARD_ON, BOARD_OFF, BOARD_PAGE, LIGHT, LOGIN, LOGOUT)
+"""In the order of registration: a derived type after its base."""
 
-# By kind of sensor, the name its sources begin with: what it publishes, and how far its clock may be off, in ns.
 PUBLISHES: Final[dict[str, tuple[EventType, ...]]] = {
     "badge": (PERS,),
     "door": (DOOR,),
@@ -42,7 +39,9 @@ PUBLISHES: Final[dict[str, tuple[EventType, ...]]] = {
     "board": (BOARD_ON, BOARD_OFF, BOARD_PAGE),
     "workstation": (LOGIN, LOGOUT),
 }
-UNCERTAINTY: Final[dict[str, int]] = {
+"""Types by kind of sensor, with which the names of its sources begin."""
+
+UNCERTAINTY: Final = {
     "badge": 50 * MILLISECOND,
     "door": 20 * MILLISECOND,
     "thermometer": 500 * MILLISECOND,
@@ -50,6 +49,7 @@ UNCERTAINTY: Final[dict[str, int]] = {
     "board": 80 * MILLISECOND,
     "workstation": 100 * MILLISECOND,
 }
+"""Uncertainty of the clock by kind of sensor, ns."""
 
 
 def source_name(sensor: str, what: str) -> str:
@@ -58,26 +58,20 @@ def source_name(sensor: str, what: str) -> str:
 
 
 class Sensors:
-    """All sensors of a building.
-
-    Attributes:
-        sources: by source, the names of the event types it publishes.
-    """
+    """All sensors of a building; `sources` are the names of the event types of each source."""
 
     def __init__(self, building: Building, residents: Iterable[str]) -> None:
-        self.sources: dict[str, tuple[str, ...]] = {}
-        for room in building.rooms:
-            for sensor in ("badge", "door", "thermometer", "light"):
-                self._install(sensor, room)
-        for room in building.of_kind("meeting room"):
-            self._install("board", room)
-        for person in residents:
-            self._install("workstation", person)
-        # By source, how many events it has sensed: its next sequence number.
+        places = {sensor: tuple(building.rooms) for sensor in ("badge", "door", "thermometer", "light")}
+        places |= {"board": building.of_kind("meeting room"), "workstation": tuple(residents)}
+        self.sources: dict[str, tuple[str, ...]] = {
+            source_name(sensor, place): tuple(each.name for each in PUBLISHES[sensor])
+            for sensor in places
+            for place in places[sensor]
+        }
+        # By source, the next sequence number, and the instant of the last event, ns: `hi` of a source increases.
         self._sensed: dict[str, int] = dict.fromkeys(self.sources, 0)
-        # By source, the instant of its last event, ns; two events of a source never share one, so that `hi` increases.
         self._last: dict[str, int] = {}
-        # What is sensed and not yet published: (hi, number, t, event), `number` counting what was sensed, a heap.
+        # Events to be published: a heap of (hi, number of the reading, instant, event).
         self._waiting: list[tuple[int, int, int, Event]] = []
         self._number = 0
 
@@ -99,8 +93,4 @@ class Sensors:
         due = []
         while self._waiting and self._waiting[0][0] <= now:
             due.append(heappop(self._waiting))
-        due.sort(key=lambda waiting: (waiting[2], waiting[1]))
-        return [event for *_, event in due]
-
-    def _install(self, sensor: str, what: str) -> None:
-        self.sources[source_name(sensor, what)] = tuple(event_type.name for event_type in PUBLISHES[sensor])
+        return [event for *_, event in sorted(due, key=lambda waiting: (waiting[2], waiting[1]))]

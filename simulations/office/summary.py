@@ -1,8 +1,7 @@
 """Ground truth of the office, for comparison with detections.
 
-Written down from the people and things themselves, not from what sensors made of them, and without any pattern.
-Instants are physical ones; a sensor's event is an interval around them, so whoever compares keeps away from the
-second or two around a limit (`OfficeSummary.missed` names the meetings, not the events).
+Recorded from the people and things themselves, without sensors or patterns. Instants are physical; a sensor's event is
+an interval around them, so comparisons keep away from the second or two around a limit.
 """
 
 from __future__ import annotations
@@ -45,15 +44,14 @@ class ColdReading:
     people: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Meeting:
     """Meeting with its room, interval, pages and presences.
 
     Attributes:
-        room: where.
         on, off: when the whiteboard went on and off, ns; `off` is None while the meeting goes on.
-        pages: how many pages were written.
-        present: by person, how long they were in the room while the whiteboard was on, ns, above 0.
+        pages: number of written pages.
+        present: by person, time in the room while the whiteboard was on, ns, above 0.
     """
 
     room: str
@@ -63,29 +61,29 @@ class Meeting:
     present: dict[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OfficeSummary:
-    """Ground truth from `since` to `until` (ns).
+    """Ground truth from `since` to `until` (ns); the record of a running office, of which `snapshot` is a summary.
 
     Attributes:
         homes: the residents' offices, by person.
-        places: where everybody was at `since`, by person.
-        moves, logins, meetings, cold: what happened, in order of time; meetings by their beginning.
+        places: places at `since`, by person.
+        moves, logins, meetings, cold: in order of time; meetings by their beginning.
     """
 
     since: int
-    until: int
     homes: dict[str, str]
     places: dict[str, str]
-    moves: tuple[OccupantMove, ...]
-    logins: tuple[LoggedIn, ...]
-    meetings: tuple[Meeting, ...]
-    cold: tuple[ColdReading, ...]
+    moves: list[OccupantMove] = field(default_factory=list)
+    logins: list[LoggedIn] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
+    cold: list[ColdReading] = field(default_factory=list)
+    until: int = 0
 
     @property
-    def cold_occupied(self) -> tuple[ColdReading, ...]:
+    def cold_occupied(self) -> list[ColdReading]:
         """Cold readings of rooms with people in them."""
-        return tuple(reading for reading in self.cold if reading.people)
+        return [reading for reading in self.cold if reading.people]
 
     def time_in(self, room: str, since: int, until: int) -> dict[str, int]:
         """Time in a room between two instants (ns), by person; absent people are left out."""
@@ -100,18 +98,15 @@ class OfficeSummary:
             spent[person] += max(0, min(self.until, until) - max(instant, since))
         return {person: time for person, time in spent.items() if time}
 
-    def missed(self, within: int = LOGIN_LIMIT) -> tuple[tuple[Meeting, str], ...]:
-        """Scenario 2: residents at a meeting without a log-in within a time (ns) of the meeting's end.
-
-        Each with the meeting, and only for meetings after which that time has run out.
-        """
-        found = []
+    def missed(self, within: int = LOGIN_LIMIT) -> list[tuple[Meeting, str]]:
+        """Scenario 2: meetings, each with a resident without a log-in within a time (ns) of the end, if it is over."""
+        found: list[tuple[Meeting, str]] = []
         for meeting in self.meetings:
             if meeting.off is None or meeting.off + within > self.until:
                 continue
             back = {login.person for login in self.logins if meeting.off < login.at <= meeting.off + within}
             found += [(meeting, person) for person in meeting.present if person in self.homes and person not in back]
-        return tuple(found)
+        return found
 
     def __str__(self) -> str:
         """Summary in a few lines of text."""
@@ -132,61 +127,16 @@ class OfficeSummary:
                 lines.append(f"  no log-in within five minutes: {', '.join(absent)}")
         return "\n".join(lines)
 
+    def present_meeting(self, room: str) -> Meeting:
+        """The last meeting in a room."""
+        return next(each for each in reversed(self.meetings) if each.room == room)
 
-class OfficeRecord:
-    """Log of the office, for an `OfficeSummary` at any time.
-
-    Attributes:
-        since: the instant it begins at, ns.
-    """
-
-    def __init__(self, since: int, homes: dict[str, str], places: dict[str, str]) -> None:
-        self.since = since
-        self._homes = homes
-        self._places = places
-        self._moves: list[OccupantMove] = []
-        self._logins: list[LoggedIn] = []
-        self._meetings: list[Meeting] = []
-        self._cold: list[ColdReading] = []
-        # By room, the position in `_meetings` of the meeting that goes on there.
-        self._going_on: dict[str, int] = {}
-
-    def move(self, at: int, person: str, place: str, onward: str) -> None:
-        """Somebody walked from a place to another."""
-        self._moves.append(OccupantMove(at, person, place, onward))
-
-    def log_in(self, at: int, person: str, room: str) -> None:
-        """Note a log-in."""
-        self._logins.append(LoggedIn(at, person, room))
-
-    def cold(self, at: int, room: str, temp: float, people: list[str]) -> None:
-        """Note a reading of less than 15 °C."""
-        self._cold.append(ColdReading(at, room, temp, tuple(people)))
-
-    def board_on(self, at: int, room: str) -> None:
-        """Note the beginning of a meeting."""
-        self._going_on[room] = len(self._meetings)
-        self._meetings.append(Meeting(room, at))
-
-    def page(self, room: str) -> None:
-        """Note a page written in the present meeting of a room."""
-        number = self._going_on[room]
-        self._meetings[number] = replace(self._meetings[number], pages=self._meetings[number].pages + 1)
-
-    def board_off(self, at: int, room: str) -> None:
-        """Note the end of the meeting in a room."""
-        number = self._going_on.pop(room)
-        self._meetings[number] = replace(self._meetings[number], off=at)
-
-    def summary(self, until: int) -> OfficeSummary:
-        """Summary up to now."""
-        bare = OfficeSummary(
-            self.since, until, dict(self._homes), dict(self._places),
-            tuple(self._moves), tuple(self._logins), (), tuple(self._cold),
-        )  # fmt: skip
-        meetings = tuple(
-            replace(meeting, present=bare.time_in(meeting.room, meeting.on, end))
-            for meeting in self._meetings
-            for end in [until if meeting.off is None else meeting.off]
-        )
-        return replace(bare, meetings=meetings)
+    def snapshot(self, until: int) -> OfficeSummary:
+        """Summary up to an instant, with the presences of meetings."""
+        happened = {"moves": list(self.moves), "logins": list(self.logins), "cold": list(self.cold)}
+        taken = replace(self, until=until, homes=dict(self.homes), places=dict(self.places), **happened)
+        taken.meetings = [
+            replace(each, present=taken.time_in(each.room, each.on, until if each.off is None else each.off))
+            for each in self.meetings
+        ]
+        return taken

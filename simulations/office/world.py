@@ -1,7 +1,6 @@
 """State shared by all parts of the office: virtual time with its agenda, people, sensors, log.
 
-A heap of actions is all that is asked of a simulator here; simpy was rejected, whose processes would be more to learn
-than these few lines, and whose clock counts in whatever it is given.
+A heap of actions is enough of a simulator here. simpy was rejected: its processes are more to learn than these lines.
 """
 
 from __future__ import annotations
@@ -11,31 +10,26 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
 
+from distced.middleware.model.event_types import EventType
+from distced.middleware.model.events import Attribute
 from distced.simulations.office.building import Building
 from distced.simulations.office.occupants import Occupant
 from distced.simulations.office.sensors import Sensors
-from distced.simulations.office.summary import OfficeRecord
+from distced.simulations.office.summary import OfficeSummary
 
 
 @dataclass(slots=True, eq=False)
 class World:
-    """Shared state of the office.
+    """Shared state of the office."""
 
-    Attributes:
-        random: the one source of chance.
-        building, occupants, sensors, record: what their names say.
-        now: the virtual instant, nanoseconds since the Unix epoch; never goes back.
-        in_session: the meeting rooms with their whiteboard switched on; without passers-by.
-    """
-
-    random: Random
+    random: Random  # the only one
     building: Building
     occupants: list[Occupant]
     sensors: Sensors
-    record: OfficeRecord
-    now: int
-    in_session: list[str] = field(default_factory=list)
-    # (instant, number, action), `number` counting what was put on: actions of one instant happen in that order. A heap.
+    record: OfficeSummary
+    now: int  # the virtual instant, ns since the Unix epoch; never goes back
+    in_session: list[str] = field(default_factory=list)  # meeting rooms with their whiteboard on; without passers-by
+    # A heap of (instant, number, action): actions of one instant happen in the order of scheduling.
     _agenda: list[tuple[int, int, Callable[[], None]]] = field(default_factory=list)
     _number: int = 0
 
@@ -51,6 +45,10 @@ class World:
     def chance(self, probability: float) -> bool:
         """True with this probability."""
         return self.random.random() < probability
+
+    def sense(self, sensor: str, what: str, event_type: EventType, **attributes: Attribute) -> None:
+        """Take a reading of the sensor at a room, or of a person, now."""
+        self.sensors.sense(self.now, sensor, what, event_type, **attributes)
 
     def pass_time(self, until: int) -> None:
         """Run every action due up to an instant, inclusive."""

@@ -20,7 +20,7 @@ from distced.simulations.placement.evaluation import Cost, Metric
 from distced.simulations.placement.history_figures.counting import HistoryCounts
 from distced.simulations.placement.problem import PlacementProblem
 from distced.simulations.placement.what_if import LEAST, Replayed
-from distced.simulations.report import Cell, Column, ReportTable, number_columns, show_table
+from distced.simulations.report import Cell, Column, ReportTable, number_columns
 
 
 class SubPatternFigures(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def show(
     """
     instance, best = found.instance, found.best
     limited = instance.empty.knows_capacity
-    show_table(_options(found, limited), console)
+    console.print(_options(found, limited).rendered())
     for name, error in found.refused.items():
         console.print(f"{name}: {error}", markup=False)
     proven = "proven" if best.proven else f"not proven: none is below {show_cost(best.bound, found.metric, limited)}"
@@ -71,10 +71,10 @@ def show(
         console.print(advice_text(advice), markup=False, soft_wrap=True)
     for table in _figures(instance, best.cost) if figures else ():
         console.print()
-        show_table(table, console)
+        console.print(table.rendered())
     for run in replayed:
         console.print()
-        show_table(_links(run), console)
+        console.print(_links(run).rendered())
         moved = "nothing moved meanwhile" if run.settled else "detectors moved meanwhile, which weakens the comparison"
         console.print(
             f"{show_rate(run.measured)} measured, {show_rate(run.predicted)} predicted, over {run.seconds:g} s; "

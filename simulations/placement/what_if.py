@@ -3,7 +3,7 @@
 Nodes are the shipped ones (`simulations.network`). Each source publishes its recorded events at their `hi`, and
 promises every quarter of a second. The prediction is made for the placement of the simulation, from the same stretch of
 the history. Compared are bytes of events, composite events and administration with acknowledgements, as in
-`simulations.experiments.metrics`: the directory and connections cost the same whatever is detected.
+`benchmarks.policy_comparison`: the directory and connections cost the same whatever is detected.
 
 Delays shift the watermarks that detectors receive, and so the rate of the least of them. For the known placement
 heartbeat rates are therefore computed again (`heartbeat_rates.DetectorLocations`), and figures estimated for detectors

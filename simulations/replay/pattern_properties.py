@@ -18,14 +18,12 @@ from distced.detectors.automata.automaton import (
     Automaton,
     AutomatonState,
     AutomatonTimer,
-    Relative,
-    TimeOfDay,
     timer_type,
 )
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.timestamps import DAY, HOUR
-from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Timing
+from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Relative, TimeOfDay, Timing
 from distced.middleware.sets.describable import TypeSet
 from distced.middleware.sets.expressions import FALSE, TRUE, Field
 

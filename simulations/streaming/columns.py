@@ -1,7 +1,7 @@
-"""Columns of events in a DataFrame: their meaning, rejected rows, and conversion of rows to events.
+"""Columns of events in a DataFrame: their roles, rejected rows, and conversion of rows to events.
 
 They are those of the native form of tables (`middleware.event_files.native`), so that a history can be streamed as it
-stands. One column more than in a table: `attributes`, a JSON object, a map or a struct.
+is; and `attributes`, a JSON object, a map or a struct.
 """
 
 from __future__ import annotations
@@ -22,13 +22,9 @@ from distced.middleware.model.events import SEQ_END, Attribute, CompositeEvent, 
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 ATTRIBUTES: Final = "attributes"
-TIME: Final = "distced_time"
-"""Column of the watermark: the `hi` as a timestamp."""
-
+TIME: Final = "distced_time"  # column of the watermark: the `hi` as a timestamp
 KEY: Final = "distced_key"
-EVENT: Final = "event"
-"""Struct that holds an event: columns whose names have dots cannot be passed by themselves."""
-
+EVENT: Final = "event"  # struct that holds an event: columns whose names have dots cannot be passed by themselves
 REASON: Final = "distced_reason"
 
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")
@@ -37,17 +33,11 @@ _PLAIN: Final = (*_INTEGERS, "float", "double", "string", "boolean", "timestamp"
 
 @dataclass(frozen=True, slots=True)
 class EventColumns:
-    """Roles of the columns of a DataFrame.
+    """Roles of the columns of a DataFrame."""
 
-    Attributes:
-        attributes: the columns that are attributes; none where `attributes` holds them all.
-        packed: the Spark type of the column `attributes`; empty where there is none.
-        composite: whether there are composite events.
-    """
-
-    attributes: tuple[str, ...]
-    packed: str
-    composite: bool
+    attributes: tuple[str, ...]  # columns of attributes; none where `attributes` holds them all
+    packed: str  # Spark type of the column `attributes`; empty where there is none
+    composite: bool  # whether there is a column of constituents
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -69,16 +59,13 @@ class EventColumns:
     def _plain(self, row: Mapping[str, Any]) -> dict[str, Attribute]:
         found: dict[str, Attribute] = {}
         for name in self.attributes:
-            attribute = name.removeprefix(WHOLE).removeprefix(PREFIX)
-            value = attribute_of(row[name])
+            attribute, value = name.removeprefix(WHOLE).removeprefix(PREFIX), attribute_of(row[name])
             if value is not None or attribute not in found:
                 found[attribute] = value
         return found
 
     def _packed(self, value: Any) -> dict[str, Attribute]:
-        if value is None:
-            return {}
-        fields = json.loads(value) if isinstance(value, str) else _fields(value)
+        fields = json.loads(value) if isinstance(value, str) else _fields(value or {})
         return {name: attribute_of(each) for name, each in fields.items()}
 
 
@@ -88,22 +75,19 @@ def _fields(value: Any) -> dict[str, Any]:
 
 
 def attribute_of(value: Any) -> Attribute:
-    """A value of a DataFrame as an attribute: NaN as null, times as ISO 8601 text, what is nested as JSON text."""
+    """A value of a DataFrame as an attribute: NaN as null, times as ISO 8601 text, nested values as JSON text."""
     if value is None or value != value:
         return None
-    if isinstance(value, bool | str):
+    if isinstance(value, bool | str | float):
         return value
     if isinstance(value, int):
         return value if INSTANT_MIN <= value <= INSTANT_MAX else _as_float(value)
-    if isinstance(value, float):
-        return value
     if isinstance(value, Decimal):
         return int(value) if value == int(value) else float(value)
     if isinstance(value, datetime):
-        # As in files: with a Z where it is an instant, without where it is what some clock shows.
-        if value.tzinfo is None:
-            return value.isoformat(" ", "microseconds")
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds") + "Z"
+        # As in files: with a Z where it is an instant, without where it is local time of an unknown zone.
+        instant = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
+        return instant.isoformat(" ", "microseconds") + ("" if value.tzinfo is None else "Z")
     if isinstance(value, date):
         return value.isoformat()
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -121,40 +105,33 @@ def columns_of(frame: Any) -> EventColumns:
     """The columns of a DataFrame.
 
     Raises:
-        EventError: where one is missing, or has a type that none of events has.
+        EventError: where one is missing, or has another type than that of events.
     """
     types = dict(frame.dtypes)
     times = {"time"} if "time" in types else {"lo", "hi"}
-    missing = sorted(({"type", "source", "seq"} | times) - types.keys())
-    if missing:
+    if missing := sorted(({"type", "source", "seq"} | times) - types.keys()):
         raise EventError(
-            "a DataFrame without the columns of events", given=", ".join(types), allowed=_ALLOWED,
+            "a DataFrame without the columns of events",
+            given=", ".join(types),
+            allowed="type, lo and hi (or time), source, seq, and attributes, or a column for each attribute",
             advice=f"name them so with withColumnRenamed or select: {', '.join(missing)}",
-        )  # fmt: skip
-    for name in sorted(times):
-        _check(name, types[name], ("bigint", "timestamp"), "bigint, ns since 1970, or timestamp")
-    _check("type", types["type"], ("string",), "string")
-    _check("source", types["source"], ("string",), "string")
-    if not types["seq"].startswith("decimal"):
-        _check("seq", types["seq"], _INTEGERS, "a whole number")
+        )
+
+    def check(names: Iterable[str], allowed: Iterable[str], description: str, *, decimal: bool = False) -> None:
+        for name in names:
+            if types[name] not in allowed and not (decimal and types[name].startswith("decimal")):
+                problem = f"the column {name!r} has another type than that of events"
+                raise EventError(problem, given=types[name], allowed=description, advice="cast it")
+
+    check(sorted(times), ("bigint", "timestamp"), "bigint, ns since 1970, or timestamp")
+    check(("type", "source"), ("string",), "string")
+    check(("seq",), _INTEGERS, "a whole number", decimal=True)
     packed = types.get(ATTRIBUTES, "")
     if packed == "string" or packed.startswith(("map<string,", "struct<")):
         return EventColumns((), packed, "constituents" in types)
     plain = tuple(name for name in types if name not in OWN_COLUMNS)
-    for name in plain:
-        if not types[name].startswith("decimal"):
-            _check(name, types[name], _PLAIN, "a number, string, boolean or timestamp")
+    check(plain, _PLAIN, "a number, string, boolean or timestamp", decimal=True)
     return EventColumns(plain, "", "constituents" in types)
-
-
-_ALLOWED: Final = "type, lo and hi (or time), source, seq, and attributes, or a column for each attribute"
-
-
-def _check(name: str, kind: str, allowed: Iterable[str], said: str) -> None:
-    if kind not in allowed:
-        raise EventError(
-            f"the column {name!r} has another type than that of events", given=kind, allowed=said, advice="cast it"
-        )
 
 
 def with_times(frame: Any) -> Any:
@@ -184,13 +161,10 @@ def reason(columns: EventColumns) -> Any:
         wrong("sequence", f"seq is null or seq < 0 or seq >= {SEQ_END}BD or seq % 1 != 0"),
     ]
     # Spark accepts more as JSON than others do, so the reader of the text decides.
-    if columns.packed == "string":
-        readable = f.udf(is_object, "boolean", useArrow=False)
-        reasons.append(f.when(~readable(f.col(ATTRIBUTES)), f.lit("attributes")))
-    if columns.composite:
-        reasons.append(
-            f.when(~f.udf(is_made_of, "boolean", useArrow=False)(f.col("constituents")), f.lit("constituents"))
-        )
+    read_by = {ATTRIBUTES: is_object} if columns.packed == "string" else {}
+    read_by |= {"constituents": is_made_of} if columns.composite else {}
+    for name, accepts in read_by.items():
+        reasons.append(f.when(~f.udf(accepts, "boolean", useArrow=False)(f.col(name)), f.lit(name)))
     return f.coalesce(*reasons)
 
 
@@ -215,10 +189,9 @@ def is_made_of(text: str | None) -> bool:
 
 
 def rejected_rows(frame: Any) -> Any:
-    """The rows of a DataFrame that are no events, with the reason as `distced_reason`.
+    """The rows of a DataFrame that are no events, in a query of its own; `detect_stream` leaves them out.
 
-    That is type, time, source, sequence, attributes or constituents. `detect_stream` leaves these rows out and counts
-    them; this returns them, in a query of its own.
+    The reason is in `distced_reason`: type, time, source, sequence, attributes or constituents.
     """
     from pyspark.sql import functions as f
 
@@ -229,11 +202,11 @@ def rejected_rows(frame: Any) -> Any:
 
 
 def key_column(columns: EventColumns, by: Sequence[str]) -> Any:
-    """A text for the values of these attributes, the same for equal values: 3 and 3.0 among them."""
+    """A text for the values of these attributes, the same for equal values, such as 3 and 3.0."""
     from pyspark.sql import functions as f
 
     if columns.packed == "string" and by:
-        # Spark's own reading gives up where it meets Infinity, and takes the first of two fields of one name.
+        # Spark's own reader fails on Infinity, and takes the first of two fields of one name.
         return f.udf(partial(json_key, by=tuple(by)), "string", useArrow=False)(f.col(ATTRIBUTES))
     parts = []
     for name in by:
@@ -245,7 +218,7 @@ def key_column(columns: EventColumns, by: Sequence[str]) -> Any:
 
 
 def json_key(text: str | None, by: Sequence[str]) -> str:
-    """The same for attributes in a JSON object; other texts are rejected elsewhere."""
+    """The key of attributes in a JSON object; rows with other texts are rejected."""
     fields = json.loads(text) if text is not None and is_object(text) else {}
     values = [attribute_of(fields.get(name)) for name in by]
     return json.dumps([float(each) + 0.0 if type(each) in (int, float) else each for each in values])

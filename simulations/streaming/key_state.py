@@ -1,8 +1,8 @@
-"""Detection for one key between two micro-batches: waiting events, the engine, and the next watermark to act on.
+"""Key of a stream, and detection for one key between two micro-batches: waiting events, engine, next due watermark.
 
 Events wait until the watermark of event time has passed them and are then consumed in order: guaranteed detection
-(design, section 3), with Spark's watermark in the place of what sources promise. A detector with its policy was
-rejected: it remembers ids to tell second deliveries from late events, for every key, and Spark drops both by itself.
+(design, section 3), with Spark's watermark in the place of those of sources. A detector with its policy was rejected:
+it keeps ids for every key to distinguish duplicates from late events, and Spark drops both.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.snapshot_format import pack_event, unpack_event
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import MILLISECOND
+from distced.simulations.replay.pattern_properties import key_of_group, may_lack_constituents, reach_of
 
-_REST: Final = 999
-"""Rest of a microsecond, ns: Spark's clock has microseconds, so an instant beyond a watermark is beyond the rest of its
-first microsecond, too.
-"""
+_REST: Final = 999  # ns: Spark's clock has microseconds, of which a watermark has passed the whole
 
 
 def passed(watermark: int) -> int:
-    """The last instant, ns, that a watermark in milliseconds has passed."""
+    """The last instant, ns, passed by a watermark in milliseconds."""
     return watermark * MILLISECOND + _REST
 
 
@@ -47,25 +46,20 @@ def unpack_events(content: bytes) -> list[Event]:
 
 
 class KeyDetection:
-    """Detection for one key.
-
-    Attributes:
-        waiting: the events that the watermark has not passed.
-    """
+    """Detection for one key; the watermark has not passed the events in `waiting`."""
 
     def __init__(
         self, patterns: Sequence[Compiled], state: bytes | None, waiting: Iterable[Event], reach: int | None = None
     ) -> None:
         """
         Args:
-            state: what `state` gave; None at first.
+            state: of `state`; None at first.
             waiting: in the order of arrival. Of several events with one id the first counts.
-            reach: how long an event counts for what comes later, ns; None for ever.
+            reach: time for which an event counts for later ones, ns; None for ever.
         """
         self._engine = StepwiseEngine(patterns)
         self._reach = reach
-        # The `hi` of the last event consumed, as far as it still counts.
-        self._last: int | None = None
+        self._last: int | None = None  # `hi` of the last consumed event that still counts
         if state is not None:
             self._last, engine = msgspec.msgpack.decode(state)
             restore(self._engine, engine)
@@ -76,7 +70,7 @@ class KeyDetection:
     def advance(self, watermark: int) -> list[CompositeEvent]:
         """Advance the watermark, in milliseconds; returns the composite events."""
         until = passed(watermark)
-        ready = sorted((event for event in self.waiting.values() if event.hi <= until), key=_order)
+        ready = sorted((event for event in self.waiting.values() if event.hi <= until), key=lambda event: event.key)
         self.waiting = {identity: event for identity, event in self.waiting.items() if event.hi > until}
         if ready:
             self._last = ready[-1].hi
@@ -88,13 +82,9 @@ class KeyDetection:
     @property
     def next_due(self) -> int | None:
         """The least watermark to act on, in milliseconds; None where only new events cause actions."""
+        forgotten = None if self._last is None or self._reach is None else self._last + self._reach + 1
         instants = [event.hi for event in self.waiting.values()]
-        timer = self._engine.next_due()
-        if timer is not None:
-            instants.append(timer)
-        if self._last is not None and self._reach is not None:
-            # Then the state can be forgotten.
-            instants.append(self._last + self._reach + 1)
+        instants += [each for each in (self._engine.next_due(), forgotten) if each is not None]
         return due_at(min(instants)) if instants else None
 
     def state(self) -> bytes | None:
@@ -114,5 +104,28 @@ class KeyDetection:
         )
 
 
-def _order(event: Event) -> tuple[int, int, int, str, int]:
-    return event.key
+def stream_key(patterns: Sequence[Compiled], by: Sequence[str] | None = None) -> tuple[str, ...]:
+    """The attributes of the key, or those of them in `by`; none where one task detects everything.
+
+    Raises:
+        DistcedError: where the patterns cannot be detected by one of `by`.
+    """
+    key, hindrance = key_of_group(patterns)
+    if any(may_lack_constituents(each.plain) for each in patterns):
+        # Ids come from constituents: without any, the composite events of two values of a key are one.
+        key, hindrance = (), "a match may have nothing but hidden events and time events"
+    if by is None:
+        return key
+    strange = [name for name in by if name not in key]
+    if strange:
+        raise DistcedError(
+            "patterns that cannot be detected by this key", given=", ".join(strange),
+            allowed=", ".join(key) or f"none: {hindrance}", advice="leave by out",
+        )  # fmt: skip
+    return tuple(by)
+
+
+def stream_reach(patterns: Sequence[Compiled]) -> int | None:
+    """Greatest time an event counts for later ones, ns, after which a key can be forgotten; None for ever."""
+    # Ids without constituents repeat, and the first of them counts.
+    return None if any(may_lack_constituents(each.plain) for each in patterns) else reach_of(patterns)

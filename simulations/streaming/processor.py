@@ -1,7 +1,7 @@
 """Spark's processor for each key: events are stored as they come, and consumed when the watermark has passed them.
 
-Only timers consume. Spark calls them after all rows of a micro-batch, with the watermark up to which no more rows will
-be let in; and it calls them for keys that have no rows, whose pattern may be waiting for time to pass.
+Only timers consume. Spark calls them after all rows of a micro-batch, with the watermark below which it drops rows; and
+for keys without rows, whose pattern may be waiting for time to pass.
 """
 
 from __future__ import annotations
@@ -18,13 +18,12 @@ from distced.detectors.compiler import Compiled
 from distced.middleware.event_files.tables import DIGITS, constituents_text
 from distced.middleware.model.events import CompositeEvent
 from distced.simulations.streaming.columns import EVENT, EventColumns
-from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, unpack_events
-from distced.simulations.streaming.stream_key import stream_reach
+from distced.simulations.streaming.key_state import KeyDetection, due_at, pack_events, stream_reach, unpack_events
 
 OUTPUT: Final = (
     f"type string, source string, seq decimal({DIGITS},0), lo bigint, hi bigint, attributes string, constituents string"
 )
-"""The columns of composite events: those of the native form, with the attributes as a JSON object."""
+"""Columns of composite events: those of the native form, with the attributes as a JSON object."""
 
 
 class Detection(StatefulProcessor):
@@ -44,8 +43,8 @@ class Detection(StatefulProcessor):
         events = [self._columns.event(row[EVENT]) for row in rows]
         if events:
             self._waiting.appendValue((pack_events(events),))
-            # Rows may come that the watermark of this micro-batch has passed, but not that of the one before. They have
-            # their turn with the next one, at the latest: a timer has to be later than the watermark.
+            # A timer has to be later than the watermark: rows between the watermarks of the previous and of this
+            # micro-batch are consumed with the next one.
             due = due_at(min(event.hi for event in events))
             self._wake(max(due, timerValues.getCurrentWatermarkInMs() + 1))
         return iter(())

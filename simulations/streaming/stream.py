@@ -1,8 +1,8 @@
 """Patterns over a streaming DataFrame: a streaming DataFrame of composite events.
 
 Guaranteed detection: the results are those of `detectors.batch_run.runner.run` over the same events, with the same
-ids, in whatever order they come within the watermark. Spark's `transformWithState` keeps the state and its timers; the
-pandas variant was rejected, because it turns whole numbers to floats where some are missing.
+ids, in any order of arrival within the watermark. Spark's `transformWithState` keeps the state and its timers; the
+pandas variant was rejected, because it turns whole numbers into floats where some are missing.
 """
 
 from __future__ import annotations
@@ -26,11 +26,9 @@ from distced.simulations.streaming.columns import (
     reason,
     with_times,
 )
-from distced.simulations.streaming.stream_key import stream_key
+from distced.simulations.streaming.key_state import stream_key
 
-METRICS: Final = "distced"
-"""Name under which a query's progress counts `rows` and those `rejected`."""
-
+METRICS: Final = "distced"  # name under which a query's progress counts `rows` and those `rejected`
 _PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 _ROCKS: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -50,14 +48,14 @@ def detect_stream(
         frame: columns `type`, `lo` and `hi` (or `time`; timestamps, or nanoseconds since 1970), `source`, `seq`, and
             the attributes: a column each, or all in `attributes`, as a JSON object, a map or a struct.
         pattern: as `detectors.batch_run.runner.run` takes it.
-        watermark: how much later than the latest an event may come, such as `"10s"`. Spark drops later events, and
-            counts them: `numRowsDroppedByWatermark` of the state operator in the query's progress.
-        by: attributes by whose values the work is partitioned; by itself those that all patterns are keyed by. Where
-            there are none, one task detects everything.
+        watermark: greatest delay of an event behind the latest, such as `"10s"`. Spark drops later events, and counts
+            them: `numRowsDroppedByWatermark` of the state operator in the query's progress.
+        by: attributes by whose values the work is partitioned; by default those that all patterns are keyed by.
+            Without any, one task detects everything.
         types: event types to check the patterns against.
 
     Raises:
-        DistcedError: for patterns that cannot be read, columns that are missing, a key that is none.
+        DistcedError: for invalid patterns, missing columns, attributes that are no key.
     """
     from pyspark.sql import functions as f
 

@@ -1,4 +1,4 @@
-"""The demonstration, as it is run: what is detected live is what the patterns find in the recorded events."""
+"""The demonstration as it runs: live detections are those of the patterns over the recorded events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def composites(folder: Path) -> list[str]:
 
 @needs_matplotlib
 @pytest.mark.slow
-def test_live_is_the_same_as_run_and_a_report_can_be_replayed(run: Run, tmp_path: Path) -> None:
+def test_demo_detects_as_a_run_and_replays_its_report(run: Run, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     code, figures = run(speed=600.0, minutes=20.0, report=first)
     assert code == 0
@@ -73,7 +73,7 @@ def test_live_is_the_same_as_run_and_a_report_can_be_replayed(run: Run, tmp_path
     assert composites(first) == composites(second)
 
 
-def test_patterns_of_ones_own(run: Run, tmp_path: Path) -> None:
+def test_demo_takes_pattern_files(run: Run, tmp_path: Path) -> None:
     path = tmp_path / "own.pattern"
     path.write_text(
         "type Warm = Temp where temp >= 20 every 1min by room\n"
@@ -88,7 +88,7 @@ def test_patterns_of_ones_own(run: Run, tmp_path: Path) -> None:
     assert figures["patterns"]["Aired"]["found"] > 0
 
 
-def test_composite_event_that_gets_lost_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_composite_event_fails_the_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     wanted, count = Subscription._is_wanted, iter(range(10**9))
     monkeypatch.setattr(Subscription, "_is_wanted", lambda *given: wanted(*given) and next(count) != 2)
     code, figures = run()
@@ -96,7 +96,7 @@ def test_composite_event_that_gets_lost_is_noticed(run: Run, monkeypatch: pytest
     assert (figures["check"]["holds"], figures["check"]["only_live"], figures["check"]["only_run"]) == (False, 0, 1)
 
 
-def test_composite_event_too_many_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_additional_composite_event_fails_the_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     publish = session.DemoSession._publish
 
     def forgetful(self: session.DemoSession, events: Any) -> None:
@@ -110,7 +110,7 @@ def test_composite_event_too_many_is_noticed(run: Run, monkeypatch: pytest.Monke
     assert figures["check"]["only_live"] > 0
 
 
-def test_subscription_that_falls_behind_is_noticed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_subscription_that_falls_behind_fails_the_demo(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "PATIENCE", 0.5)
     heartbeat = session.Client.heartbeat
     source: list[Any] = []
@@ -125,7 +125,7 @@ def test_subscription_that_falls_behind_is_noticed(run: Run, monkeypatch: pytest
     assert not figures["check"]["complete"]
 
 
-def test_people_see_lines_and_a_verdict(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_shows_lines_and_a_verdict(mosquitto: Server, capsys: pytest.CaptureFixture[str]) -> None:
     assert demo(speed=2400.0, minutes=20.0, ray=False, server=mosquitto.url) == 0
     said = capsys.readouterr().out
     assert "live = run" in said
@@ -140,7 +140,7 @@ def test_people_see_lines_and_a_verdict(mosquitto: Server, capsys: pytest.Captur
         ({"patterns": [Path("nowhere.pattern")]}, "nowhere.pattern"),
     ],
 )
-def test_impossible_options_are_refused(run: Run, options: dict[str, Any], problem: str) -> None:
+def test_missing_files_are_refused(run: Run, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         run(**options)
 
@@ -154,7 +154,7 @@ def test_empty_recording_is_refused(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (extra: broker)")
-def test_command_with_ray() -> None:
+def test_demo_runs_with_ray() -> None:
     code = "import sys; from distced.middleware.cli.command import main; sys.exit(main())"
     arguments = ["demo", "--speed", "1200", "--minutes", "10", "--json"]
     done = subprocess.run(

@@ -20,9 +20,8 @@ from distced.detectors.batch_run.runner import compiled_patterns
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.simulations.streaming.columns import EventColumns
-from distced.simulations.streaming.key_state import due_at, passed
+from distced.simulations.streaming.key_state import due_at, passed, stream_key
 from distced.simulations.streaming.processor import Detection
-from distced.simulations.streaming.stream_key import stream_key
 from tests.support.replay_runs import whole
 from tests.support.stream_runs import arriving, at, stream_events, stream_patterns
 

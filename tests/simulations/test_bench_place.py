@@ -1,4 +1,4 @@
-"""`distced bench place`, small: what it measures is what nodes do. How long it takes is not looked at."""
+"""`distced bench place`, small: it measures what nodes do. Durations are not tested."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.place import deploy, fresh_pattern, measure, report
-from distced.simulations.benchmarks.place_node import DecidingNode
+from distced.simulations.benchmarks.place import DecidingNode, deploy, fresh_pattern, measure, report
 from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib
 
 
 @needs_matplotlib
-def test_figures() -> None:
+def test_place_measures_every_policy() -> None:
     told: list[tuple[str, int, int]] = []
     figures = measure(detectors=12, nodes=6, rounds=2, seed=3, on_progress=lambda *each: told.append(each))
     assert [each.policy for each in figures.rows] == list(NAMED)
@@ -51,7 +50,7 @@ def test_figures() -> None:
 
 
 @needs_matplotlib
-def test_the_verb_place(tmp_path: Path) -> None:
+def test_verb_place_writes_a_report(tmp_path: Path) -> None:
     arguments = ["place", "--detectors", "8", "--nodes", "4", "--rounds", "1", "--seed", "2"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
@@ -70,7 +69,7 @@ def test_the_verb_place(tmp_path: Path) -> None:
     ElementTree.parse(tmp_path / "place.svg")
 
 
-def test_a_node_decides_as_its_policy_suggests() -> None:
+def test_node_decides_as_its_policy_suggests() -> None:
     """What is measured of a node is a decision about the same directory."""
     deployment = deploy(Random(4), 10, 5)
     node = DecidingNode(deployment.entries, deployment.topology)
@@ -88,7 +87,7 @@ def test_a_node_decides_as_its_policy_suggests() -> None:
     assert (node.decided.node, node.decided.reason) == (suggested.node, suggested.reason)
 
 
-def test_the_deployment_is_the_same_for_the_same_seed() -> None:
+def test_deployment_is_the_same_for_the_same_seed() -> None:
     one, other = deploy(Random(5), 20, 8), deploy(Random(5), 20, 8)
     assert one.entries.detectors == other.entries.detectors
     assert one.entries.loads == other.entries.loads

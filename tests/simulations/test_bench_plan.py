@@ -1,4 +1,4 @@
-"""The benchmark of planning counts rightly, and what it plans is what the naive way finds; how fast is no test."""
+"""`distced bench plan`: counts, and plans compared with the naive way. Durations are not tested."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from distced.simulations.benchmarks.plan import (
     FILLS,
     LEAST,
     MOST,
+    SHAPES,
     PlanFigures,
     Subject,
     all_candidates,
@@ -35,7 +36,6 @@ from distced.simulations.benchmarks.plan import (
     plan,
     report,
 )
-from distced.simulations.benchmarks.plan_patterns import SHAPES
 from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib, svg_texts
 
@@ -50,7 +50,7 @@ def figures() -> PlanFigures:
 
 
 @pytest.mark.slow
-def test_there_is_a_row_for_each_shape_and_catalogue(figures: PlanFigures) -> None:
+def test_figures_have_a_row_for_each_shape_and_catalogue(figures: PlanFigures) -> None:
     assert [(each.shape, each.fill) for each in figures.rows] == [(shape, fill) for shape in SHAPES for fill in FILLS]
     assert figures.sound
     assert figures.catalogue == SIZE
@@ -65,7 +65,7 @@ def test_there_is_a_row_for_each_shape_and_catalogue(figures: PlanFigures) -> No
         assert figure > 0
 
 
-def test_what_is_in_the_catalogue_is_reused(figures: PlanFigures) -> None:
+def test_detectors_of_the_catalogue_are_reused(figures: PlanFigures) -> None:
     left = {(each.shape, each.fill): each.left for each in figures.rows}
     for each in figures.rows:
         assert (each.reused == 0) == (each.places == 0) == (each.left == ATOMS) == (each.fill == "none")
@@ -76,7 +76,7 @@ def test_what_is_in_the_catalogue_is_reused(figures: PlanFigures) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_plan_is_as_cheap_as_the_naive_way_makes_it(shape: str, seed: int) -> None:
+def test_plan_is_as_cheap_as_that_of_the_naive_way(shape: str, seed: int) -> None:
     """The cheapest cover of the longest joint, by the names of its runs; only those are in the catalogue."""
     random = Random(seed)
     subject = Subject.of(SHAPES[shape](random, ATOMS))
@@ -100,7 +100,7 @@ def test_a_plan_is_as_cheap_as_the_naive_way_makes_it(shape: str, seed: int) -> 
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_reused_is_a_run_of_the_pattern(shape: str) -> None:
+def test_reused_detectors_are_runs_of_the_pattern(shape: str) -> None:
     random = Random(5)
     subject = Subject.of(SHAPES[shape](random, ATOMS))
     catalogue = build_catalogue(random, [subject], ATOMS, SIZE)
@@ -115,7 +115,7 @@ def test_what_is_reused_is_a_run_of_the_pattern(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_short_run_that_may_be_cut_out_is_made_once(shape: str) -> None:
+def test_short_runs_that_may_be_cut_out_are_made_once(shape: str) -> None:
     subject = Subject.of(SHAPES[shape](Random(2), ATOMS))
     view = subject.joint
     count = len(view.joint.parts)
@@ -144,13 +144,13 @@ def test_nested_detectors_are_keyed() -> None:
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("atoms", [10, 37])
-def test_a_pattern_has_the_atoms_asked_for(shape: str, atoms: int) -> None:
+def test_pattern_has_the_given_number_of_atoms(shape: str, atoms: int) -> None:
     texts = [SHAPES[shape](Random(seed), atoms) for seed in range(12)]
     assert [size_of(Subject.of(text).whole.pattern) for text in texts] == [atoms] * len(texts)
     assert SHAPES[shape](Random(3), atoms) == texts[3]
 
 
-def test_a_wrong_plan_is_noticed(figures: PlanFigures, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_plan_is_a_fault(figures: PlanFigures, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(1)
     subject = Subject.of(SHAPES["plain"](random, ATOMS))
     catalogue = Catalogue()
@@ -168,7 +168,7 @@ def test_a_wrong_plan_is_noticed(figures: PlanFigures, monkeypatch: pytest.Monke
     assert "FAULT" in result.stdout
 
 
-def test_figures_for_people(figures: PlanFigures) -> None:
+def test_figures_are_shown_as_a_table(figures: PlanFigures) -> None:
     shown = StringIO()
     show(report(figures), Console(width=160, file=shown))
     lines = shown.getvalue().splitlines()
@@ -181,7 +181,7 @@ def test_figures_for_people(figures: PlanFigures) -> None:
 
 @needs_matplotlib
 @pytest.mark.slow
-def test_the_verb_plan(tmp_path: Path) -> None:
+def test_verb_plan_writes_a_report(tmp_path: Path) -> None:
     arguments = ["plan", "--atoms", "20", "--catalogue", "60", "--rounds", "1", "--seed", "3"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output

@@ -19,8 +19,8 @@ from tests.support.pictures import needs_matplotlib
 
 
 @needs_matplotlib
-def test_the_verb(tmp_path: Path) -> None:
-    """Seed 130 is one that was off by more than a tenth, for what is told again was not reckoned with."""
+def test_verb_prediction_writes_a_report(tmp_path: Path) -> None:
+    """Seed 130 was off by more than a tenth, for repeated announcements were not counted."""
     result = CliRunner().invoke(
         bench, ["prediction", "--networks", "1", "--seed", "130", "--report", str(tmp_path), "--json"]
     )
@@ -35,14 +35,14 @@ def test_the_verb(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_for_people() -> None:
+def test_verb_prediction_shows_every_policy() -> None:
     result = CliRunner().invoke(bench, ["prediction", "--networks", "1"])
     assert result.exit_code == 0, result.output
     for word in (*POLICIES, OPTIMUM, "1 network of", "wanted 10%"):
         assert word in result.output
 
 
-def test_what_has_moved_does_not_count() -> None:
+def test_placements_with_moved_detectors_do_not_count() -> None:
     links = (LinkCompared("a", "b", 1000.0, 1050.0), LinkCompared("b", "a", 1000.0, 700.0))
     still = Predicted(0, "min-load", 3, 2, links[:1], True)
     moved = Predicted(0, "min-load", 3, 2, links[1:], False)

@@ -1,4 +1,4 @@
-"""The benchmarks run and count rightly; how fast they are is no test."""
+"""The benchmarks run and count correctly. Durations are not tested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.support.pictures import needs_matplotlib
 
 
 @pytest.mark.slow
-def test_seq3_counts_what_it_should() -> None:
+def test_seq3_counts_the_known_matches() -> None:
     results = measure(200_000, rounds=1)
     counted = {(each.question, each.by): each.matches for each in results}
     assert counted["first", "by hand"] == counted["first", "stepwise"] == 17_746
@@ -30,7 +30,7 @@ def test_seq3_counts_what_it_should() -> None:
     assert [each.ratio for each in results if each.by == "by hand"] == [1.0, 1.0]
 
 
-def test_seq3_is_always_the_same_input() -> None:
+def test_seq3_has_the_same_input_for_any_size() -> None:
     assert make_events(50) == make_events(60)[:50]
     assert (first_by_hand(make_events(200_000)), every_by_hand(make_events(200_000))) == (
         EXPECTED[200_000, "first"],
@@ -39,7 +39,7 @@ def test_seq3_is_always_the_same_input() -> None:
 
 
 @needs_matplotlib
-def test_the_verb_seq3(tmp_path: Path) -> None:
+def test_verb_seq3_writes_a_report(tmp_path: Path) -> None:
     arguments = ["seq3", "--events", "3000", "--rounds", "1", "--report", str(tmp_path), "--json"]
     result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 0, result.output

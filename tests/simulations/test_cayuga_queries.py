@@ -1,4 +1,4 @@
-"""Cayuga's benchmark asks what it says it asks, and many patterns in one pass find what each finds by itself."""
+"""Cayuga's benchmark has the queries of the article, and many patterns in one pass find what each finds by itself."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
-from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, automata, queries, stream, text_of
+from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
 from distced.simulations.benchmarks.cli import bench
-from distced.simulations.benchmarks.patterns import WITHOUT, measure, report
+from distced.simulations.benchmarks.patterns import WITHOUT, measure_template, report
 from distced.simulations.report import show
 from tests.support.pictures import needs_matplotlib
 
@@ -32,9 +32,9 @@ DENSE = Parameters(domain=2)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
-def test_automata_are_those_of_the_text(template: Template) -> None:
+def test_automata_equal_those_of_the_text(template: Template) -> None:
     parameters = replace(DENSE, template=template)
-    made = list(automata(parameters, 20))
+    made = [automaton for _, automaton in with_automata(parameters, 20)]
     for query, automaton in zip(queries(parameters, 20), made, strict=True):
         compiled = compile_pattern(text_of(query, template)).automaton
         assert _unnamed(compiled) == _unnamed(automaton)
@@ -49,7 +49,7 @@ def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexe
     given = list(queries(parameters, 60))
     batch = stream(3000, domain=2)
     events = [batch.event(place) for place in range(len(batch))]
-    loop = Loop(automata(parameters, 60), indexed=indexed)
+    loop = Loop([automaton for _, automaton in with_automata(parameters, 60)], indexed=indexed)
     matches = loop.feed(batch)
     found: dict[int, list[CompositeEvent]] = {}
     for event in loop.events_of(matches):
@@ -60,10 +60,11 @@ def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexe
     assert sum(map(len, found.values())) == len(matches) > 5
 
 
-def test_patterns_are_added_while_it_runs() -> None:
+def test_patterns_are_added_to_a_running_engine() -> None:
     """What is added finds what begins from then on."""
     parameters = replace(DENSE, template="NonDeterministic")
-    made, batches = list(automata(parameters, 40)), [stream(400, number, 400 * number, 2) for number in range(4)]
+    made = [automaton for _, automaton in with_automata(parameters, 40)]
+    batches = [stream(400, number, 400 * number, 2) for number in range(4)]
     loop = Loop(())
     found: list[CompositeEvent] = []
     for number, batch in enumerate(batches):
@@ -78,10 +79,10 @@ def test_patterns_are_added_while_it_runs() -> None:
 
 
 @pytest.mark.slow
-def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
+def test_variants_are_measured_up_to_their_numbers_of_patterns() -> None:
     told: set[str] = set()
     parameters = replace(DENSE, zipf=(2.0, 1.0, 0.8))
-    given = measure(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: told.add(what))
+    given = measure_template(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: told.add(what))
     figures = {(each.patterns, each.variant): each for each in given}
     variants = ("with indexes", "without merging", "without any", "predicates alone")
     assert list(figures) == [(30, each) for each in variants] + [(60, each) for each in variants if each != variants[2]]
@@ -102,11 +103,14 @@ def test_all_variants_are_measured_up_to_what_each_is_given() -> None:
         assert merged.touched < apart.touched
         assert apart.touched > figures[patterns, "predicates alone"].touched > 0
     assert figures[30, "without any"].touched > 30
-    assert [each.variant for each in measure(DENSE, [20], 100, merging=False)] == ["with indexes", "predicates alone"]
+    assert [each.variant for each in measure_template(DENSE, [20], 100, merging=False)] == [
+        "with indexes",
+        "predicates alone",
+    ]
 
 
-def test_variants_that_differ_are_told() -> None:
-    (figure, _) = measure(DENSE, [20], 100, merging=False)
+def test_variants_that_differ_are_a_fault() -> None:
+    (figure, _) = measure_template(DENSE, [20], 100, merging=False)
     assert report([figure]).sound
     wrong = replace(figure, matches=7, expected=8)
     assert not report([figure, wrong]).sound
@@ -116,7 +120,7 @@ def test_variants_that_differ_are_told() -> None:
 
 
 @needs_matplotlib
-def test_the_verb(tmp_path: Path) -> None:
+def test_verb_patterns_writes_a_report(tmp_path: Path) -> None:
     arguments = ["patterns", "--templates", "Filter,LinearDyn", "--patterns", "50,100", "--events", "500"]
     result = CliRunner().invoke(bench, [*arguments, "--without", "50", "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
@@ -136,7 +140,7 @@ def test_the_verb(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("vary", "values"), [("zipf", [0.8, 1.0, 1.2, 1.4]), ("selectivity", [0.5, 0.6, 0.7, 0.8, 0.9])]
 )
-def test_the_verb_varies(vary: str, values: list[float], tmp_path: Path) -> None:
+def test_verb_patterns_varies_a_parameter(vary: str, values: list[float], tmp_path: Path) -> None:
     arguments = ["patterns", "--patterns", "20,50", "--events", "100", "--vary", vary, "--without", "0"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
@@ -150,7 +154,7 @@ def test_the_verb_varies(vary: str, values: list[float], tmp_path: Path) -> None
     assert len(list(line.iter("{http://www.w3.org/2000/svg}use"))) == len(values)
 
 
-def test_without_indexes_there_is_always_a_number_to_compare() -> None:
+def test_variant_without_indexes_is_measured_with_some_number_of_patterns() -> None:
     arguments = ["patterns", "--patterns", "60", "--events", "100", "--without", "40", "--no-without-merging"]
     result = CliRunner().invoke(bench, [*arguments, "--json"])
     told = [(each["patterns"], each["variant"]) for each in json.loads(result.stdout)["figures"]]
@@ -161,7 +165,7 @@ def test_without_indexes_there_is_always_a_number_to_compare() -> None:
 @pytest.mark.parametrize(
     ("option", "value"), [("--templates", "Filtre"), ("--patterns", "many"), ("--patterns", "0"), ("--vary", "moon")]
 )
-def test_what_cannot_be_measured_is_refused(option: str, value: str) -> None:
+def test_invalid_options_are_refused(option: str, value: str) -> None:
     result = CliRunner().invoke(bench, ["patterns", option, value])
     assert result.exit_code != 0
     assert value in str(result.exception)
@@ -187,7 +191,7 @@ def _told(events: list[CompositeEvent]) -> list[object]:
 
 @needs_matplotlib
 @pytest.mark.slow
-def test_the_verb_for_instances(tmp_path: Path) -> None:
+def test_verb_instances_writes_a_report(tmp_path: Path) -> None:
     arguments = ["instances", "--instances", "100,2000", "--events", "2000", "--report", str(tmp_path), "--json"]
     result = CliRunner().invoke(bench, arguments)
     assert result.exit_code == 0, result.output

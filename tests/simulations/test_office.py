@@ -1,4 +1,4 @@
-"""The Active Office as a source of events: determinism, the promise of each step, what each source publishes."""
+"""The Active Office as a source of events: determinism, the watermark of each step, the types of each source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def digest(seed: int, duration: int = HOUR) -> str:
     return sha256(msgspec.msgpack.encode(ActiveOffice(Random(seed)).events(duration))).hexdigest()
 
 
-def test_the_same_seed_gives_the_same_events_to_the_byte_in_any_process() -> None:
+def test_office_publishes_the_same_bytes_for_a_seed_in_any_process() -> None:
     program = (
         "from hashlib import sha256\nfrom random import Random\nimport msgspec\n"
         "from distced.simulations.office import ActiveOffice\n"
@@ -57,11 +57,11 @@ def test_the_same_seed_gives_the_same_events_to_the_byte_in_any_process() -> Non
     assert found == {digest(DEFAULT_SEED)}
 
 
-def test_different_seeds_differ() -> None:
+def test_offices_of_different_seeds_differ() -> None:
     assert len({digest(seed, MINUTE) for seed in range(10)}) == 10
 
 
-def test_the_global_random_source_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_office_uses_no_global_random_source(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("the global random source was used")
 
@@ -71,7 +71,7 @@ def test_the_global_random_source_is_left_alone(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize("tick", [250 * MILLISECOND, 7 * SECOND, 10 * MINUTE])
-def test_what_happens_does_not_depend_on_the_tick(tick: int) -> None:
+def test_events_do_not_depend_on_the_tick(tick: int) -> None:
     def ordered(office: ActiveOffice) -> list[Event]:
         return sorted(office.events(20 * MINUTE), key=lambda event: event.key)
 
@@ -80,7 +80,7 @@ def test_what_happens_does_not_depend_on_the_tick(tick: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tick", [SECOND, 90 * SECOND, 33 * MILLISECOND])
-def test_now_may_be_promised_as_a_watermark(seed: int, tick: int) -> None:
+def test_instant_of_a_step_is_a_watermark(seed: int, tick: int) -> None:
     start = DEFAULT_START
     promised = start
     steps = 0
@@ -97,7 +97,7 @@ def test_now_may_be_promised_as_a_watermark(seed: int, tick: int) -> None:
     assert steps == -(-10 * MINUTE // tick)
 
 
-def test_a_run_goes_on_where_the_last_one_stopped() -> None:
+def test_run_continues_the_last_one() -> None:
     office = ActiveOffice(Random(3))
     parts = office.events(7 * MINUTE) + office.events(13 * MINUTE)
     assert parts == ActiveOffice(Random(3)).events(20 * MINUTE)
@@ -106,7 +106,7 @@ def test_a_run_goes_on_where_the_last_one_stopped() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_source_counts_from_0_and_its_events_come_with_increasing_hi(seed: int) -> None:
+def test_source_counts_from_0_with_increasing_hi(seed: int) -> None:
     office = ActiveOffice(Random(seed))
     sources = by_source(office.events(HOUR))
     assert set(sources) <= set(office.sources)
@@ -117,7 +117,7 @@ def test_each_source_counts_from_0_and_its_events_come_with_increasing_hi(seed: 
         assert {event.hi - event.lo for event in events} == {2 * UNCERTAINTY[source.split("-")[0]]}
 
 
-def test_a_source_that_senses_two_things_at_once_tells_them_apart() -> None:
+def test_source_separates_two_readings_of_one_instant() -> None:
     sensors = Sensors(Building(), ["Jean"])
     for person in ("Jean", "Peter"):
         sensors.sense(SECOND, "badge", "FE02", PERS, person=person, room="FE02")
@@ -132,7 +132,7 @@ def test_a_source_that_senses_two_things_at_once_tells_them_apart() -> None:
     assert second.hi == first.hi + 1
 
 
-def test_every_event_is_one_of_its_registered_type() -> None:
+def test_events_are_of_their_registered_types() -> None:
     office = ActiveOffice(Random(1))
     registry = TypeRegistry(office.types)
     assert registry.root("Seen") == "Pers"
@@ -143,7 +143,7 @@ def test_every_event_is_one_of_its_registered_type() -> None:
     assert published == {event_type.name for event_type in office.types} - {"Seen"}
 
 
-def test_the_sources_are_those_of_nine_rooms_two_boards_and_eight_workstations() -> None:
+def test_sources_are_those_of_nine_rooms_two_boards_and_eight_workstations() -> None:
     office = ActiveOffice(Random(1))
     kinds = defaultdict(int)
     for source in office.sources:
@@ -156,7 +156,7 @@ def test_the_sources_are_those_of_nine_rooms_two_boards_and_eight_workstations()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whoever_is_in_the_building_is_seen_at_least_once_a_minute_and_where_they_are(seed: int) -> None:
+def test_people_in_the_building_are_seen_at_least_once_a_minute_in_their_room(seed: int) -> None:
     office = ActiveOffice(Random(seed))
     places = office.people
     events = office.events(HOUR)
@@ -194,7 +194,7 @@ def test_people_walk_through_open_doors(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_switched_on_is_switched_off_before_it_is_switched_on_again(seed: int) -> None:
+def test_switches_alternate_between_on_and_off(seed: int) -> None:
     office = ActiveOffice(Random(seed))
     states = defaultdict(list)
     for event in office.events(3 * HOUR):
@@ -220,7 +220,7 @@ def test_pages_are_written_and_counted_while_the_board_is_on() -> None:
     assert written == [meeting.pages for meeting in office.summary().meetings if meeting.room == "Meeting Room 1"]
 
 
-def test_the_office_can_be_larger_smaller_and_start_at_any_instant() -> None:
+def test_office_may_be_larger_or_smaller_and_start_at_any_instant() -> None:
     larger = ActiveOffice(Random(1), 0, people=60, residents=40)
     assert len(larger.people) == len(set(larger.people)) == 60
     assert len(larger.homes) == 40
@@ -229,7 +229,7 @@ def test_the_office_can_be_larger_smaller_and_start_at_any_instant() -> None:
     alone = ActiveOffice(Random(1), people=1, residents=0)
     alone.events(HOUR)
     assert alone.homes == {}
-    assert alone.summary().meetings == ()
+    assert alone.summary().meetings == []
 
 
 @pytest.mark.parametrize(
@@ -242,11 +242,11 @@ def test_the_office_can_be_larger_smaller_and_start_at_any_instant() -> None:
         ({"start": 2**63}, "instant"),
     ],
 )
-def test_what_no_office_can_be_is_said(arguments: dict[str, int], problem: str) -> None:
+def test_office_refuses_invalid_arguments(arguments: dict[str, int], problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         ActiveOffice(Random(1), **arguments)
 
 
-def test_time_does_not_go_back() -> None:
+def test_office_refuses_a_negative_duration() -> None:
     with pytest.raises(DistcedError, match="back"):
         ActiveOffice(Random(1)).run(-1)

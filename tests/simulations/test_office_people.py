@@ -1,4 +1,4 @@
-"""The people of the Active Office: the way through the building, the probability matrices, the ground truth."""
+"""The people of the Active Office: routes through the building, transition matrices, the ground truth."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from distced.simulations.office.occupants import (
     settle,
     transition_matrix,
 )
-from distced.simulations.office.summary import LoggedIn, OccupantMove, OfficeRecord
+from distced.simulations.office.summary import LoggedIn, Meeting, OccupantMove
 
 BUILDING = Building()
 CLASSES = [(RESIDENT, office) for office in BUILDING.of_kind("office")] + [(VISITOR, None)]
@@ -40,7 +40,7 @@ def in_the_long_run(matrix: Matrix) -> dict[str, float]:
     return shares
 
 
-def test_the_building_has_nine_rooms_with_two_meeting_rooms_a_seminar_room_and_four_offices() -> None:
+def test_building_has_nine_rooms_with_two_meeting_rooms_a_seminar_room_and_four_offices() -> None:
     assert len(BUILDING.rooms) == 9
     assert BUILDING.of_kind("meeting room") == ("Meeting Room 1", "Meeting Room 2")
     assert BUILDING.of_kind("seminar room") == ("Seminar Room",)
@@ -49,7 +49,7 @@ def test_the_building_has_nine_rooms_with_two_meeting_rooms_a_seminar_room_and_f
 
 @pytest.mark.parametrize("place", BUILDING.places)
 @pytest.mark.parametrize("goal", BUILDING.places)
-def test_there_is_a_way_from_everywhere_to_everywhere_through_doors(place: str, goal: str) -> None:
+def test_routes_lead_from_every_place_to_every_place_through_doors(place: str, goal: str) -> None:
     way = [place]
     while way[-1] != goal:
         onward = BUILDING.toward(way[-1], goal)
@@ -62,7 +62,7 @@ def test_there_is_a_way_from_everywhere_to_everywhere_through_doors(place: str, 
 
 
 @pytest.mark.parametrize(("habits", "office"), CLASSES)
-def test_a_matrix_is_one_of_probabilities_and_leads_through_doors_only(habits: Habits, office: str | None) -> None:
+def test_matrix_has_probabilities_and_leads_through_doors_only(habits: Habits, office: str | None) -> None:
     matrix = transition_matrix(BUILDING, habits, office)
     assert tuple(matrix) == BUILDING.places
     for place, row in matrix.items():
@@ -82,7 +82,7 @@ def test_residents_are_predisposed_to_their_offices_and_visitors_prefer_the_meet
     assert sum(visitor[room] for room in BUILDING.of_kind("office")) < 0.2
 
 
-def test_a_draw_follows_its_row_and_keeps_out_of_what_is_closed() -> None:
+def test_draw_follows_its_row_and_avoids_closed_places() -> None:
     random = Random(1)
     row = {"FE02": 0.75, "Corridor": 0.25}
     drawn = [draw(random, row, "FE02") for _ in range(4000)]
@@ -110,7 +110,7 @@ def summary_of(seed: int, duration: int = HOUR) -> tuple[OfficeSummary, list[Eve
     return office.summary(), events
 
 
-def test_the_default_hour_is_worth_watching() -> None:
+def test_default_hour_has_meetings_missed_log_ins_and_cold_rooms() -> None:
     summary, _ = summary_of(DEFAULT_SEED)
     over = [
         meeting for meeting in summary.meetings if meeting.off is not None and meeting.off + 5 * MINUTE <= summary.until
@@ -128,7 +128,7 @@ def test_the_default_hour_is_worth_watching() -> None:
     assert "no log-in within five minutes: Jean" in text
 
 
-def test_after_a_meeting_most_residents_log_in_in_time_and_some_do_not() -> None:
+def test_residents_log_in_in_time_after_most_meetings() -> None:
     attended = missed = 0
     for seed in range(20):
         summary, _ = summary_of(seed)
@@ -143,7 +143,7 @@ def test_after_a_meeting_most_residents_log_in_in_time_and_some_do_not() -> None
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_meetings_have_people_who_stay_and_none_in_two_at_once(seed: int) -> None:
+def test_meetings_have_people_that_stay_and_none_in_two_at_once(seed: int) -> None:
     summary, _ = summary_of(seed, 3 * HOUR)
     over = [meeting for meeting in summary.meetings if meeting.off is not None]
     assert len(over) >= 6
@@ -190,24 +190,24 @@ def test_temperatures_are_credible_and_drift_slowly() -> None:
 
 
 def test_time_in_a_room_is_counted_from_the_moves() -> None:
-    record = OfficeRecord(100, {"Jean": "FE02"}, {"Jean": "FE02", "Bob": OUTSIDE})
-    record.move(110, "Jean", "FE02", "Corridor")
-    record.board_on(115, "Corridor")
-    record.move(120, "Bob", OUTSIDE, "Corridor")
-    record.move(130, "Jean", "Corridor", "FE02")
-    record.move(140, "Jean", "FE02", "Corridor")
-    record.page("Corridor")
-    record.board_off(150, "Corridor")
-    record.log_in(160, "Jean", "FE02")
-    summary = record.summary(200)
+    record = OfficeSummary(100, {"Jean": "FE02"}, {"Jean": "FE02", "Bob": OUTSIDE})
+    record.moves.append(OccupantMove(110, "Jean", "FE02", "Corridor"))
+    record.meetings.append(Meeting("Corridor", 115))
+    record.moves.append(OccupantMove(120, "Bob", OUTSIDE, "Corridor"))
+    record.moves.append(OccupantMove(130, "Jean", "Corridor", "FE02"))
+    record.moves.append(OccupantMove(140, "Jean", "FE02", "Corridor"))
+    record.present_meeting("Corridor").pages += 1
+    record.present_meeting("Corridor").off = 150
+    record.logins.append(LoggedIn(160, "Jean", "FE02"))
+    summary = record.snapshot(200)
     assert summary.moves[0] == OccupantMove(110, "Jean", "FE02", "Corridor")
-    assert summary.logins == (LoggedIn(160, "Jean", "FE02"),)
+    assert summary.logins == [LoggedIn(160, "Jean", "FE02")]
     assert summary.time_in("FE02", 100, 200) == {"Jean": 20}
     assert summary.time_in("Corridor", 125, 145) == {"Jean": 10, "Bob": 20}
     (meeting,) = summary.meetings
     assert (meeting.on, meeting.off, meeting.pages) == (115, 150, 1)
     assert meeting.present == {"Jean": 25, "Bob": 30}
-    assert summary.missed(within=10) == ()
-    assert summary.missed(within=9) == ((meeting, "Jean"),)
-    assert summary.missed(within=51) == ()
-    assert record.summary(155).missed(within=10) == ()
+    assert summary.missed(within=10) == []
+    assert summary.missed(within=9) == [(meeting, "Jean")]
+    assert summary.missed(within=51) == []
+    assert record.snapshot(155).missed(within=10) == []

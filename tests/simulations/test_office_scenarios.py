@@ -35,7 +35,7 @@ def throttled(events: list[Event]) -> list[Event]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_events_tell_of_the_meetings_somebody_missed_a_log_in_after(seed: int) -> None:
+def test_events_show_the_meetings_without_a_log_in_after(seed: int) -> None:
     office = ActiveOffice(Random(seed))
     events = throttled(ordered(office))
     found = []
@@ -58,7 +58,7 @@ def test_the_events_tell_of_the_meetings_somebody_missed_a_log_in_after(seed: in
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_cold_reading_of_an_occupied_room_follows_a_sighting_or_a_door_within_five_minutes(seed: int) -> None:
+def test_cold_readings_of_occupied_rooms_follow_a_sighting_or_a_door_within_five_minutes(seed: int) -> None:
     office = ActiveOffice(Random(seed))
     last: dict[object, int] = {}
     detected = set()
@@ -77,7 +77,7 @@ def test_each_cold_reading_of_an_occupied_room_follows_a_sighting_or_a_door_with
     assert set(settled) <= detected
 
 
-def test_the_scenarios_are_there_and_read() -> None:
+def test_scenarios_are_installed() -> None:
     assert scenario_names() == (
         "scenario1", "scenario1-each", "scenario2", "scenario2-minutes", "scenario2-residents",
     )  # fmt: skip
@@ -89,12 +89,12 @@ def test_the_scenarios_are_there_and_read() -> None:
         assert any(f"[{type_name}" in text for type_name in names)
 
 
-def test_an_unknown_scenario_is_said_with_those_there_are() -> None:
+def test_unknown_scenario_is_refused_with_the_known_ones() -> None:
     with pytest.raises(DistcedError, match="scenario2-residents"):
         read_scenario("scenario3")
 
 
-def test_the_scenario_of_all_residents_names_the_residents() -> None:
+def test_scenario_of_all_residents_names_the_residents() -> None:
     text = read_scenario("scenario2-residents")
     office = ActiveOffice(Random(1))
     for person in office.people:

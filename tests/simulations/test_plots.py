@@ -84,7 +84,7 @@ def test_equal_plots_are_equal_files() -> None:
     assert one == other
 
 
-def test_want_of_matplotlib_names_its_extra() -> None:
+def test_missing_matplotlib_names_its_extra() -> None:
     error = missing(ModuleNotFoundError("No module named 'matplotlib'", name="matplotlib"))
     assert error is not None
     assert "distced[draw]" in str(error)

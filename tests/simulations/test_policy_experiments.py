@@ -1,4 +1,4 @@
-"""The experiments with distribution policies: figures by hand, and a few of the scenarios by chance.
+"""The experiments with distribution policies: figures by hand, and some random scenarios.
 
 On the hand-made scenario the publisher and the subscriber are at one site, the only node at another, with one link
 between them; so every message crosses it, and can be counted.
@@ -26,8 +26,16 @@ from distced.policies.topology.model import LOCAL_LATENCY
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.policies import parse_metrics, report, standings
-from distced.simulations.experiments.comparison import METRICS, ComparedScenario, compare, impact_scenario_of
-from distced.simulations.experiments.metrics import RunFigures, figures_of, impact_of, reliability_of
+from distced.simulations.benchmarks.policy_comparison import (
+    METRICS,
+    ComparedScenario,
+    RunFigures,
+    compare,
+    figures_of,
+    impact_of,
+    impact_scenario_of,
+    reliability_of,
+)
 from distced.simulations.network.scenario_model import START, Scenario, ScenarioSubscription, Send, SourceStream
 from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, message_size
 from distced.simulations.report import as_dict, show
@@ -96,7 +104,7 @@ def bytes_of_event(name: str, second: int) -> int:
 # By hand.
 
 
-def test_latency_and_load_by_hand() -> None:
+def test_latency_and_load_equal_those_by_hand() -> None:
     found = measured("[A]")
     # From the publisher to its server, over the link to the node, to the node's server, and back over the link.
     assert found.latency == pytest.approx(4 * LOCAL_LATENCY + 2 * 20 * MILLISECOND, abs=MILLISECOND / 10)
@@ -107,12 +115,12 @@ def test_latency_and_load_by_hand() -> None:
     assert not found.refused
 
 
-def test_each_of_two_steps_is_touched() -> None:
+def test_load_counts_each_of_two_steps() -> None:
     # Each A at the start, and by each B the A that waits.
     assert measured("[A] ; [B]").load == pytest.approx(2.0)
 
 
-def test_bytes_by_hand() -> None:
+def test_bytes_equal_those_by_hand() -> None:
     one, other, both = measured("[A]"), measured("[B]"), measured("[A]", "[B]")
     events = sum(bytes_of_event("A", second) for second in range(SINCE, LASTS))
     assert one.bytes > events
@@ -124,7 +132,7 @@ def test_bytes_by_hand() -> None:
     assert both.bytes == pytest.approx(one.bytes + other.bytes, abs=8)
 
 
-def test_impact_by_hand() -> None:
+def test_impact_equals_that_by_hand() -> None:
     before = measured("[A]")
     more = scenario("[A]", "[B]").subscriptions[1]
     # As many bytes again, and as much on the only node.
@@ -134,7 +142,7 @@ def test_impact_by_hand() -> None:
     assert impact_of(scenario("[A]"), again, before, SINCE * SECOND) == 0.0
 
 
-def test_reliability_by_hand() -> None:
+def test_reliability_equals_that_by_hand() -> None:
     # The only node is lost at the sixth second of eight: six of eight events have been found by then.
     assert reliability_of(scenario("[A]"), measured("[A]")) == pytest.approx(6 / 8)
     # Nothing is expected, nothing is lost.
@@ -145,7 +153,7 @@ def test_reliability_by_hand() -> None:
 # Comparing.
 
 
-def test_best_and_equal() -> None:
+def test_policy_is_best_where_others_are_equal_or_worse() -> None:
     figures = {
         "latency": {"min-latency": 100.9, "min-bandwidth": 100.0, "min-load": 102.0},
         "bandwidth": {"min-latency": 4.0, "min-bandwidth": 0.0, "min-load": 0.0},
@@ -164,7 +172,7 @@ def test_best_and_equal() -> None:
     assert not found.best("max-reliability")
 
 
-def test_what_was_there_before_stays_where_it_is() -> None:
+def test_earlier_subscriptions_are_pinned() -> None:
     before, more = impact_scenario_of(3)
     assert 8 <= len(before.subscriptions) <= 12
     for each in before.subscriptions:
@@ -177,7 +185,7 @@ def test_what_was_there_before_stays_where_it_is() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [3, 24])
-def test_policies_are_best_at_their_own(seed: int) -> None:
+def test_policies_are_best_at_their_own_metric(seed: int) -> None:
     found = compare(seed, metrics=("latency", "bandwidth", "load"))
     assert not found.refused
     for policy in ("min-latency", "min-bandwidth", "min-load"):
@@ -185,7 +193,7 @@ def test_policies_are_best_at_their_own(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_least_impact() -> None:
+def test_min_impact_has_the_least_impact() -> None:
     found = compare(8, metrics=("impact",))
     assert found.best("min-impact"), found.figures
 
@@ -194,7 +202,7 @@ def test_the_least_impact() -> None:
 
 
 @needs_matplotlib
-def test_the_report() -> None:
+def test_report_has_standings_and_faults() -> None:
     compared = [
         ComparedScenario(seed, {"load": {name: (1.0 if name == "min-load" or (seed, name) == (2, "min-impact") else 3.0)
                                  for name in NAMED}})
@@ -206,12 +214,11 @@ def test_the_report() -> None:
     own, other = found.of("min-load", "load"), found.of("min-impact", "load")
     assert (own.wins, own.behind, own.own, own.lost_to) == (2, 0.0, True, {})
     assert (other.wins, other.behind, other.own) == (1, 1.0, False)
-    assert found.share("min-load") == 1.0
-    assert found.share("min-impact") is None
+    assert found.shares == {"min-load": 1.0}
     assert found.holds
     figures = {"load": {name: 2.0 - (name == "min-impact") for name in NAMED}}
     worse = standings([*compared, ComparedScenario(3, figures)])
-    assert worse.share("min-load") == pytest.approx(2 / 3)
+    assert worse.shares["min-load"] == pytest.approx(2 / 3)
     assert worse.of("min-load", "load").lost_to == {"min-impact": 1}
     assert not worse.holds
     assert json.loads(json.dumps(as_dict(report(worse))))["figures"]["own"] == {"min-load": pytest.approx(2 / 3)}
@@ -224,7 +231,7 @@ def test_the_report() -> None:
         ElementTree.fromstring(content)
 
 
-def test_metrics_as_people_write_them() -> None:
+def test_metrics_are_parsed_in_any_form() -> None:
     assert parse_metrics("") == tuple(METRICS.values())
     assert parse_metrics("load, latency,load") == ("load", "latency")
     with pytest.raises(DistcedError, match=r"not a metric.*speed.*latency, bandwidth, impact, load, reliability"):
@@ -233,7 +240,7 @@ def test_metrics_as_people_write_them() -> None:
 
 @needs_matplotlib
 @pytest.mark.slow
-def test_the_verb_policies(tmp_path: Path) -> None:
+def test_verb_policies_writes_a_report(tmp_path: Path) -> None:
     arguments = ["policies", "--scenarios", "1", "--seed", "3", "--metrics", "load", "--processes", "2", "--json"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
     told = json.loads(result.stdout)

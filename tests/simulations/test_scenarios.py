@@ -1,4 +1,4 @@
-"""The scenarios' pattern files, detected in the Active Office, against what really happened there."""
+"""The scenarios' pattern files, detected in the Active Office, against its ground truth."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_cold(event: Event) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_who_missed_the_log_in_is_found_for_every_resident(seed: int) -> None:
+def test_missed_log_ins_are_found_for_every_resident(seed: int) -> None:
     made, events = office(seed)
     uncertainty = next(event.hi - event.lo for event in events if event.type == "BoardOn") // 2
     found = [
@@ -62,14 +62,14 @@ def test_who_missed_the_log_in_is_found_for_every_resident(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("scenario", ["scenario2", "scenario2-minutes"])
-def test_jeans_meetings_are_found_by_the_articles_pattern(seed: int, scenario: str) -> None:
+def test_article_pattern_finds_the_meetings_of_jean(seed: int, scenario: str) -> None:
     made, events = office(seed)
     uncertainty = next(event.hi - event.lo for event in events if event.type == "BoardOn") // 2
     found = {(each.attributes["room"], each.lo + uncertainty) for each in detected(scenario, seed)}
     assert found == {(meeting.room, meeting.on) for meeting, person in made.summary().missed() if person == "Jean"}
 
 
-def test_the_minutes_hold_every_sighting_and_every_page() -> None:
+def test_minutes_hold_every_sighting_and_every_page() -> None:
     seed = next(seed for seed in range(20) if detected("scenario2-minutes", seed))
     _, events = office(seed)
     for found in detected("scenario2-minutes", seed):
@@ -87,7 +87,7 @@ def test_the_minutes_hold_every_sighting_and_every_page() -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_cold_reading_is_found_once_with_the_last_sign_of_life_before_it(seed: int) -> None:
+def test_cold_readings_are_found_once_with_the_last_sign_of_life_before(seed: int) -> None:
     _, events = office(seed)
     last: dict[object, Event] = {}
     expected: list[tuple[EventId, ...]] = []
@@ -104,7 +104,7 @@ def test_each_cold_reading_is_found_once_with_the_last_sign_of_life_before_it(se
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_sign_of_life_is_found_with_the_first_cold_reading_after_it(seed: int) -> None:
+def test_signs_of_life_are_found_with_the_first_cold_reading_after(seed: int) -> None:
     _, events = office(seed)
     waiting: dict[object, list[Event]] = {}
     expected: list[tuple[EventId, ...]] = []
@@ -119,7 +119,7 @@ def test_each_sign_of_life_is_found_with_the_first_cold_reading_after_it(seed: i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_all_readings_of_occupied_rooms_are_among_them(seed: int) -> None:
+def test_readings_of_occupied_rooms_are_all_found(seed: int) -> None:
     made, events = office(seed)
     by_id = {event.id: event for event in events}
     last = [by_id[each.constituents[-1]] for each in detected("scenario1-each", seed)]
@@ -133,7 +133,7 @@ def test_all_readings_of_occupied_rooms_are_among_them(seed: int) -> None:
     assert settled <= found
 
 
-def test_all_scenarios_run_together_as_they_do_alone() -> None:
+def test_scenarios_find_together_what_they_find_alone() -> None:
     made, events = office(DEFAULT_SEED)
     names = [name for name in scenario_names() if name != "scenario2"]
     patterns = [each for name in names for each in compile_file(read_scenario(name), TypeRegistry(made.types))]

@@ -1,4 +1,4 @@
-"""The baseline of Cayuga's benchmark counts what it should: as numpy does without an index, and as the engine does."""
+"""The baseline of Cayuga's benchmark counts as numpy does without an index, and as the engine does."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.sets.expressions import format_expression
 from distced.simulations.benchmarks.cayuga_queries import Parameters, queries, stream
-from distced.simulations.benchmarks.patterns_variants import arrays
+from distced.simulations.benchmarks.patterns import arrays
 from distced.simulations.benchmarks.static_predicates import Row, StaticPredicates, read
 
 
 @pytest.mark.parametrize("domain", [2, 5, 100])
-def test_it_counts_what_numpy_counts(domain: int) -> None:
+def test_predicates_count_as_numpy(domain: int) -> None:
     parameters = Parameters(domain=domain)
     batch = arrays(stream(2000, 3, domain=domain))
     rows = [read(query.steps[0]) for query in queries(parameters, 500)]
@@ -27,7 +27,7 @@ def test_it_counts_what_numpy_counts(domain: int) -> None:
     assert StaticPredicates(rows).count(batch) == expected > 10
 
 
-def test_it_counts_what_the_engine_finds() -> None:
+def test_predicates_count_as_the_engine() -> None:
     parameters = Parameters(domain=4)
     batch = stream(1000, 5, domain=4)
     conditions = [query.steps[0] for query in queries(parameters, 80)]

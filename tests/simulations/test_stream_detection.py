@@ -1,4 +1,4 @@
-"""Streams of Spark: their columns, their watermarks, and going on from a checkpoint."""
+"""Streams of Spark: their columns, their watermarks, and restarts from a checkpoint."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MILLISECOND, SECOND
 from distced.simulations.streaming import detect_stream, rejected_rows
 from distced.simulations.streaming.columns import attribute_of, columns_of, key_column, with_times
-from distced.simulations.streaming.key_state import passed
+from distced.simulations.streaming.key_state import passed, stream_key
 from distced.simulations.streaming.stream import METRICS
-from distced.simulations.streaming.stream_key import stream_key
 from tests.support.history_form import without_nulls
 from tests.support.replay_runs import whole
 from tests.support.stream_runs import arriving, stream_events, stream_patterns
@@ -75,7 +74,7 @@ def told(patterns: Sequence[Compiled], events: Sequence[Event], until: int) -> l
 
 
 @pytest.mark.slow
-def test_a_stream_with_a_restart(tmp_path: Path, session: Any) -> None:
+def test_stream_continues_after_a_restart(tmp_path: Path, session: Any) -> None:
     random = Random(11)
     patterns: dict[str, Compiled] = {}
     for _ in range(12):
@@ -115,7 +114,7 @@ def test_a_stream_with_a_restart(tmp_path: Path, session: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_history_as_a_stream(tmp_path: Path, session: Any) -> None:
+def test_history_is_read_as_a_stream(tmp_path: Path, session: Any) -> None:
     """By key, with whole numbers and fractions of one attribute as its values, and a pattern that waits for time."""
     events = []
     for number in range(60):
@@ -146,7 +145,7 @@ def test_a_history_as_a_stream(tmp_path: Path, session: Any) -> None:
 
 
 @pytest.mark.slow
-def test_odd_values_of_a_key(tmp_path: Path, session: Any) -> None:
+def test_key_may_have_odd_values(tmp_path: Path, session: Any) -> None:
     random = Random(3)
     values = [1, 1.0, True, "1", "é'\"\\", None, float("inf"), -0.0, 0, 2**53 + 1, float(2**53)]
     events = []
@@ -166,7 +165,7 @@ def test_odd_values_of_a_key(tmp_path: Path, session: Any) -> None:
 
 
 @pytest.mark.slow
-def test_forms_of_attributes(session: Any) -> None:
+def test_attributes_may_be_columns_json_map_or_struct(session: Any) -> None:
     attributes = {"room": "FE02", "n": 3, "x": 0.5, "on": True, "none": None}
     expected = without_nulls([Event("A", 1_000, 2_000, "s", 7, attributes)])
     own = "'A' as type, bigint(1000) as lo, bigint(2000) as hi, 's' as source, 7 as seq"
@@ -194,7 +193,7 @@ def test_forms_of_attributes(session: Any) -> None:
 
 
 @pytest.mark.slow
-def test_attributes_in_a_stream(tmp_path: Path, session: Any) -> None:
+def test_stream_reads_attributes_of_every_form(tmp_path: Path, session: Any) -> None:
     own = "'A' as type, timestamp_micros(bigint(9000000 + id * 9000000)) as time, 's' as source, id as seq"
     plain = (
         "timestamp'2026-11-22 08:00:00' as at, date'2026-11-22' as day, 'FE02' as room, cast(id as decimal(9,1)) as n"
@@ -214,7 +213,7 @@ def test_attributes_in_a_stream(tmp_path: Path, session: Any) -> None:
         assert list(dict(found[5]).values()) == values, name
 
 
-def test_values_of_attributes() -> None:
+def test_values_become_attributes() -> None:
     given = [1, 1.0, True, "1", float("nan"), 2**70, -(10**400), Decimal("3"), Decimal("3.5"),
              datetime(2026, 11, 22, tzinfo=UTC), [1, {"a": None}]]  # fmt: skip
     found = [attribute_of(each) for each in given]
@@ -223,7 +222,7 @@ def test_values_of_attributes() -> None:
     ]))  # fmt: skip
 
 
-def test_rows_that_are_no_events(session: Any) -> None:
+def test_invalid_rows_are_rejected_with_reasons(session: Any) -> None:
     good = {"type": "A", "lo": 1, "hi": 2, "source": "s", "seq": 1, "attributes": "{}"}
     bad = [{"type": None}, {"type": ""}, {"lo": 3}, {"hi": None}, {"source": ""}, {"seq": -1}, {"seq": None},
            {"seq": 2**96},
@@ -242,7 +241,7 @@ def test_rows_that_are_no_events(session: Any) -> None:
     assert [row.distced_reason for row in rejected_rows(beyond).collect()] == ["time"]
 
 
-def test_equal_keys_go_together(session: Any) -> None:
+def test_equal_values_have_one_key(session: Any) -> None:
     own = "type string, lo long, hi long, source string, seq long"
     rows = [("A", 1, 1, "s", seq) for seq in range(6)]
     values = [(3.0, None), (None, 3), (0.0, None), (-0.0, None), (None, 0), (None, None)]
@@ -272,7 +271,7 @@ def test_equal_keys_go_together(session: Any) -> None:
     assert len(set(keys)) == 3
 
 
-def test_what_is_refused(session: Any) -> None:
+def test_invalid_streams_are_refused(session: Any) -> None:
     good = session.sql("select 'A' as type, timestamp'2026-11-22' as time, 's' as source, 1 as seq, 1 as k")
     for frame, said in (
         (good.drop("seq"), "name them so.*: seq"),

@@ -12,7 +12,7 @@ from rich.text import Text
 from distced.middleware.model.timestamps import MILLISECOND, SECOND, format_instant
 from distced.simulations.network.participants.subscriber import SimulatedSubscription
 from distced.simulations.network.scenario.outcome import Comparison, LinkTraffic, ScenarioOutcome
-from distced.simulations.report import Cell, Column, ReportTable, number_columns, show_table
+from distced.simulations.report import Cell, Column, ReportTable, number_columns
 
 AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration", "x": "dead letters", "mqtt": "MQTT"}
 """Subjects of traffic, by the area of its topics."""
@@ -96,7 +96,7 @@ def show(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comp
     for table in (_subscriptions(outcome, compared), _links(outcome.links), _nodes(outcome), _moves(outcome)):
         if table.rows:
             console.print()
-            show_table(table, console)
+            console.print(table.rendered())
     _show_notes(console, outcome)
     console.print()
     _show_verdict(console, outcome, compared)

@@ -1,1 +1,0 @@
-"""Experiments with distribution policies, on the simulated network."""
