@@ -363,7 +363,7 @@ class Compaction:
 
 
 def remove(path: Path) -> int:
-    """Remove a replaced file, after those that it replaces itself; returns the number of files removed."""
+    """Remove a replaced file after those that it replaces itself; returns the number of files removed."""
     if not path.exists():
         return 0
     note = note_in(path)

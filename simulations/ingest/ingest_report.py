@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
-from distced.middleware.cli.output import messages, print_json
+from distced.middleware.cli.output import few, messages, print_json
 from distced.middleware.model.timestamps import format_duration, format_instant
 from distced.simulations.ingest.compaction import Compaction
 from distced.simulations.ingest.ingestion import IngestOutcome
@@ -37,11 +37,8 @@ def _as_dict(outcome: IngestOutcome) -> dict[str, Any]:
 def show(outcomes: Sequence[IngestOutcome], history: Path, seconds: float, *, as_json: bool) -> None:
     """Figures of recordings that were ingested, for reading or as JSON."""
     new = [each.ingested for each in outcomes if not each.before]
-    days: Counter[str] = Counter()
-    types: Counter[str] = Counter()
-    for each in new:
-        days.update(each.days)
-        types.update(each.types)
+    days = sum((Counter(each.days) for each in new), Counter[str]())
+    types = sum((Counter(each.types) for each in new), Counter[str]())
     added = sum(types.values())
     if as_json:
         print_json(
@@ -63,9 +60,8 @@ def show(outcomes: Sequence[IngestOutcome], history: Path, seconds: float, *, as
     if added:
         first, last = min(days), max(days)
         span = first if first == last else f"{first} to {last}"
-        names = ", ".join(f"{name} {count:,}" for name, count in types.most_common(_SHOWN))
-        more = f" and {len(types) - _SHOWN} more types" if len(types) > _SHOWN else ""
-        console.print(Text(f"{len(days):,} day{'s' * (len(days) != 1)}, {span}: {names}{more}", "dim"))
+        names = few([f"{name} {count:,}" for name, count in types.most_common()], _SHOWN)
+        console.print(Text(f"{len(days):,} day{'s' * (len(days) != 1)}, {span}: {names}", "dim"))
     console.print(Text(f"{added:,} events added to {history} in {seconds:.1f} s", "dim"))
 
 

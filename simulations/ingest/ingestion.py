@@ -26,6 +26,7 @@ from distced.middleware.history.layout import folder_of, make_history, write_who
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError, HistoryError, MappingError
+from distced.middleware.model.events import Event
 from distced.simulations.ingest.recording_task import (
     CHUNK,
     NOTE,
@@ -43,7 +44,6 @@ from distced.simulations.ingest.recordings import (
     Recording,
     read_note,
     recording_of,
-    together,
     writing,
 )
 from distced.simulations.replay.runners import Inline, Runner
@@ -91,40 +91,34 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
     if note is None:
         raise HistoryError("a recording that has not been read", given=str(recording.path))
     shutil.rmtree(work / FRESH, ignore_errors=True)
-    repeated, dropped = 0, []
+    repeated, taken, dropped = 0, 0, []
     days: Counter[str] = Counter()
     types: Counter[str] = Counter()
-    taken = 0
-    free = _free_numbers(files) if recording.count_on else None
+    free = _free_numbers(files) if recording.count_on else {}
     with (work / TAKEN).open("wb") as rejected:
         for file in read:
-            rows = file.rows
-            if free is not None and not free.keys().isdisjoint(file.note.sources):
-                dropped.append(file.path.name)
-                counted = [replace(event, seq=event.seq + free.get(event.source, 0)) for event in events_of(file)]
-                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(counted)
-                days[file.day] += rows
-                types[file.type] += rows
-                continue
-            there = overlapping(file.note.sources, files)
-            result = deduplicate(list(events_of(file)), there) if there else None
-            if result is not None and len(result.fresh) < rows:
-                dropped.append(file.path.name)
-                rows = len(result.fresh)
+            kept: list[Event] | None = None
+            if not free.keys().isdisjoint(file.note.sources):
+                kept = [replace(event, seq=event.seq + free.get(event.source, 0)) for event in events_of(file)]
+            elif there := overlapping(file.note.sources, files):
+                result = deduplicate(list(events_of(file)), there)
                 repeated += result.repeated
                 taken += len(result.taken)
                 for event, other in result.taken:
-                    where = f"{recording.path}, event {event.source} {event.seq}"
-                    rejected.write(rejected_line(taken_id(event, other, where)))
-                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(result.fresh)
-            if rows:
+                    rejected.write(rejected_line(taken_id(event, other, recording)))
+                if len(result.fresh) < file.rows:
+                    kept = result.fresh
+            if kept is not None:
+                dropped.append(file.path.name)
+                HistoryWriter(work / FRESH, recording.recorder, [file.event_type]).write(kept)
+            if rows := file.rows if kept is None else len(kept):
                 days[file.day] += rows
                 types[file.type] += rows
     ingested = replace(
         note,
         added=sum(days.values()),
         repeated=note.repeated + repeated,
-        rejected=together(note.rejected, {"id": taken} if taken else {}),
+        rejected=dict(sorted((Counter(note.rejected) + Counter(id=taken)).items())),
         days=dict(sorted(days.items())),
         types=dict(sorted(types.items())),
         counted_on=recording.count_on,
@@ -152,18 +146,17 @@ def _files(root: Path) -> list[HistoryFile]:
 
 
 def _keep_rejected(recording: Recording) -> None:
-    """Move the rejected rows to their place."""
-    work = recording.work
-    parts = [part for part in (work / REJECTED, work / TAKEN) if part.exists() and part.stat().st_size]
+    """Move the rejected rows to their permanent place."""
+    parts = [part for name in (REJECTED, TAKEN) if (part := recording.work / name).exists() and part.stat().st_size]
     if not parts:
         return
     recording.rejected.parent.mkdir(exist_ok=True)
-    together_ = recording.rejected.with_name(f".{recording.rejected.name}.part")
-    with together_.open("wb") as whole:
+    whole = recording.rejected.with_name(f".{recording.rejected.name}.part")
+    with whole.open("wb") as target:
         for part in parts:
             with part.open("rb") as file:
-                shutil.copyfileobj(file, whole)
-    together_.replace(recording.rejected)
+                shutil.copyfileobj(file, target)
+    whole.replace(recording.rejected)
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,13 +78,8 @@ def overlapping(sources: Table[str, tuple[int, int, int]], files: Iterable[Histo
 
 
 def _may_share(one: Table[str, tuple[int, int, int]], other: Table[str, tuple[int, int, int]]) -> bool:
-    if len(other) < len(one):
-        one, other = other, one
-    for source, (_, least, greatest) in one.items():
-        there = other.get(source)
-        if there is not None and there[1] <= greatest and least <= there[2]:
-            return True
-    return False
+    shared = one.keys() & other.keys()
+    return any(one[each][1] <= other[each][2] and other[each][1] <= one[each][2] for each in shared)
 
 
 def ids_of(file: HistoryFile) -> Iterator[EventId]:
@@ -123,8 +118,9 @@ def _parts(event: Event) -> tuple[object, ...]:
     return event.type, event.lo, event.hi, event.id, attributes, made_of
 
 
-def taken_id(event: Event, other: Event, where: str) -> Rejected:
+def taken_id(event: Event, other: Event, recording: Recording) -> Rejected:
     """Rejection of an event whose id another event has."""
+    where = f"{recording.path}, event {event.source} {event.seq}"
     error = EventError(
         "an id that another event has", given=f"{event.source} {event.seq}",
         allowed="a source counts each of its events once", where=where,
@@ -281,7 +277,7 @@ class _Pass:
                 if self.events % _TELL == 0:
                     tell()
         except HistoryError:
-            # An error of writing is no fault of the recording.
+            # Of writing.
             raise
         except DistcedError as error:
             # Events read until then are valid.
@@ -323,7 +319,7 @@ class _Pass:
         self.rejected.write(rejected_line(rejected))
 
     def _keep_again(self, events: list[Event], number: int) -> None:
-        # In a history of its own, because what is equal would be one file; each id once.
+        # In a history of its own, because equal events would be one file; each id once.
         waiting = events
         part = 0
         while waiting:
@@ -347,6 +343,6 @@ class _Pass:
             for file in History(folder).files:
                 for event, other in deduplicate(list(events_of(file)), overlapping(file.note.sources, first)).taken:
                     count += 1
-                    self._reject(taken_id(event, other, f"{self.recording.path}, event {event.source} {event.seq}"))
+                    self._reject(taken_id(event, other, self.recording))
         shutil.rmtree(self.recording.work / AGAIN)
         return count

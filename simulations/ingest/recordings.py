@@ -4,15 +4,15 @@
     PATH/rejected/NAME.jsonl     its rows that gave no event, each with the reason
     PATH/.ingest/NAME/           it is under way
 
-The name of a recording is that of its file and a digest of its content, its mapping and its recorder: the same command
-again finds it done, and a file that has grown is another recording, most of whose events are there already.
+The name of a recording is that of its file and a digest of its content, mapping and recorder: the same command again
+finds it done; a file that has grown is another recording.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -116,11 +116,7 @@ class Recording:
 
 
 def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *, count_on: bool = False) -> Recording:
-    """A recording, with its name.
-
-    Raises:
-        EventError: where there is no such file.
-    """
+    """A recording with its name; an `EventError` where there is no such file."""
     try:
         path.name.encode()
     except UnicodeEncodeError:
@@ -166,7 +162,7 @@ def alone(root: Path) -> Iterator[None]:
     folder = os.open(root, os.O_RDONLY)
     try:
         with suppress(OSError):
-            # Not every file system can lock; only what is locked by another one is an error.
+            # Not every file system can lock.
             try:
                 fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -190,8 +186,3 @@ def read_note(path: Path) -> Ingested | None:
         raise HistoryError(
             "a note that cannot be read", given=str(path), advice=f"remove it, and ingest again: {error}"
         ) from None
-
-
-def together(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    """Sum of counts, in the order of their names."""
-    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}

@@ -20,7 +20,6 @@ from distced.simulations.network.transport.fabric import Fabric
 TICK: Final = 100 * MILLISECOND
 """Interval between ticks of a node, ns; as live."""
 
-
 PREPARATION: Final = SECOND
 """From the first query until the columnar engine is ready, ns of virtual time; as live, loaded from disk."""
 

@@ -214,5 +214,5 @@ def _comparison(expected: Iterable[CompositeEvent], got: Iterable[CompositeEvent
 
 
 def _told(event: CompositeEvent) -> tuple[object, ...]:
-    """The parts in which two detections have to agree."""
+    """The parts in which two detections agree."""
     return event.type, event.id, event.lo, event.hi, event.constituents, repr(sorted(event.attributes.items()))

@@ -23,7 +23,7 @@ CONNECT_WITHIN: Final = 5 * SECOND
 
 FIRST_DELAY: Final = 0.1
 LONGEST_DELAY: Final = 10.0
-"""Seconds between attempts to connect; as of the bus."""
+"""Delays between attempts to connect, seconds; as of the bus."""
 
 
 class SimulatedConnection:
