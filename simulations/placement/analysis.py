@@ -24,13 +24,7 @@ OnProgress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A compared placement.
-
-    Attributes:
-        name: of the policy, `REPLANNED` or `OPTIMUM`.
-        gap: distance from the optimum by the metric.
-        reasons: of the policy for each pattern's node.
-    """
+    """A compared placement: its name, its gap to the optimum by the metric, and a policy's reason for each pattern."""
 
     name: str
     detectors: Mapping[str, DetectorEntry]
@@ -72,14 +66,7 @@ class Advice(
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """Results of an analysis.
-
-    Attributes:
-        options: by policies, replanned, and last the optimum.
-        refused: reasons, by policies without a placement.
-        best: the optimum.
-        advice: by pattern.
-    """
+    """Results of an analysis: options, the optimum as the last, and policies without a placement, with the reason."""
 
     instance: PlacementProblem
     metric: Metric
@@ -101,13 +88,7 @@ def analyse(
     seconds: float = SECONDS,
     on_progress: OnProgress = lambda *_: None,
 ) -> Analysis:
-    """Compare placements by policies with the optimum.
-
-    Args:
-        further: policies beside the named ones.
-        seconds: time limit of the solver.
-        on_progress: gets the present step.
-    """
+    """Compare placements by policies, the named and further ones, with the optimum found within `seconds`."""
     placed: dict[str, PolicyPlacement] = {}
     refused: dict[str, DistcedError] = {}
     for name, policy in {**NAMED, **{each.text: each for each in further}}.items():

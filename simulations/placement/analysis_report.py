@@ -51,11 +51,7 @@ def show(
     *,
     figures: bool = False,
 ) -> None:
-    """Show the policies, advice on each pattern, and the simulations.
-
-    Args:
-        figures: show counts and traffic between sites as well.
-    """
+    """Table of policies, advice by pattern, and the simulations; with `figures` counts and traffic between sites."""
     instance, best = found.instance, found.best
     limited = instance.empty.knows_capacity
     console.print(_options(found, limited).rendered())
@@ -134,7 +130,7 @@ def _links(run: Replayed) -> ReportTable:
 
 
 def show_cost(figure: float, metric: Metric, limited: bool) -> str:
-    """The figure of a metric in words; where capacities are known (`limited`), a load is a share."""
+    """The figure of a metric as text; a load is a share where capacities are known (`limited`)."""
     match metric:
         case "bandwidth":
             return show_rate(figure)

@@ -1,15 +1,14 @@
-"""Placement of all patterns by a policy: one subscription after the other, as by nodes, then settled or replanned.
+"""Placement of all patterns by a policy, one subscription after the other, as by nodes; and replanning.
 
 composite-event-framework-2004, "Distribution Policies". The decisions are those of nodes
-(`policies.distribution.choose.place_all`) with expected figures of detectors. Earlier decisions do not know later
-subscriptions. *Settling* asks each detector again for a better node, as its host does
-(`policies.distribution.choose.reconsider`), until none moves.
+(`policies.distribution.choose.place_all`), in a situation with expected figures of detectors. Earlier decisions do not
+know later subscriptions, so afterwards detectors may *settle*: each is reconsidered as by the nodes that host them.
 
-*Replanning* knows all patterns: each in turn is taken out and placed again beside the others; then all detectors of a
-node are moved together, since two that read the same are each better off beside the other; then detectors of the
-busiest node go to idle ones. What improves the metric is kept, until nothing does. It needs no solver, which large
-networks have none of, and shows the share of a policy's gap due to the order of subscriptions. Simulated annealing was
-rejected: it has to be tuned, and where replanning falls short a solver is at hand.
+*Replanning* knows all patterns: each in turn is removed, and placed again by the same policy beside all the others;
+then the detectors of a node are moved to another one together, since two that read the same are each better off with
+the other; and detectors of the busiest node are moved to idle ones, as long as the metric improves. It needs no solver,
+so it serves large networks; and it shows the share of a policy's gap due to the order of subscriptions. Simulated
+annealing was rejected: it needs tuning, and where this ends short of the optimum a solver is available.
 """
 
 from __future__ import annotations
@@ -42,12 +41,10 @@ ROUNDS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class PolicyPlacement:
-    """Patterns placed by a policy.
+    """The patterns of an instance, placed by a policy.
 
     Attributes:
-        detectors: entries with listeners, by id.
-        plans: of each detector.
-        reasons: for each pattern's node; empty where it was moved later.
+        reasons: for the place of each pattern's detector, in the order of the patterns; empty where it was moved later.
         moves: number of moves since the placement.
     """
 
@@ -59,11 +56,7 @@ class PolicyPlacement:
 
 
 def place_all(instance: PlacementProblem, policy: Policy, *, registry: TypeRegistry | None = None) -> PolicyPlacement:
-    """Place the detectors of all patterns under a policy.
-
-    Raises:
-        DistcedError: where the policy has no placement.
-    """
+    """Place the detectors of all patterns under a policy. Raises `DistcedError` where the policy has no placement."""
     # Publishers of a type come before its readers.
     space = instance.space
     places = sorted(range(len(space.asked)), key=lambda place: space.depth(space.roots[place]))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from distced.policies.topology.topology import Topology
 
 WITHIN: Final = 0.1
-"""Greatest difference between prediction and measurement on a link, as a share."""
+"""Greatest relative difference between prediction and measurement on a link."""
 
 
 def place(
@@ -60,12 +60,12 @@ def place(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Compute the best placement of the detectors of patterns, from a history.
+    """Compute where the detectors of patterns had best be placed, given a history.
 
-    Counts are made of the patterns and all sub-patterns they may be cut into. Each named policy places their detectors,
-    and a solver computes the optimum. With --what-if the simulator runs the policy of the metric and the optimum, with
-    --candidate other policies; the exit code is 1 where a prediction is off by more than a tenth on a link, or
-    detectors have moved.
+    The patterns and all sub-patterns they may be cut into are counted in the history; each named policy places their
+    detectors, and a solver finds the optimum. With --what-if the simulator runs the policy of the metric and the
+    optimum, with --candidate other policies, and the exit code is 1 where a prediction is off by more than a tenth on a
+    link, or detectors have moved.
 
     \b
     Examples:

@@ -1,11 +1,9 @@
 """Cost of a placement: bytes on links, delays, loads, and losses by the failure of a node.
 
-A placement is detectors' entries of the directory, so that suggestions of policies, the optimum and results of
-simulations are evaluated alike, in the model of a network that policies have
-(`policies.distribution.situation.situation`).
-
-*Reliability* is a loss: the share of composite events not detected while a node is down, mean over the nodes. A
-detector with two hosts outlives either; one that reads a part does not outlive the part.
+A placement is the entries of detectors as in a directory, so that a policy's suggestion, the optimum and the result of
+a simulation are evaluated alike, with the paths, delays and uses of policies (`situation`): here is no model of a
+network. *Reliability* is given as its loss: the share of composite events not detected while a node is down, mean over
+the nodes. A detector with two hosts outlives either; one that reads a part does not outlive the part.
 """
 
 from __future__ import annotations
@@ -42,13 +40,10 @@ class Cost:
     """Cost of a placement.
 
     Attributes:
-        links: bytes a second on each link with traffic, by (from site, to site).
-        delays: by pattern, ns until a subscriber receives, mean over its subscribers.
-        loads: instances touched a second, by node.
-        uses: shares of known capacities, by node.
+        links, traffic: bytes a second by (from site, to site), on each link, and between sites that send and receive.
+        delays: by the index of a pattern, ns until a subscriber receives, mean over its subscribers.
+        loads, uses: by node, instances touched a second, and shares of capacities where these are known.
         lost: share of composite events lost with a node, mean over the nodes.
-        overloaded: nodes over capacity.
-        traffic: bytes a second from site to site.
     """
 
     links: Mapping[tuple[str, str], float]
@@ -112,7 +107,7 @@ def evaluate(instance: PlacementProblem, detectors: Detectors) -> Cost:
 
 
 def fatal(name: str, detectors: Detectors, read: Mapping[str, tuple[str, ...]], depth: int = DEEPEST) -> frozenset[str]:
-    """Nodes without which a detector detects nothing; `read` has the detectors that each reads by their types."""
+    """The nodes without which a detector detects nothing; `read` has the detectors that each reads by their types."""
     entry = detectors.get(name)
     if entry is None or not depth:
         return frozenset()

@@ -1,7 +1,7 @@
 """A placement problem: a network, patterns with their subscribers, and expected figures of each detector.
 
-The figures come from a history (`measuring`), or from policies' own estimates (`expected_figures`), as in benchmarks.
-Policies, optimum and evaluation use the same ones.
+The figures come from a history (`measuring`), or, in benchmarks, from the expectations of policies
+(`expected_figures`). Policies, the optimum and the evaluation all use the same.
 """
 
 from __future__ import annotations
@@ -38,14 +38,9 @@ from distced.simulations.placement.optimum.search_space import SearchSpace
 
 @dataclass(frozen=True)
 class PlacementProblem:
-    """A placement problem.
+    """A placement problem: expected figures of detectors by id, and known rates of events and heartbeats.
 
-    Attributes:
-        topology: the network.
-        space: search space of the patterns.
-        foreseen: expected figures, by detector.
-        streams: rates of primitive events and heartbeats.
-        sources: by name; None for the publishers of the topology.
+    Without sources these are the publishers of the topology.
     """
 
     topology: Topology
@@ -77,10 +72,7 @@ class PlacementProblem:
         return entry_of(plan, nodes[0], home(nodes[0]), replicas, distribution)
 
     def with_ways(self, plans: Mapping[str, DetectorPlan]) -> PlacementProblem:
-        """The problem with further plans of detectors.
-
-        The load of an unmeasured plan is its expected load, scaled as measured and expected load of the whole.
-        """
+        """The problem with these ways to detect patterns; loads not measured are scaled as that of the whole."""
         if not self.space.add(plans):
             return self
         foreseen = dict(self.foreseen)
@@ -103,9 +95,7 @@ class PlacementProblem:
         return replace(self, foreseen=foreseen)
 
     def heard(self, detectors: Mapping[str, DetectorEntry], *, but: str = "") -> dict[str, DetectorEntry]:
-        """Entries with their listeners: subscribers, and nodes that read each as a part. The pattern `but` has no
-        subscribers.
-        """
+        """The entries with the homes of their readers: nodes, and subscribers, but those of one pattern (`but`)."""
         reading: dict[str, set[str]] = {}
         for entry in detectors.values():
             for part in entry.parts:

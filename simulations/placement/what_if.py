@@ -1,13 +1,10 @@
 """What-if analysis: a history replayed in the simulator with a policy's placement, beside the prediction.
 
-Nodes are the shipped ones (`simulations.network`). Each source publishes its recorded events at their `hi`, and
-promises every quarter of a second. The prediction is made for the placement of the simulation, from the same stretch of
-the history. Compared are bytes of events, composite events and administration with acknowledgements, as in
-`benchmarks.policy_comparison`: the directory and connections cost the same whatever is detected.
-
-Delays shift the watermarks that detectors receive, and so the rate of the least of them. For the known placement
-heartbeat rates are therefore computed again (`heartbeat_rates.DetectorLocations`), and figures estimated for detectors
-anywhere are corrected.
+The nodes of the simulation are the live ones; each source publishes its recorded events at their `hi`, and promises
+every quarter of a second. Predicted are the bytes on each link for the simulated placement, measured while no detector
+moved: of events, composite events and administration with acknowledgements, as in `simulations.experiments.metrics`,
+since the directory and connections are the same whatever is detected. Delays shift the watermarks that detectors
+receive, so heartbeat rates are computed again for the placement.
 """
 
 from __future__ import annotations
@@ -61,12 +58,12 @@ APART: Final = 3 * SECOND
 """Delay of a subscription after those whose types it reads, ns."""
 
 LEAST: Final = 100.0
-"""Least rate of a link to be compared, bytes a second: below it a single message decides."""
+"""Least rate of a compared link, bytes a second: below it, single messages decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class LinkCompared:
-    """Measured and predicted bytes a second of a link in one direction."""
+    """Predicted and measured bytes a second of a link in one direction."""
 
     origin: str
     target: str
@@ -83,14 +80,9 @@ class LinkCompared:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A policy replayed in the simulator.
+    """A policy replayed in the simulator for `seconds`: places of detectors, links with traffic, refusals by pattern.
 
-    Attributes:
-        detectors: entries during the measurement.
-        links: those with traffic.
-        seconds: length of the measurement.
-        settled: whether no detector moved meanwhile.
-        refused: reasons, by pattern.
+    It is `settled` where no detector moved meanwhile.
     """
 
     policy: str
@@ -118,14 +110,7 @@ class Replayed:
 
 @dataclass(frozen=True, slots=True)
 class RecordedStretch:
-    """A stretch of a history to be replayed.
-
-    Attributes:
-        events: in the order of consumption.
-        types: of all events.
-        sources: by name.
-        start: instant before all events, ns.
-    """
+    """All events of a history since `start`, ns, in the order of consumption, with their types and located sources."""
 
     events: Sequence[Event]
     types: tuple[EventType, ...]
@@ -144,13 +129,10 @@ def replay(
     seed: int = 0,
     look: int = LOOK,
 ) -> Replayed:
-    """Replay a stretch of a history in the simulator with a policy, and compare.
+    """Replay a stretch of a history in the simulator, with a policy and hints, and compare.
 
-    Args:
-        name: of the result; by default that of the policy.
-        hints: for nodes; those of a placement reproduce it.
-        seed: of all random choices, the instants of promises included.
-        look: length of the measurement, ns.
+    `name` is by default that of the policy; the measurement of `look` ns begins after `SETTLE`. Hints of a placement
+    reproduce it. The seed is that of all random choices, the instants of promises included.
     """
     start, duration = recorded.start, SETTLE + look
     begin, end = start + SETTLE, start + duration

@@ -1,7 +1,7 @@
 """Tables of a history as one batch of events in the order of consumption.
 
-Columns go from Arrow to the columnar engine; objects are made only of constituents of composite events.
-`Batch.of_events` was rejected: it takes ten times as long.
+Columns go from Arrow to the columnar engine without an object for each event; only constituents of composite events
+become objects. `Batch.of_events` was rejected: it takes ten times as long.
 """
 
 from __future__ import annotations
@@ -26,15 +26,10 @@ _LIMBS = 2
 
 
 class TableBatch(Batch):
-    """Events of tables of the native form, in the order of consumption.
-
-    Attributes:
-        order: row of each event in the tables, one behind the other.
-        repeated: number of duplicates left out.
-    """
+    """Events of tables of the native form, in the order of consumption; `order` has the row of each in them."""
 
     def __init__(self, tables: Sequence[pa.Table]) -> None:
-        """`tables`, in any order and sorted in any way; of events equal in id and time the first counts."""
+        """Tables in any order, sorted in any way; events of one id that are equal in time are one, the first."""
         self.tables = [each for each in tables if len(each)]
         names, types = _coded([each["type"] for each in self.tables])
         self._sources, sources = _coded([each["source"] for each in self.tables])

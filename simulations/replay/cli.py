@@ -54,10 +54,10 @@ def replay(
 ) -> int:
     """Replay patterns over an event history, in parallel on Spark.
 
-    Composite events and their ids are those of guaranteed live detection. The work is cut by key where the patterns
-    have one, by slices of time where the duration of a match is bounded.
+    Its composite events are those of guaranteed live detection, with the same ids. The work is cut by key where the
+    patterns have one, by slices of time where the duration of a match is bounded.
 
-    With --out finished tasks are kept beside the file, .FILE.replay, until all are done; repeat the command to resume.
+    With --out finished work is kept beside the file, .FILE.replay, until all is done; the same command resumes it.
 
     \b
     Examples:

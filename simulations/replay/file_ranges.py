@@ -36,7 +36,7 @@ UNIT: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Consecutive row groups of a file, `first` to before `last`, with their day, type and number of rows."""
+    """Consecutive row groups of a file with events of one day and type, from `first` until before `last`."""
 
     path: str
     day: str
@@ -52,7 +52,7 @@ class FileRange:
 
 
 class Trouble(NamedTuple):
-    """A file or range that could not be read: path, error, and number of rows, as far as known."""
+    """A file or unit that could not be read: its path, the reason, and the number of rows not read, as far as known."""
 
     where: str
     error: str
@@ -77,11 +77,7 @@ def units_of(file: HistoryFile) -> tuple[FileRange, ...]:
 
 
 def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) -> Any:
-    """Events of a file range with `begin <= hi <= until`, a table of pyarrow.
-
-    Args:
-        names: in the patterns (`names_in`), to read only the columns they use; None for all.
-    """
+    """The events of a unit with `begin <= hi <= until`, as a table of pyarrow; all columns, or those of `names_in`."""
     with parquet.ParquetFile(unit.path, page_checksum_verification=True) as file:
         metadata = file.metadata
         column = file.schema_arrow.get_field_index("hi")
@@ -110,7 +106,7 @@ def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) 
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """Temporary path of a file that appears whole or not at all: a worker presumed lost may still write the same."""
+    """Temporary path of a file that is to appear whole or not at all: a worker presumed lost may still write it."""
     part = path.with_name(f".{path.name}.{uuid4().hex[:8]}.part")
     try:
         yield part

@@ -1,12 +1,12 @@
-"""Properties of patterns that plan a replay: groups, keys, columns, constituents, reach.
+"""Properties of patterns that a replay is planned by: groups, keys, columns, constituents, reach.
 
-Patterns that read one another are replayed together; key by key where all are keyed by an attribute that composite
-events carry, since no instance then sees events of two values. A composite event without constituents is one event
-however often it is detected: its id is a digest of its constituents' ids and attributes (design, section 1).
+Patterns that read one another are replayed together; key by key where all of them are keyed by an attribute that the
+composite events read by others carry: then no instance has events of two values of it. A composite event without
+constituents is one event however often it is detected: its id is a digest of these and its attributes.
 
-*Reach* is how far back constituents may lie, and so what a slice of time reads before its beginning: an instance owes
-nothing to events before its first, since start states are always active. A window around the pattern bounds it; so does
-a time event in the domain of a state, which leaves no instance there. Events are cut by `hi`, the order of consumption.
+The *reach* is the greatest age of a constituent: as much is read before a slice of time. An instance does not depend on
+events before its first (design, section 1: start states are always active), so the duration of a match bounds it: by a
+window around the whole pattern, or by a time event in the domain of a state, which no instance survives.
 """
 
 from __future__ import annotations
@@ -135,8 +135,7 @@ def _names(described: object) -> set[str]:
 def reach_of(patterns: Sequence[Compiled]) -> int | None:
     """Greatest age of an event that counts for a composite event, before its `hi`, ns; None for no bound.
 
-    A pattern that reads what another publishes reaches as far as both together: composite events in its domain count
-    like those it matches.
+    The reach of a reader includes that of its writers: composite events in its domain count like those it matches.
     """
     reaches = [reach_among(each, patterns) for each in patterns]
     return None if None in reaches else max((each for each in reaches if each is not None), default=0)
@@ -159,9 +158,7 @@ def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
 
 
 def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int | None:
-    """Reach of patterns whose composite events another reads; without bound where it may read of one published long ago
-    and not again.
-    """
+    """The same for patterns that another reads; None where a composite event may be old and not published again."""
     if any(may_lack_constituents(each.plain) for each in read):
         return None
     reaches = [_reach_of_told(each, patterns) for each in read]
@@ -169,9 +166,7 @@ def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int
 
 
 def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
-    """Reach of a pattern whose composite events are read, each the first time it is detected: where one may be detected
-    again with another end, its constituents lie no further back than a match lasts.
-    """
+    """The same for a pattern read as first detected; one detected again, with another end, adds a match's length."""
     reach, own = reach_among(pattern, patterns), longest(pattern.automaton)
     if reach is None or own is None:
         return None
@@ -179,8 +174,9 @@ def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | Non
 
 
 def longest(automaton: Automaton) -> int | None:
-    """Greatest duration of a match from its first event, ns; None for no bound. Sides of `&` add to it: one that lasts
-    too long ends a match that it does not belong to.
+    """Greatest duration of a match from its first event, ns; None for no bound.
+
+    The sides of a `&` are added: one that lasts too long ends a match that it does not belong to.
     """
     sides = [longest(each) for each in automaton.inner]
     if None in sides or automaton.delegated:
@@ -192,7 +188,7 @@ def longest(automaton: Automaton) -> int | None:
 
 
 def _longest_way(automaton: Automaton) -> int | None:
-    """Longest path through the states by the stay in each, ns; None for no bound."""
+    """The longest path through the states, given the time an instance may stay in each; None for no bound."""
     known: dict[int, int | None] = {}
     under_way: set[int] = set()
 

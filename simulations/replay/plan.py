@@ -1,9 +1,9 @@
 """Plan of a replay: how it is cut into tasks, with reasons.
 
-In this order: by key, since no task then reads more than it needs; by slices of time, where matches are bounded, each
-task reading that much before its slice; by sub-patterns, where the columnar engine cannot run the pattern, since it
-alone is faster than they are together; else one task. Patterns that can be cut alike are one group, as are those that
-read one another.
+In this order: by key, where the patterns of a group have one, since no task then reads more than it needs; by slices of
+time, where the duration of a match is bounded, each task reading as much more before its slice; by sub-patterns, where
+there are several and the columnar engine cannot run the pattern, since it alone is faster than they are together; else
+one task. Patterns that can be cut alike are one group, and so are those that read one another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _OVERLAP: Final = 4
 
 
 class Slice(NamedTuple):
-    """A stretch of time with the composite events `after < hi <= until`, ns; read from `begin` on, ns."""
+    """A stretch of time: its composite events have `after < hi <= until`, the events read `begin <= hi`, ns."""
 
     begin: int
     after: int
@@ -43,17 +43,12 @@ class Slice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """Plan of the replay of a group of patterns.
+    """Plan of the replay of a group of patterns, given by their indices.
 
     Attributes:
-        patterns: their indices.
-        types: that they read; None for all.
-        events: number of events of these types.
-        way: of cutting the work; `why` is the reason, for reports.
-        slices: the stretches of time.
-        by: attributes of the key.
-        slots: number of partitions by the key; 1 without.
-        graph: detectors of the sub-patterns; None where there are none.
+        types, events: types of events they read, None for all, and the number of these events.
+        way, why: of cutting the work, and the reason, for reports.
+        by, slots: the attributes of the key, and the number of partitions; 1 without.
     """
 
     patterns: tuple[int, ...]
@@ -74,7 +69,7 @@ class GroupPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
-    """A replay cut into tasks: reads events with `begin <= hi <= until`, and ends then, ns."""
+    """A replay, cut into tasks of groups; events with `begin <= hi <= until` are read, and time ends at `until`, ns."""
 
     groups: tuple[GroupPlan, ...]
     begin: int
@@ -92,17 +87,9 @@ def plan_of(
     way: CutWay | None = None,
     least: int = LEAST,
 ) -> ReplayPlan:
-    """Plan of the replay of patterns over files of a history.
+    """Plan of the replay of patterns over files of a history until an instant, ns, on a number of cores.
 
-    Args:
-        cores: number of tasks at a time.
-        until: end of time, ns.
-        by: cut by this key and no other.
-        way: cut so and not otherwise.
-        least: least number of events of a task.
-
-    Raises:
-        DistcedError: where patterns cannot be cut so.
+    A required key or way (`by`, `way`) that the patterns cannot be cut by is a `DistcedError`.
     """
     groups = []
     for places in together(patterns, by) if way is None else groups_of(patterns):
@@ -114,8 +101,9 @@ def plan_of(
 
 
 def together(patterns: Sequence[Compiled], by: str | None = None) -> list[list[int]]:
-    """Groups of patterns replayed together: those that read one another, and those that can be cut alike, since an
-    engine with many patterns takes little longer than one with few.
+    """Groups of patterns replayed together: those that read one another, and those that can be cut alike.
+
+    An engine with many patterns takes little longer than one with a few.
     """
     keyed: list[tuple[set[str], list[int]]] = []
     bounded: list[int] = []

@@ -46,11 +46,7 @@ _order: Final = attrgetter("key")
 
 
 class ReplayProgress(NamedTuple):
-    """Progress of a replay, in events.
-
-    Attributes:
-        partitioned, detected: events done, of `to_partition` and `to_detect`.
-    """
+    """Progress of a replay: events partitioned and detected, of those to be."""
 
     partitioned: int
     to_partition: int
@@ -59,16 +55,14 @@ class ReplayProgress(NamedTuple):
 
 
 class HistoryReplay(Iterable[CompositeEvent]):
-    """A replay of patterns over a history; iterates over the composite events in order, each once.
+    """A replay of patterns over a history. Iterating over it yields each composite event once, in order.
 
     They are those of guaranteed detection with a subscription at the beginning, up to the watermark.
 
     Attributes:
-        patterns: each canonical form once.
-        plan: cut of the work, with reasons.
-        problems: unreadable parts of the history, and other remarks.
+        problems: parts of the history that could not be read, and other remarks.
         resumed: number of tasks done before.
-        found: number of composite events by pattern; complete after an iteration.
+        found: numbers of composite events by index of the pattern; complete after an iteration.
     """
 
     def __init__(
@@ -86,14 +80,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
         least: int = LEAST,
         with_events: bool = False,
     ) -> None:
-        """
+        """Plan a replay, in a folder where it resumes an interrupted one.
+
         Args:
-            work: folder of work in progress; a replay broken off there is resumed.
-            cores: number of tasks at a time.
-            begin, until: of the `hi` of events, ns, both included. Time ends at the last event, or where recorders have
-                heard.
-            by, way, engine, least: as in `plan_of` and `make_engine`.
-            with_events: composite events have their constituents as events, not as ids alone; all columns are read.
+            begin, until: of the `hi` of events, ns, both included. Time ends at the last event or the watermark.
+            cores, by, way, engine, least: as in `plan_of` and `make_engine`.
+            with_events: read all columns, so that composite events have their constituents as events.
         """
         self.patterns = tuple({each.canonical_id: each for each in patterns}.values())
         self.history = history
@@ -311,8 +303,9 @@ def _problem(trouble: Trouble) -> Problem:
 
 
 def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:
-    """Each composite event once, the first: a slice may detect those of the one before again. Those without
-    constituents may be one however far apart, and of whatever key.
+    """Each composite event once, the first of them: slices may detect what the ones before have detected.
+
+    One whose constituents are all hidden may repeat at any distance, with any key.
     """
     seen: set[EventId] = set()
     waiting: deque[tuple[int, EventId]] = deque()

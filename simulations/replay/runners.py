@@ -21,7 +21,7 @@ from distced.middleware.model.errors import DistcedError
 
 
 class Task(Protocol):
-    """A unit of work that can be pickled; result files show that it is done."""
+    """A unit of work that can be pickled. Its result files show that it is done."""
 
     def perform(self, clock: Callable[[], float]) -> object:
         """Perform the task."""
@@ -43,7 +43,7 @@ _LOOK: Final = 0.2
 
 
 class Runner(ABC):
-    """Performs `cores` tasks at a time that do not depend on one another; `name` is for reports."""
+    """Performs tasks that do not depend on one another, `cores` at a time; `name` is for reports."""
 
     name: str
     cores: int
@@ -69,7 +69,7 @@ class Spark(Runner):
     """Performs tasks on Spark: `mapInArrow` over their numbers, each a partition of its own."""
 
     def __init__(self, session: Any, work: Path) -> None:
-        """`work` is a folder that the workers see, too."""
+        """Tasks travel in the folder of the work, which the workers see, too."""
         self._session = session
         self._folder = work / TASKS
         self.name = f"on Spark {session.version}"
@@ -140,12 +140,7 @@ def _said_last(error: BaseException) -> str:
 
 @contextmanager
 def runner_of(master: str, work: Path, *, tidy: bool = False) -> Iterator[Runner]:
-    """The runner of a master, `INLINE` or Spark's.
-
-    Args:
-        work: folder that the workers see, too.
-        tidy: remove Spark's files from it afterwards.
-    """
+    """The runner of a master, `INLINE` or Spark's, in a folder that workers see; a `tidy` one removes Spark's files."""
     if master == INLINE:
         yield Inline()
         return
@@ -160,7 +155,7 @@ def runner_of(master: str, work: Path, *, tidy: bool = False) -> Iterator[Runner
 
 
 def check_master(master: str) -> None:
-    """Refuse what is neither `INLINE` nor the URL of a master, of which Spark's own message would be about Java."""
+    """Check a master. Raises `DistcedError` for others than `INLINE` and URLs; Spark's own message is about Java."""
     if master != INLINE and not _MASTER.fullmatch(master):
         raise DistcedError(
             "not a master of Spark", given=master,
@@ -169,11 +164,10 @@ def check_master(master: str) -> None:
 
 
 def session_of(master: str, log: Path) -> Any:
-    """Spark session at a master's URL or with Spark Connect (`sc://…`); standard error of Java and local workers goes
-    to `log`.
+    """A session of Spark, at a master's URL or with Spark Connect (`sc://…`).
 
-    Raises:
-        DistcedError: where PySpark or Java is missing, or the master does not answer.
+    Standard error of Java and of local workers is appended to `log`. Without PySpark, Java, or an answer of
+    the master, it is a `DistcedError`.
     """
     check_master(master)
     try:

@@ -65,7 +65,7 @@ PAYS_FROM: Final = 20_000
 """Number of events from which the columnar engine is faster: the other one needs an object for each event."""
 
 FEW: Final = 32_768
-"""Number of events below which days are taken together: an engine is fastest with many at once."""
+"""Number of events below which days are joined: engines are fastest with many at once."""
 
 _HISTORY: Final = "history"
 _EVENTS: Final = 4096
@@ -73,14 +73,7 @@ _order: Final = attrgetter("key")
 
 
 class TaskResult(msgspec.Struct, frozen=True):
-    """Counts and problems of a task.
-
-    Attributes:
-        consumed, repeated: events consumed, and duplicates left out.
-        found: number of composite events.
-        seconds: of its run.
-        troubles: files or units that could not be read.
-    """
+    """Events consumed and duplicates left out, composite events, seconds, and what could not be read."""
 
     consumed: int = 0
     repeated: int = 0
@@ -91,11 +84,7 @@ class TaskResult(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class PartitionTask:
-    """Partitions file ranges by the keys of groups.
-
-    Attributes:
-        groups: number, names in the patterns (`DetectTask.names`), types, key, and number of slots of each.
-    """
+    """Partitions file ranges by the keys of groups: for each its number, names, types, key, and number of slots."""
 
     work: str
     units: tuple[FileRange, ...]
@@ -332,12 +321,10 @@ def detect(
     events: int = 0,
     counts: Counter[str] | None = None,
 ) -> Iterator[list[CompositeEvent]]:
-    """Composite events of a slice, in order, step by step; the same in a Spark worker and in any other process.
+    """The composite events of a slice, in order, stretch by stretch.
 
-    Args:
-        days: tables of each day, or of several together, in the native form; days in order, rows in any order.
-        events: approximate number of events, to choose the engine by.
-        counts: gets the numbers of events `consumed`, and of duplicates left out, `repeated`.
+    Each of `days` has the tables of a day or several, in the native form, in any order. The engine is chosen by the
+    approximate number of `events`.
     """
     counts = Counter() if counts is None else counts
     if engine == "auto":

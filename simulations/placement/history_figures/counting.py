@@ -36,7 +36,7 @@ from distced.simulations.placement.optimum.search_space import SearchSpace
 
 
 class StreamCount(msgspec.Struct):
-    """Number of events of a type from a source; bytes of their frames, one event each, and topics."""
+    """Events of one type from one source, and the bytes of their frames, one event in each, with topics."""
 
     events: int = 0
     bytes: int = 0
@@ -46,12 +46,10 @@ class DetectorCount(msgspec.Struct):
     """Composite events and work of a detector.
 
     Attributes:
-        found: composite events.
-        plain: their bytes in frames, without the frame's own.
-        part: the same for readers of a part: with derivations and constituents, repeated with further derivations.
-        touched: pairs of an instance and an event, by the parts that it reads (`parts_key`).
-        listened: ns for which messages were counted.
-        loud, quiet: number of messages meanwhile, to detectors and to applications.
+        plain: bytes of composite events in frames, without the fixed bytes of a frame.
+        part: the same for readers of the part: with derivations and constituents, repeated for further derivations.
+        touched: pairs of an instance and an event that were tried, by the parts that it reads (`parts_key`).
+        listened: ns for which its messages were counted: `loud` ones to detectors, `quiet` ones to applications.
     """
 
     found: int = 0
@@ -64,7 +62,7 @@ class DetectorCount(msgspec.Struct):
 
 
 class HistoryCounts(msgspec.Struct):
-    """Counts of a stretch: its length in ns, its events, counts of streams by type and source, of detectors by id."""
+    """Counts of a stretch of `duration` ns: events, streams by type and source, detectors by id."""
 
     duration: int = 0
     events: int = 0
@@ -119,13 +117,7 @@ TICK = 5_000
 
 @dataclass(slots=True)
 class _Run:
-    """A running detector, by one of its plans.
-
-    Attributes:
-        touched: by its engine, when counting began.
-        seen: ids of composite events.
-        found: `hi` of those counted.
-    """
+    """A detector running in one of its ways, the ids of its composite events, and the `hi` of those that count."""
 
     key: str
     plan: DetectorPlan
@@ -139,16 +131,14 @@ class _Run:
 class Counting:
     """Counts of stretches of a history, one after the other.
 
-    Attributes:
-        counts: of all so far.
-        found: by detector, sorted `hi` of its composite events in the last stretch, ns.
+    `found` has, by detector, the `hi` of its composite events in the last stretch, ns, sorted.
     """
 
     def __init__(
         self, space: SearchSpace, sources: Mapping[str, Sequence[str]], kinds: Kinds = lambda _: None,
         *, engine: EngineName = "stepwise",
     ) -> None:  # fmt: skip
-        """`sources` has the types of each source, `kinds` those of the attributes of a type."""
+        """`sources` has the types that each source publishes, `kinds` those of the attributes of a type."""
         self.space = space
         self.sources = sources
         self.counts = HistoryCounts()
@@ -163,7 +153,7 @@ class Counting:
         ]  # fmt: skip
 
     def take(self, events: Sequence[Event], begin: int, end: int, *, counted: bool = True) -> None:
-        """Consume all events with `begin < hi <= end`, in the order of consumption; a lead is not counted."""
+        """Consume a stretch, all events with `begin < hi <= end`, in order of consumption; a lead is not `counted`."""
         for run in self._runs:
             run.touched = run.engine.touched
             run.found = []

@@ -1,14 +1,12 @@
-"""Heartbeat rates of detectors, from the promises of their sources, without reading events.
+"""Heartbeat rates of detectors, from the promises of their sources alone, without reading events.
 
-Under guaranteed detection the watermark of a detector is the least of its sources' (design, section 3). It is published
-when it advances: at once where detectors read it, at most once a second where applications alone do, and with every
-composite event; for new readers once more every two seconds. So watermarks are followed from the promises of sources:
-with their events, where a source has one type, and by heartbeats. Without a placement (`DetectorLocations`) paths have
-no delay.
+The watermark of a guaranteed detector is the least of those of its sources (design, section 3). It is announced at
+every advance where detectors read it, and again every two seconds for new readers; once a second at most where
+applications alone do; and with every composite event. The advances follow from the instants at which each source
+promises: with its events, where it publishes one type, and with its heartbeats.
 
-Rates alone were rejected: "as often as the slowest source, once for each"
-(`policies.distribution.situation.message_sizes`) is right where all are equally slow, and far off where one is not. A
-minute or two are enough, and no more is followed.
+Rates alone were rejected: "as often as the slowest of the sources, once for each" (`message_sizes`) is right where all
+are as slow, and far off where one is not. A minute or two suffices, so no more is followed.
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ class DetectorLocations:
 
 
 class WatermarkStep(NamedTuple):
-    """An advance of a detector's watermark to `until`, at an instant, ns."""
+    """An advance of a detector's watermark to `until`, at an instant, both ns."""
 
     at: int
     until: int
@@ -68,13 +66,7 @@ class WatermarkStep(NamedTuple):
 def promises_of(
     events: Sequence[Event], types: Mapping[str, Sequence[str]], begin: int, end: int, random: Random
 ) -> tuple[dict[str, Promises], int]:
-    """Instants of the promises of each source, and the period they cover, ns.
-
-    Args:
-        events: in the order of consumption.
-        types: of each source.
-        random: of the instants of heartbeats.
-    """
+    """Instants of the promises of each source, and the period they cover, ns; those of heartbeats are `random`."""
     often = len(types) * message_sizes.HEARTBEATS + len(events) * SECOND / max(end - begin, 1)
     end = min(end, begin + round(PROMISES / max(often, 1e-9) * SECOND))
     along: dict[str, list[int]] = {source: [] for source in types}
@@ -94,7 +86,7 @@ def steps(
     types: Mapping[str, Sequence[str]],
     standing: DetectorLocations | None = None,
 ) -> dict[str, list[WatermarkStep]]:
-    """Advances of each detector's watermark; without locations all are whole, and paths have no delay."""
+    """Advances of each detector's watermark; without locations, those of whole detectors without delays."""
     found: dict[str, list[WatermarkStep]] = {}
     for name in space.ordered():
         plan = space.whole(name)
@@ -116,11 +108,9 @@ def steps(
 
 
 def heartbeat_counts(steps: Sequence[WatermarkStep], found: Sequence[int], duration: int) -> tuple[int, int]:
-    """Numbers of messages with a watermark, to detectors and to applications alone.
+    """Messages of a detector with a watermark in `duration` ns, to detectors and to applications alone.
 
-    Args:
-        found: sorted `hi` of composite events, ns.
-        duration: of the observation, ns.
+    Its composite events are given by their `hi`, ns, sorted.
     """
     quiet, before = 0, None
     said: int | None = None

@@ -60,12 +60,7 @@ def measured(
     engine: EngineName = "stepwise",
     on_progress: OnProgress = lambda *_: None,
 ) -> HistoryCounts:
-    """Counts of a history day by day, each continuing the state of the day before.
-
-    Args:
-        sources: as `located`.
-        on_progress: gets the progress, in days.
-    """
+    """Count a history day by day, each day from the state of the day before, with sources as `located`."""
     types = wanted_types(space)
     begin, last = span_of(history, types)
     kinds = kinds_of(history)
@@ -82,11 +77,7 @@ def measured(
 
 
 def opened(root: Path) -> History:
-    """The history in a folder.
-
-    Raises:
-        DistcedError: where there is none, or it has no events.
-    """
+    """The history in a folder. Raises `DistcedError` where there is none, or it has no events."""
     history = History(root)
     span_of(history, None)
     return history
@@ -201,12 +192,9 @@ def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
 
 
 def located(published: Mapping[str, Sequence[str]], topology: Topology) -> dict[str, SourceEntry]:
-    """Sources of a history at publishers of the topology, and the publishers without events in it.
+    """Places of the sources of a history, and the publishers of the topology that are not in it.
 
-    A source is at the publisher of its name, or at the only one of its types.
-
-    Raises:
-        TopologyError: for a source without a publisher.
+    A source is at the publisher of its name, or at the only one of its types; with neither it is a `TopologyError`.
     """
     found: dict[str, SourceEntry] = {}
     for source, types in published.items():

@@ -18,32 +18,21 @@ from distced.policies.topology.model import Place
 from distced.simulations.placement.problem import PlacementProblem
 
 MOST: Final = 20
-"""Greatest number of places from which a pattern on a node may read a type of composite events, where capacities are
-known.
-"""
+"""Greatest number of places from which a node with capacities may read a type of composite events."""
 
 Beside: TypeAlias = frozenset[tuple[str, str]]
 """Detectors, and the nodes they are on."""
 
 
 class _Heard(NamedTuple):
-    """Delays until composite events are received.
-
-    Attributes:
-        after: ns after the event.
-        beside: the detectors and nodes required.
-    """
+    """Delay, ns after the event, of composite events, and the detectors and nodes required (`beside`)."""
 
     after: float
     beside: Beside
 
 
 class Nearness:
-    """The network of an instance as the optimum sees it; each figure is computed once.
-
-    Attributes:
-        limited: whether capacities of nodes are known.
-    """
+    """The network of an instance, `limited` by capacities or not, as the optimum sees it; computes each figure once."""
 
     def __init__(self, instance: PlacementProblem) -> None:
         self.instance = instance
@@ -142,8 +131,9 @@ class Nearness:
     # Delays.
 
     def delays(self, plan: DetectorPlan, node: str, subscriber: Place) -> Iterable[tuple[float, Beside]]:
-        """Delay, ns, from the last event of a match until a subscriber receives it, of a whole pattern on a node; for
-        each way to place what it reads by its type.
+        """Delays, ns, from the last event of a match of a whole pattern on a node until a subscriber receives it.
+
+        There is one for each way to place what it reads by its type.
         """
         way = self.situation.to_place(self.situation.home_of_node(node), subscriber)
         for heard in self._arrivals_of(plan, node):
@@ -175,9 +165,9 @@ class Nearness:
         return self._arrivals[key]
 
     def _soonest(self, other: str, node: str, most: int) -> list[_Heard]:
-        """Earliest arrival of another detector's composite events at a detector on a node, over all hosts.
+        """Earliest arrivals of another detector's composite events at a detector on a node, over all hosts.
 
-        Where nodes are full, it may have to be from elsewhere; beyond `most` places it is from anywhere, no sooner.
+        Where nodes are full, a later one may be needed; beyond `most` places it is from anywhere, no sooner.
         """
         situation, whole = self.situation, self.instance.space.whole(other)
         every = sorted(

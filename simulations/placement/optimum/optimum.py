@@ -396,11 +396,8 @@ class Optimum:
     """The best placement by a metric.
 
     Attributes:
-        detectors: entries.
-        bound: no placement has a lesser figure, as far as the programme goes.
-        proven: whether it is the best, or time has run out.
-        seconds: of the solver.
-        variables, rows: of the programme.
+        bound: no placement has a lesser figure, as far as the programme goes; `proven` if so before time ran out.
+        seconds, variables, rows: time of the solver, and size of the programme.
     """
 
     metric: Metric
@@ -420,16 +417,11 @@ def optimum(
     known: Iterable[Mapping[str, DetectorEntry]] = (),
     seconds: float = SECONDS,
 ) -> Optimum:
-    """The best placement by a metric.
-
-    Args:
-        known: placements known already; the best of them counts where time runs out first, and where patterns fit on
-            nodes only cut.
-        seconds: time limit of the solver.
+    """The best placement by a metric; where time runs out, or patterns fit on nodes only when cut, the best known one.
 
     Raises:
-        DistcedError: where there is none: no node reaches all that a pattern needs, or nodes are too small.
-        OutOfTimeError: without a solution in time, and none known.
+        DistcedError: where there is none: no node reaches all that a pattern needs, or capacities are too small.
+        OutOfTimeError: without a solution within `seconds`, nor a known one.
     """
     began = time.perf_counter()
     near = Nearness(instance)

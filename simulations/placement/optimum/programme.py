@@ -1,6 +1,7 @@
 """A mixed-integer programme, row by row, for HiGHS (`scipy.optimize.milp`).
 
-networkx has no p-median, and a solver of one's own was rejected: HiGHS comes with scipy and proves its gap.
+networkx has no p-median, and an own solver was rejected: HiGHS comes with scipy, and bounds the gap to the optimum.
+scipy is imported only when something is solved.
 """
 
 from __future__ import annotations
@@ -23,13 +24,7 @@ class OutOfTimeError(DistcedError):
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """Solution of a programme.
-
-    Attributes:
-        values: of variables that are not 0.
-        bound: no values have a lesser objective.
-        proven: whether they are the best, within the tolerance.
-    """
+    """Values of the variables other than 0, their objective, its lower bound, and whether they are proven the best."""
 
     values: dict[Hashable, float]
     objective: float
@@ -55,7 +50,7 @@ class Programme:
         return len(self._variables), len(self._rows)
 
     def variable(self, name: Hashable, cost: float = 0.0, *, whole: bool = False, upper: float = 1.0) -> None:
-        """A variable, added once, costs summed; a `whole` one is 0 or 1."""
+        """A variable, added once; its costs are summed. A `whole` one is 0 or 1 and nothing in between."""
         known = self._variables.get(name, (0.0, False, upper))
         self._variables[name] = (known[0] + cost, known[1] or whole, known[2])
 
@@ -67,15 +62,9 @@ class Programme:
         self._rows.append((list(terms), least, most))
 
     def solve(self, seconds: float, tolerance: float) -> Solved | None:
-        """Values of the least cost; None where none satisfy the rows.
+        """The values with the least cost within a relative tolerance; None where no values satisfy the rows.
 
-        Args:
-            seconds: time limit; then the best so far counts.
-            tolerance: accepted relative gap.
-
-        Raises:
-            DistcedError: where scipy is missing.
-            OutOfTimeError: without a solution in time.
+        After `seconds` the best so far counts; without any that is an `OutOfTimeError`.
         """
         try:
             from scipy.optimize import Bounds, LinearConstraint, milp

@@ -1,12 +1,11 @@
-"""Search space: detectors that patterns may be made of, and the plans of each.
+"""Search space: the detectors that patterns may be made of, and the ways to detect each.
 
-composite-event-framework-2004, "Decomposition" and "Distribution Policies". A pattern stays whole, is cut wherever the
-rule allows it, or reads what others need anyhow; so does each part. By canonical forms patterns have such detectors in
-common. Composite events do not depend on the cut (design, section 2): only the load belongs to the plan, all other
-figures to the detector.
+composite-event-framework-2004, "Decomposition" and "Distribution Policies". A pattern may stay whole, be cut wherever
+the rule allows it, or read what others need anyway; and so may each of its parts. Canonical forms identify detectors
+in common. Only the load of a detector depends on its cut (design, section 2).
 
-All sets of cuts that the rule allows were rejected: a pattern of ten atoms has thousands, and policies use none but
-these. Further cuts of policies are added (`SearchSpace.add`), so that every compared placement is inside.
+All sets of cuts that the rule allows were rejected: a pattern of ten atoms has thousands, of which policies use these
+alone. Further cuts of a policy are added (`SearchSpace.add`), so that every compared placement is included.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from distced.policies.topology.model import Place
 
 @dataclass(frozen=True, slots=True)
 class PatternRequest:
-    """A pattern and its subscribers, at least one; `name` is for reports."""
+    """A pattern with a name for reports, and its subscribers, at least one."""
 
     name: str
     compiled: Compiled
@@ -35,13 +34,11 @@ class PatternRequest:
 
 @dataclass(slots=True)
 class SearchSpace:
-    """Detectors that patterns may be made of.
+    """The detectors that patterns may be made of.
 
     Attributes:
-        asked: the patterns, in order.
-        roots: ids of their detectors, in the same order; equivalent patterns have one.
-        ways: plans of each detector, by `parts_key` of its parts; the whole first.
-        compiled: of each detector its pattern, to be cut, and its exports.
+        roots: ids of the detectors of the requested patterns, in order; patterns of one meaning share one.
+        ways, compiled: of each detector its plans, by `parts_key`, the whole first; its pattern to be cut, and exports.
     """
 
     asked: tuple[PatternRequest, ...]
@@ -162,11 +159,7 @@ class SearchSpace:
 
 
 def space_of(asked: Sequence[PatternRequest]) -> SearchSpace:
-    """Search space of patterns.
-
-    Raises:
-        DistcedError: without any pattern.
-    """
+    """Search space of patterns. Raises `DistcedError` without any pattern."""
     if not asked:
         raise DistcedError("no pattern to place detectors for", allowed="at least one")
     space = SearchSpace(tuple(asked))
