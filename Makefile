@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
+# Processes of the tests: more than cores, for live tests mostly wait.
+JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
 
 .PHONY: demo test quick lint types contracts kernel docs properties bench clean mosquitto graphviz java
 

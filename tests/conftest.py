@@ -10,6 +10,7 @@ compiled functions; slow ones are apart, and first; Spark and Ray run once at a 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +59,8 @@ def mark_needs(item: pytest.Item) -> None:
 
 def group_of(item: pytest.Item) -> str:
     """Tests that run one after another in one process."""
+    if "bounds_checked" in getattr(item, "fixturenames", ()):
+        return "bounds checked"
     for shared in ("spark", "ray"):
         if item.get_closest_marker(shared):
             return shared
@@ -90,6 +93,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def at_length(request: pytest.FixtureRequest) -> bool:
     """Whether this is a long run: how far an exhaustive test goes."""
     return runs_long(request.config)
+
+
+@pytest.fixture(scope="session")
+def bounds_checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Environment of processes in which the columnar loop is compiled, once for all tests, with checks of bounds."""
+    cache = tmp_path_factory.mktemp("bounds-checked")
+    return {
+        **os.environ,
+        "NUMBA_BOUNDSCHECK": "1",
+        "NUMBA_CACHE_DIR": str(cache),
+        "PYTHONPATH": str(PROPERTIES.parents[1]),
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -201,14 +200,15 @@ def test_error_of_a_python_call_is_raised(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_loop_stays_within_array_bounds(tmp_path: Path) -> None:
+def test_loop_stays_within_array_bounds(bounds_checked: dict[str, str]) -> None:
     """The loop compiled with numba's checks, in a process of its own: nothing is read or written beyond an array."""
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     script = (
         "from tests.support.columnar_engine import differences\n"
         "print(sum(differences(seed) for seed in range(3000, 3300)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=280)
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=bounds_checked, capture_output=True, text=True, timeout=280
+    )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
 

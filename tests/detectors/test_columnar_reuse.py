@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,13 +39,14 @@ def test_many_patterns_come_and_go_with_the_same_results() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [20, pytest.param(2_000, marks=pytest.mark.properties)])
-def test_patterns_come_and_go_with_bounds_checked_and_freed_words_spoiled(seeds: int, tmp_path: Path) -> None:
+def test_patterns_come_and_go_with_bounds_checked_and_freed_words_spoiled(
+    seeds: int, bounds_checked: dict[str, str]
+) -> None:
     """In a process of its own: whatever is read of what was freed leads beyond an array."""
-    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)}
     script = "import sys; from tests.support.pattern_churn import come_and_go; "
     script += "print(sum(come_and_go(seed, spoil=True) for seed in range(int(sys.argv[1]))))"
     command = [sys.executable, "-c", script, str(seeds)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=280 + seeds)
+    done = subprocess.run(command, env=bounds_checked, capture_output=True, text=True, timeout=280 + seeds)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50 * seeds
 
