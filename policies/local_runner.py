@@ -1,9 +1,8 @@
 """A graph of detectors in one process, with random delays, to test transparency; conformance cases on cut patterns.
 
-Design, section 2: under guaranteed detection the composite events are a function of the pattern and the published
-events alone. Every message between a source and a detector, or two detectors, waits in a queue of its own, and a seeded
-random choice serves the queues: any interleaving that keeps the order of each queue, as MQTT does, may happen.
-Watermarks travel with events and as heartbeats; messages can pass through the wire format.
+Design, section 2: under guaranteed detection the composite events depend on pattern and published events alone. Each
+pair of sender and reader has a queue; a seeded random choice serves the queues, so any interleaving that keeps the
+order of each, as MQTT does, may occur. Watermarks travel with events and as heartbeats, optionally in wire format.
 """
 
 from __future__ import annotations
@@ -33,12 +32,7 @@ SOURCES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class LocalMessage:
-    """A message of a source or detector to its readers.
-
-    Attributes:
-        watermark: no event with `hi` at or before it will follow.
-        open: gaps in its derivations.
-    """
+    """A message of a source or detector; later ones have `hi` after `watermark`; `open`: gaps in derivations."""
 
     source: str
     events: tuple[Event, ...]
@@ -48,12 +42,7 @@ class LocalMessage:
 
 @dataclass(slots=True)
 class LocalHost:
-    """A detector, and messages on their way to it.
-
-    Attributes:
-        reads: types it reads; None for every primitive one.
-        queues: messages by sender.
-    """
+    """A detector, types it reads (None: all primitive ones), and incoming messages, queued by sender."""
 
     plan: DetectorPlan
     detector: Detector
@@ -65,13 +54,7 @@ class LocalHost:
 
 
 class LocalRunner:
-    """Runs a graph of detectors under guaranteed detection until no message is left.
-
-    Attributes:
-        hosts: the detectors, by id.
-        found: composite events of each root for a subscriber, each once.
-        messages: number of messages.
-    """
+    """Runs a graph of detectors, guaranteed, to the last message; `found`: distinct composite events of each root."""
 
     def __init__(
         self,
@@ -202,11 +185,7 @@ def cut_run(how: HowCut, seed: int = 0) -> Run:
 
 
 def spread(events: Sequence[Event], random: Random, *, disorder: float = 0.3) -> dict[str, list[Event]]:
-    """Events over several sources, each in its order of publication.
-
-    Args:
-        disorder: probability that two neighbours change places; the second is then out of order, and not yet late.
-    """
+    """Events over several sources in order of publication; `disorder`: probability of exchanging two neighbours."""
     spread_out: dict[str, list[Event]] = {f"source {number}": [] for number in range(SOURCES)}
     for event in events:
         spread_out[random.choice(list(spread_out))].append(event)

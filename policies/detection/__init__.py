@@ -1,10 +1,8 @@
-"""Detection policies: when an event may be consumed.
+"""Detection policies: the instant of an event's consumption.
 
 composite-event-framework-2004, "Detection Policies"; design, section 3. Sources have different delays: *best effort*
-consumes events on arrival, *guaranteed* once they are stable.
-
-A policy is sans-I/O: it takes arrivals and the time, and returns events to consume. Times are nanoseconds since the
-Unix epoch; a watermark W promises that no event with `hi <= W` will come.
+consumes on arrival, *guaranteed* on stability. A policy is sans-I/O: arrivals and time in, events to consume out. Times
+are ns since the Unix epoch; a watermark W promises no further event with `hi <= W`.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ class BestEffort:
     """Consume on arrival; simultaneous arrivals in the order of consumption.
 
     Attributes:
-        sources: whose watermarks count. Others may be of another time, such as a recording.
-        watermark: the greatest of any source, by which time events fire; None before the first.
-        recent: ids of recent events, to drop redelivered ones.
+        sources: of relevant watermarks. Others may be of another time, such as a recording.
+        watermark: the greatest of any source, clock of time events; None before the first.
     """
 
     name = "best-effort"

@@ -1,8 +1,7 @@
-"""Guaranteed detection: an event is consumed once it is stable, when every source has been heard beyond it.
+"""Guaranteed detection: an event is consumed once stable, with every source's watermark beyond it.
 
-A source is heard by events and heartbeats. A silent one holds the stream until it is fenced, by an administrator or by
-the lease in its entry; its later events are late. An event by itself promises nothing: a source may publish out of
-order beyond its watermark.
+Events and heartbeats carry watermarks. A silent source holds the stream until fenced by an administrator or its lease;
+its later events are late. An event by itself promises nothing: it may be out of order beyond its source's watermark.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.policies.detection.recent_ids import RecentIds
 
 HANDED_ON: Final = 1_000
-"""Number of ids in the state of a policy; there they only tell duplicates from late events."""
+"""Number of ids in the state of a policy; they only separate duplicates from late events."""
 
 
 @dataclass(slots=True)
@@ -27,10 +26,8 @@ class SourceState:
     """A source as a policy sees it.
 
     Attributes:
-        watermark: ns.
-        lease: allowed silence before it is fenced, ns of arrival time; 0 for ever.
+        lease: allowed silence before fencing, ns of arrival time; 0 for ever.
         heard: last arrival, ns of arrival time.
-        events, late: number of events, and of late ones.
     """
 
     watermark: int
@@ -44,11 +41,10 @@ class Guaranteed:
     """Consume stable events.
 
     Attributes:
-        sources: sources that the stream waits for.
-        fenced: others, with the watermark they were fenced at.
-        waiting: events that are not yet stable, by order of consumption, which also tells redelivered ones.
-        watermark: everything up to here is released; None before anything is. It never goes back.
-        recent: ids of recent events, to tell redelivered from late ones.
+        sources, fenced: sources the stream waits for; others, with the watermark at fencing.
+        waiting: unstable events, by order of consumption; detects redelivered ones.
+        watermark: everything up to here is released; None before anything is. Never decreases.
+        recent: ids of recent events, to separate redelivered from late ones.
     """
 
     name = "guaranteed"

@@ -1,4 +1,4 @@
-"""Ids of recent events, which tell redelivered events from new or late ones."""
+"""Ids of recent events, to separate redelivered events from new or late ones."""
 
 from __future__ import annotations
 

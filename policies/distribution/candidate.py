@@ -1,10 +1,8 @@
-"""Candidates of a policy, an alternative on a set of nodes with its estimated costs, and the objectives that rank them.
+"""Candidates of a policy, an alternative on a set of nodes with estimated costs, and the objectives that rank them.
 
-composite-event-framework-2004, "Distribution Policies", Table 1; design, section 3. The costs are the same for all
-policies; an objective says which of them matter, most important first. The first number decides, the others break ties:
-a detector placed for its delay should not be dear where that gains nothing. So a policy of an application's own is a
-line or two. Candidates are msgspec structs because one suggestion makes a thousand of them; frozen
-dataclasses take six times as long.
+composite-event-framework-2004, "Distribution Policies", Table 1; design, section 3. All policies have the same costs;
+an objective orders those that matter: the first number decides, the others break ties, so that a short delay is not
+costly without gain. Frozen dataclasses were rejected for msgspec structs: six times as slow, a thousand per suggestion.
 """
 
 from __future__ import annotations
@@ -26,17 +24,14 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         way: number of the alternative.
-        node: host of the detector; of a replica the new host.
-        replicas: further hosts.
-        delay: ns from the last event of a match to its arrival, mean over subscribers.
-        farthest: the same for the farthest subscriber.
-        bytes: bytes per second it adds, summed over links.
-        cost: cost of these per second, by the links' cost of a byte.
+        node, replicas: host of the detector, of a replica the new one; further hosts.
+        delay, farthest: ns from the last event of a match to its arrival, mean over subscribers; for the farthest.
+        bytes, cost: bytes per second it adds, summed over links; their cost per second.
         load: instances per second it adds, at all nodes.
         own: use of the most used of its nodes: load by capacity, or load where no capacity is known.
         peak: use of the busiest node of all.
         bytes_before, peak_before: the same of everything at present.
-        missing: number of replicas that are missing.
+        missing: number of missing replicas.
         sites: number of sites with a host, up to the number of replicas.
         limited: whether capacities are known, so that uses are shares.
     """
@@ -92,8 +87,7 @@ def least_bytes(candidate: Candidate) -> Rank:
 def least_impact(candidate: Candidate) -> Rank:
     """Smallest share added to links and to the busiest node.
 
-    A difference below a hundredth is within the error of the estimates; then the least used node is the safest, for an
-    expected load may turn out to be twice as high.
+    Below a hundredth, within the error of estimates, the least used node is safest: loads may be twice as high.
     """
     return (round(candidate.impact, 2), candidate.own, candidate.bytes)
 

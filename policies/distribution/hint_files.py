@@ -1,8 +1,7 @@
-"""Files of hints: results of placement analysis for the nodes that place detectors.
+"""Files of hints: results of placement analysis for the nodes that place detectors, JSON.
 
-`distced place --out` writes one, `distced broker --hints` publishes it to the directory, an entry for each detector.
-composite-event-framework-2004, "Distribution Policies": policies are enhanced by hints; here by those of a history.
-JSON, so that people can read and change it.
+`distced place --out` writes one, `distced broker --hints` publishes an entry per detector to the directory.
+composite-event-framework-2004, "Distribution Policies": hints enhance policies; these come from a history.
 """
 
 from __future__ import annotations
@@ -20,13 +19,7 @@ VERSION: Final = 1
 
 
 class HintFile(msgspec.Struct, frozen=True):
-    """Content of a file of hints.
-
-    Attributes:
-        metric: objective of the placement.
-        patterns: pattern of each detector, by id, for people.
-        detectors: hints by id.
-    """
+    """Content of a file of hints: objective of the placement; by detector id, patterns (for display) and hints."""
 
     format: str
     version: int

@@ -1,12 +1,11 @@
-"""Distribution policies: the points of their design space, the five named ones, and names to policies.
+"""Distribution policies: design space, the five named points, and names to policies.
 
 composite-event-framework-2004, "Distribution Policies", Fig. 9 and Table 1; design, section 3. A policy is data: three
-dimensions limit what is allowed, an objective ranks candidates. Nothing is decided here. `choose.suggest` decides for a
-new subscription, `choose.reconsider` for a running detector; objectives are in `candidate`.
+dimensions limit the candidates, an objective (`candidate`) ranks them. `choose.suggest` decides on a new subscription,
+`choose.reconsider` on a running detector.
 
-Further policies come from installed packages, by the entry-point group `distced.policies`. Names such as
-`module:object` were rejected: a subscription's policy comes over the network, and a node must not import what a client
-names.
+Installed packages add policies by the entry-point group `distced.policies`. Names such as `module:object` were
+rejected: a node must not import a name from the network.
 """
 
 from __future__ import annotations
@@ -50,13 +49,7 @@ _DIMENSIONS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Policy(Protocol):
-    """Interface of a policy to `choose`.
-
-    Attributes:
-        name: for people.
-        decomposition, reuse: dimensions that limit the alternatives.
-        replicas: number of nodes that host the detector.
-    """
+    """Interface of a policy to `choose`: dimensions limit the alternatives, `replicas` is the number of hosts."""
 
     @property
     def name(self) -> str: ...
@@ -76,19 +69,13 @@ class Policy(Protocol):
         ...
 
     def rank(self, candidate: Candidate) -> Rank:
-        """Rank of a candidate, less is better. The first number is the policy's aim: a detector moves only where that
-        improves."""
+        """Rank of a candidate, less is better. The first number is the aim: a detector moves only to improve it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class DistributionPolicy:
-    """A distribution policy; see `Policy`.
-
-    Attributes:
-        name: its dimensions where it has no name of its own.
-        objective: None for the usual one of its dimensions.
-    """
+    """A distribution policy; by default named by its dimensions, with their usual objective (None)."""
 
     name: str
     decomposition: Decomposition
@@ -134,12 +121,7 @@ DEFAULT: Final = NAMED["min-latency"]
 
 
 def parse_policy(given: Any, *, where: str | None = None) -> DistributionPolicy | Policy:
-    """Policy from its text or table: a name, or three words in the order of the dimensions, with an optional number of
-    replicas.
-
-    Raises:
-        DistcedError: for anything else.
-    """
+    """Policy of a name, or of the dimensions' words in order and a number of replicas; raises `DistcedError`."""
     if isinstance(given, str):
         words = given.split()
         if len(words) in (3, 4) and words[0] in _DIMENSIONS["decomposition"]:

@@ -1,7 +1,6 @@
 """Directory of a deployment as its topology describes it, and the places of subscribers.
 
-Nothing is measured there: rates and capacities are those of the file. Homes are the names of sites, as in a simulation,
-for a site need not have a URL.
+Rates and capacities are those of the file. Homes are names of sites, as in a simulation: a site may lack a URL.
 """
 
 from __future__ import annotations
@@ -29,11 +28,8 @@ def entries_of(topology: Topology) -> Entries:
 def subscribers_of(topology: Topology, names: Sequence[str], sites: Sequence[str], where: str) -> tuple[Place, ...]:
     """Places of named subscribers and sites; the only subscriber of a topology by default.
 
-    Args:
-        where: place named by errors.
-
     Raises:
-        TopologyError: for an unknown name, or where several are possible, or none.
+        TopologyError: for an unknown name, or without names unless exactly one exists; `where` names the place.
     """
     found = [Place("subscriber", name) for name in names] + [Place("site", site) for site in sites]
     for place in found:

@@ -1,8 +1,7 @@
 """Explanation of a policy: placements of patterns, and their costs, as plain values.
 
-`place` decides. Links, delays and loads are those of the situation after all placements, less those before; the costs
-in a detector's reason are those expected at its placement, with its parts where they were assumed. So the two may
-differ a little; the first are to be expected.
+`place` decides. Links, delays and loads are those after all placements, less those before, and are to be expected; the
+costs in a detector's reason, with its parts where assumed at its placement, may differ a little.
 """
 
 from __future__ import annotations
@@ -35,13 +34,7 @@ _LINK_JSON: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ExplainRequest:
-    """Patterns to place.
-
-    Attributes:
-        patterns: new ones, in order.
-        running: placed before them, for the same subscribers and under the same policy.
-        registry: of event types; None to take every type as known.
-    """
+    """Patterns to place in order, after `running` ones; `registry` None takes every type as known."""
 
     patterns: tuple[Compiled, ...]
     subscribers: tuple[Place, ...]
@@ -52,11 +45,9 @@ class ExplainRequest:
 
 @dataclass(frozen=True, slots=True)
 class DetectorRow:
-    """A detector in the tree of a pattern.
+    """A detector in the tree of a pattern, at a depth from 0, last part of its reader or not.
 
     Attributes:
-        depth: 0 for the pattern's own.
-        last: whether it is the last part of its reader.
         action: `create`, `reuse`, or `replicate to` nodes; `as above` for a repeated one.
         hosts: final hosts, the primary first.
         does: expected load and output on each.
@@ -75,8 +66,7 @@ class LinkRow(msgspec.Struct, frozen=True, rename=_LINK_JSON):
     """A link in one direction.
 
     Attributes:
-        before, more: bytes per second at present, and in addition.
-        cost: of the latter, per second.
+        before, more: bytes per second at present, and in addition; `cost` of the latter per second.
         share: of its bandwidth, with both; None for unlimited or unknown.
     """
 
@@ -90,13 +80,11 @@ class LinkRow(msgspec.Struct, frozen=True, rename=_LINK_JSON):
 
 @dataclass(frozen=True, slots=True)
 class FlowRow:
-    """A stream from its home server to a reader.
+    """A stream from its home server to a reader, by way of `sites`; bytes per second on each link.
 
     Attributes:
         what: type and source, heartbeats, or detector.
         reader: the detector; empty for subscribers.
-        sites: on its path.
-        bytes: per second, on each link.
     """
 
     what: str
@@ -107,12 +95,7 @@ class FlowRow:
 
 
 class Explained:
-    """Explanation of one policy.
-
-    Attributes:
-        before, after: the situation without and with the patterns.
-        placements: one for each pattern.
-    """
+    """Explanation of one policy: situations without and with the patterns, a placement for each."""
 
     def __init__(self, policy: Policy, asked: ExplainRequest, situation: Situation) -> None:
         """Place the patterns; raises `DistcedError` where the policy cannot."""
@@ -217,10 +200,7 @@ class Explained:
         return sum(self.after.load(node) - self.before.load(node) for node in self.after.nodes)
 
     def flows(self) -> list[FlowRow]:
-        """Streams to new detectors and to subscribers.
-
-        A stream that a node reads for several detectors is listed once, with the first.
-        """
+        """Streams to new detectors and to subscribers; one that a node reads for several is listed with the first."""
         found: dict[tuple[Stream, Place, str], FlowRow] = {}
         situation = self.after
         for name in self.new:

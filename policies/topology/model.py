@@ -1,15 +1,13 @@
 """Parts of a deployment: sites, broker nodes, publishers, subscribers, links.
 
 composite-event-framework-2004: events are published "at geographically dispersed sites" ("Distributed Detection", Fig.
-7); mobile detectors live on "a logical overlay network of nodes" ("Mobile Composite Event Detectors"); there are
-several servers, with links of different cost ("Implementation using JMS", Fig. 10: an expensive wireless link). A
-*site* is an MQTT server with its clients; servers and links form the overlay (design, section 4).
+7); mobile detectors live on "a logical overlay network of nodes" ("Mobile Composite Event Detectors"); several servers,
+links of different cost ("Implementation using JMS", Fig. 10: an expensive wireless link). A *site* is an MQTT server
+with its clients; servers and links form the overlay (design, section 4). Local links to the server are free and have
+only a latency. Links of single participants were rejected: a site of their own is equivalent.
 
-Clients reach the server of their site by a local link, which is free and has only a latency; messages between sites
-travel over links from server to server. Links of single participants were rejected: a site of their own says the same.
-
-Times are integer nanoseconds, bandwidths integer bytes per second, costs per byte in any unit. Each part checks itself;
-relations between parts are checked by `Topology`.
+Times are integer ns, bandwidths integer bytes per second, costs per byte in any unit. Each part checks itself,
+`Topology` the relations between parts.
 """
 
 from __future__ import annotations
@@ -26,9 +24,7 @@ from distced.middleware.model.timestamps import INSTANT_MAX, MICROSECOND
 from distced.policies.topology.errors import TopologyError, located
 
 LOCAL_LATENCY: Final = 150 * MICROSECOND
-"""Default latency from a participant to the server of its site, ns: half of the 0.3 ms from client to client on one
-machine.
-"""
+"""Default latency from a participant to its server, ns: half of the 0.3 ms between clients on one machine."""
 
 PlaceKind: TypeAlias = Literal["site", "node", "publisher", "subscriber"]
 KINDS: Final[tuple[PlaceKind, ...]] = get_args(PlaceKind)
@@ -53,7 +49,7 @@ class Site:
 
     Attributes:
         url: of its server, `mqtt://host:port`; empty where unknown, as in an experiment.
-        local_latency: from a participant here to the server, or back, ns.
+        local_latency: from a participant to the server, or back, ns.
     """
 
     name: str
@@ -78,12 +74,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class BrokerNode:
-    """A broker node, which hosts detectors.
-
-    Attributes:
-        site: name of its site.
-        capacity: instances it can touch per second; None where unknown.
-    """
+    """A host of detectors at a site; capacity in instances touched per second, None where unknown."""
 
     name: str
     site: str
@@ -101,12 +92,9 @@ class BrokerNode:
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """An event source.
+    """An event source, by its name in the ids of events.
 
     Attributes:
-        name: the source in the ids of its events.
-        site: name of its site.
-        types: event types it publishes.
         rates: known rates by type, events per second. Read only.
         uncertainty: of its clock, ns in both directions.
         loss: share of its messages lost on the way to the server, at QoS 0. Behind the server MQTT loses none.
@@ -176,9 +164,8 @@ class Link:
     """A link between the servers of two sites.
 
     Attributes:
-        between: names of the two sites; of a one-way link from the first to the second, else sorted.
-        latency: least latency of a message, ns.
-        jitter: additional delay of up to n ns, uniformly distributed.
+        between: names of the sites; of a one-way link from first to second, else sorted.
+        latency, jitter: least latency of a message, ns; additional uniform delay of up to n ns.
         bandwidth: bytes per second, in each direction; None for unlimited.
         cost: of a byte.
     """
@@ -212,7 +199,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Name for people: `rome – milan`, one-way `rome → milan`."""
+        """Display name: `rome – milan`, one-way `rome → milan`."""
         return f"{self.between[0]} {'→' if self.one_way else '–'} {self.between[1]}"
 
     @property

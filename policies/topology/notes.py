@@ -13,7 +13,7 @@ _LISTED: Final = 6
 
 
 def notes_on(topology: Topology) -> list[str]:
-    """Notes for people, each a sentence."""
+    """Notes for display, each a sentence."""
     return [*_on_nodes(topology), *_on_events(topology), *_on_ways(topology)]
 
 

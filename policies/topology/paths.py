@@ -1,10 +1,8 @@
 """Paths through a topology, and trees from one place to many.
 
-Paths are the shortest by one of three measures; ties are broken by the other measures, then by the names of sites, so
-that every node finds the same path. networkx's shortest paths were rejected: among equals they return the first found.
-
-Dijkstra's algorithm over (measure, other measures, number of links, names): a further link keeps this order, and the
-number of links always grows, so links without latency and cost are no exception.
+Shortest by one of three measures; ties by the other measures, then by the names of sites, so every node finds the same
+path. networkx's shortest paths were rejected: among equals they return the first found. Dijkstra's algorithm over
+(measure, other measures, number of links, names) is correct without latency or cost, too: the number of links grows.
 """
 
 from __future__ import annotations
@@ -33,13 +31,7 @@ class Hop(NamedTuple):
 
 
 class ServerRoute(NamedTuple):
-    """A path between servers.
-
-    Attributes:
-        rank: its length.
-        sites, hops: sites and links on it, in order.
-        latency, cost: ns, and of a byte.
-    """
+    """A path between servers: length, sites and links in order, latency in ns, cost of a byte."""
 
     rank: Rank
     sites: tuple[str, ...]
@@ -53,8 +45,7 @@ class NetworkPath:
     """Path of a message between two places.
 
     Attributes:
-        sites: of the servers it passes.
-        hops: links between servers, none within a site.
+        sites, hops: sites of the servers it passes; links between servers, none within a site.
         latency: least, of a small message, ns, local links included.
         cost: of a byte; local links are free.
     """
@@ -87,12 +78,7 @@ class NetworkPath:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """Paths of a message from one place to many; it crosses a link once.
-
-    Attributes:
-        paths: by target.
-        hops: links of all paths, each once.
-    """
+    """Paths of a message from one place to many, by target; `hops`: links of all, each crossed once."""
 
     source: Place
     paths: Mapping[Place, NetworkPath]
@@ -131,11 +117,7 @@ def tree_of(source: Place, paths: Iterable[NetworkPath]) -> Tree:
 
 
 def routes_from(site: str, leaving: Mapping[str, Sequence[Hop]], measure: Measure) -> dict[str, ServerRoute]:
-    """Shortest paths from a site to each that it reaches, nearest first; together they are a tree.
-
-    Args:
-        leaving: the links that leave each site.
-    """
+    """Shortest paths from a site to each reachable one, nearest first: a tree; `leaving`: links out of each site."""
     found: dict[str, ServerRoute] = {}
     # Compared by rank, then by names, which never are the same for two of them.
     waiting = [ServerRoute((0, 0, 0), (site,), (), 0, 0.0)]

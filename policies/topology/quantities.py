@@ -1,7 +1,6 @@
 """Bandwidths and durations as text: `10MB/s`, `1Gbit/s`, `12.5ms`.
 
-Exact both ways: a text is a whole number of bytes per second or nanoseconds, and reads back as the same. Megabytes are
-a million bytes, as networks count; there is `MiB`, too.
+Exact both ways, in whole bytes per second or ns. A megabyte is a million bytes, as in networks; `MiB` is read, too.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Random topologies for experiments, by a seed.
 
-The kinds are those usual for overlays. Links differ by tier: latencies of tens of milliseconds and ample bandwidth over
-distance, narrow and expensive links at the edge, as the article's wireless one (composite-event-framework-2004,
-"Evaluation and Results").
+Usual kinds of overlays. Links differ by tier: tens of milliseconds and ample bandwidth over distance, narrow and
+expensive at the edge, as the article's wireless link (composite-event-framework-2004, "Evaluation and Results").
 """
 
 from __future__ import annotations
@@ -33,12 +32,7 @@ _MB: Final = 1_000_000
 
 
 class _Shape(NamedTuple):
-    """Sites as numbers, links between them, and preferred sites of participants.
-
-    Attributes:
-        node_sites: of broker nodes, first choice first.
-        edge_sites: of publishers and subscribers.
-    """
+    """Sites as numbers, links, and preferred sites, first choice first: of nodes; of publishers and subscribers."""
 
     links: list[tuple[int, int, _Tier, int]]
     node_sites: Sequence[int]
@@ -69,15 +63,12 @@ def random_topology(
     subscribers: int = 3,
     types: Sequence[str] = TYPES,
 ) -> Topology:
-    """Random topology with these numbers of parts.
+    """Random topology with these numbers of parts; each publisher publishes one or two of the types.
 
     Args:
-        kind: `star`, all linked to the first; `ring`; `tree`, each linked to an earlier one; `geometric`, points in a
-            plane
-        linked to near ones, with latency by distance; `metro`, a few linked centres with leaves around them, nodes at
-        the centres first, publishers and subscribers at the leaves.
-        random: the random source.
-        types: each publisher publishes one or two of these.
+        kind: `star`, all linked to the first; `ring`; `tree`, each linked to an earlier one; `geometric`, near points
+            of a plane linked, latency by distance; `metro`, a few linked centres with leaves, nodes first at centres,
+            clients at leaves.
     """
     if kind not in _KINDS:
         raise unknown("not a kind of random topology", kind, RANDOM_KINDS)
@@ -197,5 +188,5 @@ def _latency(tier: _Tier, random: Random) -> int:
 
 
 def _rounded(nanoseconds: float) -> int:
-    """Rounded to tenths of a millisecond, for people."""
+    """Rounded to tenths of a millisecond, for display."""
     return round(nanoseconds / _STEP) * _STEP

@@ -1,7 +1,6 @@
 """A topology: all parts of a deployment, checked, with paths between them.
 
-Distribution policies place detectors by it, a simulated network runs on it, placement is optimised over it. It does not
-change; paths and distances are computed once, on demand.
+Input of distribution policies, simulated networks and placement. Immutable; paths and distances computed on demand.
 """
 
 from __future__ import annotations
@@ -44,13 +43,13 @@ _Part = TypeVar("_Part", Site, BrokerNode, Publisher, Subscriber)
 
 
 class Topology:
-    """A deployment: sites, participants, links. Two topologies with the same parts are equal, in any order.
+    """A deployment: sites, participants, links. Equal to any topology with the same parts, in any order.
 
     Attributes:
         sites, nodes, publishers, subscribers: by name, in the order given.
-        directory: site whose server holds the directory.
+        directory: site of the directory's server.
         links: in the order given; at most one between two sites in each direction.
-        allow_partitions: whether sites need not reach each other.
+        allow_partitions: whether sites may be unreachable from each other.
     """
 
     def __init__(
@@ -122,10 +121,7 @@ class Topology:
         return "" if site == self.directory else site
 
     def site_of_home(self, home: str) -> Site:
-        """Site of a home server, as entries of the directory name it.
-
-        Args:
-            home: URL of the server, in any form, or name of the site; empty for the server of the directory.
+        """Site of a home server: URL in any form, or site; empty for the directory's server.
 
         Raises:
             TopologyError: for any other server.
@@ -166,10 +162,10 @@ class Topology:
         """The topology as a frozen graph of networkx.
 
         Nodes are `Place`s, with `kind`, `name`, `site` (name of its site) and `part` (the `Site`, `BrokerNode`, ...).
-        Edges are directed, two for a link unless it is one-way: between sites with `latency`, `jitter` (ns), `cost`
-        (per byte), `local` (False), `link` (the `Link`) and, where limited, `bandwidth` (bytes per second); between a
-        participant and its site with `latency`, `jitter` (0), `cost` (0) and `local` (True). networkx's flows take an
-        edge without a capacity as unlimited.
+        Edges are directed, two for a link unless one-way: between sites with `latency`, `jitter` (ns), `cost` (per
+        byte), `local` (False), `link` (the `Link`) and, where limited, `bandwidth` (bytes per second); between a
+        participant and its site with `latency`, `jitter` (0), `cost` (0) and `local` (True). networkx's flows take no
+        capacity as unlimited.
         """
         import networkx
 

@@ -1,7 +1,6 @@
 """Topologies as diagrams and as tables for a terminal.
 
-In a diagram sites are boxes with their participants, and detectors on nodes; links say their latency, bandwidth, cost
-and the bytes per second that flow.
+Sites are boxes with their participants and detectors; links show latency, bandwidth, cost, bytes per second in use.
 """
 
 from __future__ import annotations

@@ -152,10 +152,7 @@ def topology_of(raw: dict[str, Any], *, name: str = "topology") -> Topology:
 
 
 def topology_as_toml(topology: Topology) -> str:
-    """Text of a file, without defaults, that `parse_topology` reads back as the same.
-
-    Written by hand: the standard library reads TOML only.
-    """
+    """Text of a file, without defaults, for `parse_topology`; hand-written: the standard library only reads TOML."""
     top = []
     if topology.directory != next(iter(topology.sites)):
         top.append(f"directory = {_text(topology.directory)}")

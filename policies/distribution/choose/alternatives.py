@@ -1,8 +1,7 @@
 """Alternatives to detect a pattern under a policy, cut at the top.
 
-composite-event-framework-2004, "Distribution Policies", decomposition and reuse. The host of a part cuts it further,
-under the same policy, so an alternative is the pattern's own detector and the parts it reads. It is chosen along with
-the node: reuse that costs more than it saves is not taken.
+composite-event-framework-2004, "Distribution Policies", decomposition and reuse. An alternative is the pattern's own
+detector and the parts it reads; a part's host cuts it further. Node and alternative are one choice: reuse must pay.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ def alternatives(
     """Alternatives to detect a pattern, each once: whole, cut by the policy, from running detectors.
 
     Args:
-        catalogue: running detectors that may be read as parts.
+        catalogue: running detectors readable as parts.
         exports: variables and registers of the pattern that are read outside.
-        subscribers: their places.
-        whole: do not cut: best effort, epochs, or a refused part.
+        whole: no cut: best effort, epochs, or a refused part.
     """
     found = [cut([compiled], none, exports=exports)]
     if whole or compiled.epochs or policy.decomposition == "none":
@@ -74,12 +72,7 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
 def may_be_read(
     detector: str, policy: Policy, situation: Situation, subscribers: Iterable[Place], nodes: Collection[str]
 ) -> bool:
-    """Whether the dimension reuse lets a running detector be read.
-
-    Args:
-        subscribers: places of the readers.
-        nodes: allowed nodes, reserved ones included.
-    """
+    """Whether reuse allows a running detector, for readers' places and allowed nodes (reserved included)."""
     hosts = {node: home for node, home in situation.hosts(detector).items() if node in nodes}
     match policy.reuse:
         case "none":

@@ -16,12 +16,7 @@ from distced.policies.topology.topology import Topology
 
 
 def check_hints(hints: Hints, known: Topology | Collection[str], *, where: str | None = None) -> Hints:
-    """The hints, checked; raises `DistcedError`.
-
-    Args:
-        known: names of the nodes, or the topology.
-        where: place named by errors.
-    """
+    """The hints, checked; raises `DistcedError`. `known`: nodes or the topology; `where`: place named by errors."""
     names = sorted(known.nodes if isinstance(known, Topology) else known)
     for key, given in (("nodes", hints.nodes), ("avoid", hints.avoid)):
         for each in given:
@@ -58,11 +53,7 @@ def read_hints(
 
 
 def allowed_nodes(hints: Hints, situation: Situation, *, reserved: bool = False) -> tuple[str, ...]:
-    """Live nodes allowed by the hints, by name.
-
-    Args:
-        reserved: include nodes started for one detector each, which take no other.
-    """
+    """Live nodes allowed by the hints, by name; `reserved` includes nodes started for a single detector."""
     wanted = set(hints.nodes)
     return tuple(
         name

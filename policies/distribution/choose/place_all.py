@@ -1,7 +1,6 @@
 """Placement of a pattern with all its parts, in one process.
 
-A detector is placed, then the parts it reads, and their parts; each detector is in the situation before the next is
-placed. For `distced explain` and experiments; nodes do the same by messages.
+Parts follow their reader; each detector is in the situation before the next. For `distced explain` and experiments.
 """
 
 from __future__ import annotations
@@ -29,11 +28,7 @@ from distced.policies.topology.model import Place
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A placed detector.
-
-    Attributes:
-        reader: the detector that reads it as a part; empty for the whole pattern.
-    """
+    """A placed detector; `reader` reads it as a part, empty for the whole pattern."""
 
     id: str
     pattern: str
@@ -43,12 +38,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A placed pattern with all its parts.
-
-    Attributes:
-        placed: detectors asked for, each before its parts.
-        situation: the situation afterwards.
-    """
+    """A placed pattern: detectors, each before its parts, and the situation afterwards."""
 
     placed: tuple[Placed, ...]
     situation: Situation
@@ -72,9 +62,8 @@ def place(
     """Place a pattern under guaranteed detection; the situation given stays as it is.
 
     Args:
-        registry: of event types; None to take every type as known.
-        catalogue: running detectors that may be parts, extended by new ones; None to compile all patterns of the
-            situation.
+        registry: of event types; None takes every type as known.
+        catalogue: running detectors that may be parts, extended by new ones; None compiles the situation's patterns.
 
     Raises:
         DistcedError: as `suggest`.
@@ -102,12 +91,7 @@ def catalogue_of(situation: Situation, registry: TypeRegistry) -> Catalogue:
 
 @dataclass
 class _Placing:
-    """Detectors being placed.
-
-    Attributes:
-        situation: so far; changed.
-        waiting: parts to be placed, each with its reader and the reader's node.
-    """
+    """Detectors being placed; `situation` is changed; `waiting`: parts, each with its reader and the reader's node."""
 
     policy: Policy
     situation: Situation

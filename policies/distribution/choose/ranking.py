@@ -1,8 +1,7 @@
 """Candidates for one request, with their costs, ranked.
 
-All candidates are laid out: each alternative on each node, the running detector, replicas of it. Sets of nodes, for
-replicas, are examined one by one up to `MOST_SETS`; beyond that the best single node comes first, further ones are
-added greedily, and then each is exchanged as long as that helps.
+Each alternative on each node, the running detector, its replicas. Sets of nodes are enumerated up to `MOST_SETS`; above
+that the search is greedy from the best single node, then exchanges nodes while that improves.
 """
 
 from __future__ import annotations
@@ -39,25 +38,19 @@ _ORDER: Final[dict[Action, int]] = {"reuse": 1, "create": 2, "replicate": 3}
 
 
 def lot(name: str, node: str) -> int:
-    """Lot of a node for a name; of equally good nodes the least wins.
-
-    Rendezvous hashing: random, and the same on all nodes. The first node by name would get everything.
-    """
+    """Lot of a node for a name, least wins among equals: rendezvous hashing, the same on all nodes, evenly spread."""
     return int.from_bytes(blake2b(f"{name}\0{node}".encode(), digest_size=8).digest(), "big")
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A detector that is asked for.
+    """Request for a detector.
 
     Attributes:
         id: of the detector: canonical form, exports and detection policy.
         graphs: alternatives to detect the pattern, cut at the top only, at least one; the detector is the root of each.
         subscribers: their places, `Situation.place_of` the client, at least one.
-        hints: of the application.
-        detection: the detection policy.
-        derivations: whether it is read as part of a pattern.
-        constituents: whether the constituents are sent along.
+        derivations, constituents: whether it is read as part of a pattern; whether constituents are sent along.
     """
 
     id: str
@@ -75,7 +68,7 @@ class Ranking:
 
     Attributes:
         nodes: allowed nodes, at least one.
-        running: present hosts, the primary first, and the home servers they publish at.
+        running: present hosts, the primary first, and their home servers.
         costs: of each alternative; of a running detector its own.
     """
 
@@ -250,7 +243,7 @@ class Ranking:
         )
 
     def _assumed(self, graph: DetectorGraph, parts: Sequence[str]) -> Assumed:
-        """Parts yet to be made, each where the policy would put it by itself, one after the other."""
+        """Parts yet to be made, each at the policy's own choice, in sequence."""
         assumed = Assumed()
         for part in parts:
             if self.situation.hosts(part):
@@ -307,12 +300,7 @@ class Ranking:
 
 
 class _Listener(NamedTuple):
-    """A subscriber of one host.
-
-    Attributes:
-        way: ns from the home server to it.
-        told, told_cost: bytes per second it adds to links, and their cost.
-    """
+    """Subscriber of a host: ns from the home server; bytes per second it adds to links, and their cost."""
 
     way: float
     told: float
@@ -320,13 +308,7 @@ class _Listener(NamedTuple):
 
 
 class _Alone(NamedTuple):
-    """A detector on one node by itself.
-
-    Attributes:
-        delay: ns, mean over subscribers.
-        read, read_cost: bytes per second that reading adds to links, and their cost.
-        delays: ns from an event to each subscriber.
-    """
+    """A detector on one node: mean delay and each subscriber's, ns; bytes per second its reading adds, and cost."""
 
     node: str
     home: str

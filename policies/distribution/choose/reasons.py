@@ -1,4 +1,4 @@
-"""Reasons of suggestions for people: a sentence with the costs."""
+"""Reasons of suggestions as text: a sentence with the costs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from distced.policies.distribution.candidate import Candidate
 def reason_of(
     policy: str, best: Candidate, others: Sequence[Candidate], parts: tuple[Sequence[str], Sequence[str]]
 ) -> str:
-    """Reason of a suggestion.
-
-    Args:
-        others: other candidates, best first.
-        parts: parts read from running detectors, and those yet to be made.
-    """
+    """Reason of a suggestion; `others`, best first; `parts` read from running detectors, and yet to be made."""
     said = f"{policy}: {what(best)}"
     reused, new = parts
     if reused:

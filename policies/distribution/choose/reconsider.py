@@ -1,15 +1,14 @@
-"""Decision of a policy on a running detector: move, replicate, drop a replica, or stay; asked regularly by its host.
+"""Decision of a policy on a running detector: move, replicate, drop a replica, or stay; run regularly by its host.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors"; design, section 3.
 
-*Price.* The state travels, both nodes read for a while, and detections in between are late. That is spread over a
-`HORIZON` and added to the costs of the other node, which still has to be better by the policy's rank, and by a `MARGIN`
-in the first number that differs.
+*Price.* Transfer of the state, double reading, late detections: spread over a `HORIZON` and added to the costs of the
+other node, which must still rank better, by a `MARGIN` in the first number that differs.
 
-*Hysteresis.* A detector stays for `DWELL` after a move, and margins keep two detectors from making way for one another
-for ever. A later number decides only where those before it do not get worse.
+*Hysteresis.* No move within `DWELL` of the last; margins keep two detectors from displacing one another for ever. A
+later number decides only where earlier ones do not get worse.
 
-The primary keeps the number of replicas: a missing or surplus replica comes before any move, without dwell time.
+The primary keeps the number of replicas: a missing or surplus one comes before any move, without dwell time.
 """
 
 from __future__ import annotations
@@ -44,13 +43,7 @@ HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """Proposed change of the hosts of a running detector.
-
-    Attributes:
-        node: new host; with `drop` the one to be given up.
-        reason: a sentence with the costs.
-        before, after: costs of both.
-    """
+    """Proposed change of a running detector's hosts: the new one, or with `drop` the one given up; costs of both."""
 
     kind: HostChangeKind
     node: str
@@ -68,12 +61,7 @@ def reconsider(
     since: int,
     now: int,
 ) -> HostChange | None:
-    """Proposed change of a detector; None for none.
-
-    Args:
-        subscribers: places of its listeners.
-        since, now: instant of its arrival at the node, and now, ns.
-    """
+    """Proposed change, or None; `subscribers`: places of listeners; `since`: arrival at the node, ns."""
     if detector not in situation.detectors or not subscribers:
         return None
     hosts = situation.hosts(detector)
@@ -91,11 +79,7 @@ def reconsider(
 
 @dataclass
 class _Standing:
-    """A running detector, as it is and as it might be.
-
-    Attributes:
-        costs: as if it were not at its primary node.
-    """
+    """A running detector, as it is and as it might be; `costs` as if it were not at its primary node."""
 
     policy: Policy
     situation: Situation
@@ -225,8 +209,7 @@ class _Standing:
         return {node if each == self.primary else each: home for each, home in self.hosts.items()}
 
     def _bytes(self, node: str) -> tuple[float, float]:
-        """Bytes per second over links, and their cost, of reading at a node and sending to its home. From there to
-        subscribers it is the same wherever it is."""
+        """Bytes per second over links, and their cost, of reading at a node and sending to its home."""
         costs = self.costs
         read, cost = costs.reading(node)
         home = self.hosts.get(node, self.hosts[self.primary])

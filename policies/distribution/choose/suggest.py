@@ -1,11 +1,8 @@
 """Decision of a policy on a new subscription: action, alternative and nodes.
 
 composite-event-framework-2004, "Distribution Policies"; design, section 3. Dimensions and hints limit the candidates
-(`alternatives`, `ranking`), `CostEstimate` computes their costs, and the policy's `rank` decides. So an alternative
-that reads running detectors is taken only where it is better by the policy's objective.
-
-Two rules come before any rank: a candidate reaches its sources and subscribers, and a node is not overloaded while
-another is free. Ties are broken by lots, the same on all nodes.
+(`alternatives`, `ranking`), `CostEstimate` computes costs, the policy's `rank` decides, also on reuse. Before any rank:
+a candidate reaches its sources and subscribers, and a node is not overloaded while another is free. Lots break ties.
 """
 
 from __future__ import annotations
@@ -34,14 +31,11 @@ class Suggestion:
     Attributes:
         action: `create`, `reuse` the running one, or `replicate` that.
         graph: the alternative; for a running detector the first of the request.
-        node: host of the new detector or replica, or of the running one.
-        replicas: further hosts in the same state.
-        home: home server of its topic at `node`.
-        homes: servers the subscribers listen to.
+        node, replicas: host of the new detector or replica, or of the running one; further hosts.
+        home, homes: home server of its topic at `node`; servers the subscribers listen to.
         links: bytes per second it adds to each link, by (from site, to site).
         expected: estimated load and output of the detector until measured, for `Situation.expect`.
         chosen, alternatives: the candidates, best first.
-        reason: a sentence with the costs.
     """
 
     action: Action
@@ -61,8 +55,7 @@ def suggest(policy: Policy, situation: Situation, request: Request) -> Suggestio
     """Best candidate by the policy.
 
     Raises:
-        DistcedError: without a node, with hints that leave none, with fewer nodes than replicas, or where none reaches
-        sources and subscribers.
+        DistcedError: no node, none by the hints, fewer nodes than replicas, or none reaching sources and subscribers.
     """
     nodes = _nodes(situation, request.hints)
     running = situation.hosts(request.id)

@@ -1,7 +1,6 @@
 """Costs of a detector on each node: delay, bytes on links, load.
 
-A `CostEstimate` is for one alternative in one situation; costs that the nodes of a site share are computed once. Parts
-yet to be made are assumed where the policy would put them by themselves (`Assumed`).
+A `CostEstimate` covers one alternative in one situation. Parts yet to be made are assumed at the policy's own choice.
 """
 
 from __future__ import annotations
@@ -35,7 +34,6 @@ class Assumed:
     Attributes:
         homes: home server of each part.
         arrived: ns from an event to the arrival of each part's composite event there.
-        parts: estimates of each.
         loads: instances per second they add, by node.
         reads: streams they make nodes read.
         bytes, cost: bytes per second they add to links, and their cost.
@@ -62,13 +60,11 @@ class CostEstimate:
     """Costs of one detector.
 
     Attributes:
-        streams: inputs.
         does: measured or estimated load and output.
         load: instances touched per second; of a new detector corrected by earlier estimates.
         told: watermarks per second.
         louder: additional bytes per second over links, and their cost, from its parts to their present listeners.
-        guaranteed: the detection policy.
-        gone: streams a node would no longer read without a running detector, by node.
+        gone: streams a node no longer reads without a running detector, by node.
     """
 
     def __init__(

@@ -1,14 +1,13 @@
-"""Mean delay until a detector may consume an event.
+"""Mean delay from an event to its consumption.
 
-Under guaranteed detection an event is consumed when every source has been heard beyond it (design, section 3), so a
-detector waits for the slowest of its inputs. Input i is heard at `w + U`: `w` its latency, `U` uniform over the period
-of its events and heartbeats. The mean of the greatest is
+Guaranteed detection consumes an event once every input has a later watermark (design, section 3), so the slowest input
+decides. Input i arrives at `w + U`: `w` its latency, `U` uniform over the period of its events and heartbeats. The
+mean of the greatest is
 
     E = max w + ∫ (1 − Π P(w_i + U_i <= x)) dx,    x from max w to max (w + period).
 
-The greatest latency alone was rejected: where heartbeats are rare compared with latencies, all inputs count, and the
-greatest says little about a node's delay. By best effort an event is consumed on arrival, after the mean latency,
-weighted by rates.
+The greatest latency alone was rejected: with heartbeats rare compared with latencies all inputs count. Best effort
+consumes on arrival, after the mean latency, weighted by rates.
 """
 
 from __future__ import annotations
@@ -27,13 +26,8 @@ STEPS: Final = 8
 
 
 class Input(NamedTuple):
-    """An input of a detector.
-
-    Attributes:
-        way: ns from the source to the detector; for a part, the part's own delay included.
-        rate: events per second.
-        heard: events and heartbeats per second.
-    """
+    """Input of a detector: `way` from its source, ns, a part's own delay included; events per second; `heard`: events
+    and heartbeats per second."""
 
     way: float
     rate: float
@@ -57,11 +51,8 @@ def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
 
 
 def until_all_heard(inputs: Sequence[tuple[float, float, float]]) -> float:
-    """Mean delay until the last of several inputs is heard, ns; inf where one never is.
-
-    Args:
-        inputs: latency plus period, latency, period of each, ns.
-    """
+    """Mean delay until the last input arrives, ns; inf where one never does. An input: latency plus period, latency,
+    period, ns."""
     start = max([way for _, way, _ in inputs])
     late = sorted(inputs, reverse=True)
     end = late[0][0]
@@ -92,11 +83,7 @@ def from_source(situation: Situation, source: str, node: str) -> float:
 
 
 def from_detector(situation: Situation, arrived: Mapping[str, float], node: str) -> float:
-    """ns from an event to the arrival of a detector's composite event at a node, from its nearest server.
-
-    Args:
-        arrived: as `arrivals`.
-    """
+    """ns from an event to a composite event's arrival at a node, from the nearest server; `arrived` as `arrivals`."""
     return min((at + situation.to_node(home, node) for home, at in arrived.items()), default=0.0)
 
 

@@ -1,29 +1,26 @@
 """Estimated load and output of a detector that does not run yet.
 
-Computed over its automaton as a flow of instances: arrivals per second in each state, the share of the awaited events
-that match, and the states they lead to. In the model (design, section 1) an instance leaves its state with the first
-event of the state's domain, so the share that continues is the rate of the state's moves by the rate of its domain; and
-each is touched by the events of the domain's types until one is in it. So `[A] ; [B]` has as many composite events as
-A's: each A is completed by the next B.
+A flow of instances through its automaton: arrivals per second in each state, share of awaited events that match, next
+states. An instance leaves its state with the first event of the state's domain (design, section 1), so the share that
+continues is the rate of the state's moves by the rate of its domain; events of the domain's types touch it until then.
+So `[A] ; [B]` has as many composite events as A's.
 
 Results of a history (`Foreseen`) come first. Without one:
 
 - *Rates*: measured; else the hint's, divided among the sources of the type; else the topology's; else `RATE`.
-- *Filters, guards*: by their form, as Selinger et al., "Access Path Selection in a Relational Database Management
-  System" (SIGMOD 1979), Table 1: a tenth for an equality, a third for an inequality, independent parts of a condition.
-  Statistics of attribute values were rejected: the directory has none.
+- *Filters, guards*: Selinger et al., "Access Path Selection in a Relational Database Management System" (SIGMOD 1979),
+  Table 1: a tenth for an equality, a third for an inequality, parts of a condition independent. Statistics of attribute
+  values were rejected: the directory has none.
 - *Time events*: by their delay; at a fixed time once a day.
-- *Windows* of length W let `1 - exp(-r W)` of the instances go on, r the rate of the state's domain, of one key of
-  `KEYS`.
-- *Iterations* arrive at a state again; the flow is followed around `ROUNDS` times.
+- *Windows* of length W pass `1 - exp(-r W)` of the instances, r the domain's rate of one key of `KEYS`.
+- *Iterations* return to a state; the flow is followed `ROUNDS` times.
 - *Sides of a `&`* are automata of their own. A delegated part is a type with the rate of its detector.
 
-A sum over the tree of the pattern was rejected: "about the lesser of both" is no bound for a sequence, and merged
-states have no place in a tree.
+A sum over the pattern's tree was rejected: "about the lesser of both" is no bound for a sequence, and merged states
+have no place in a tree.
 
-*Bytes* are those on the wire: composite event, ids of its constituents, and for a part its derivation and constituents.
-A detector publishes its watermark whenever that advances, about as often as its rarest source is heard, once for each
-source.
+*Bytes* are those on the wire: composite event, ids of constituents; for a part also derivation and constituents.
+Watermarks are about as frequent as messages of the rarest source, once for each source.
 """
 
 from __future__ import annotations
@@ -55,13 +52,7 @@ MOST: Final = 1e9  # Upper limit of any rate, per second
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Flow through an automaton, per second.
-
-    Attributes:
-        found: matches.
-        touched: instances that events are tried on.
-        length: mean number of events in a match.
-    """
+    """Flow through an automaton, per second: matches, events tried on instances; mean number of events in a match."""
 
     found: float
     touched: float
@@ -69,12 +60,7 @@ class Flow:
 
 
 class Part(NamedTuple):
-    """A part that is not in the situation yet.
-
-    Attributes:
-        does: estimated load and output.
-        told: watermarks per second.
-    """
+    """A part outside the situation: estimated load and output; `told`: watermarks per second."""
 
     does: Measured
     told: float
@@ -92,9 +78,8 @@ def expected(
     """Estimated load and output of a detector.
 
     Args:
-        derivations: whether it is read as part of a pattern.
-        constituents: whether the constituents are sent along.
-        parts: detectors that are not in the situation, by id.
+        derivations, constituents: whether it is read as part of a pattern; whether constituents are sent along.
+        parts: detectors outside the situation, by id.
     """
     automaton = plan.compiled.automaton
     rates = Rates(situation, hints, parts or {})
@@ -261,11 +246,9 @@ class _Waiting:
     """A state, and the moves of an instance there.
 
     Attributes:
-        seen: events per second of the types in its domain.
-        domain: events per second of its domain.
+        seen, domain: events per second of the types in its domain; of the domain.
         touches: events tried on an instance until it leaves.
         onward: for each move the share of instances, number of events matched, and target states.
-        accepting: whether arrival completes a match.
     """
 
     seen: float
@@ -314,8 +297,7 @@ def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> floa
 
 
 def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float, dict[str, float]]:
-    """Events per second by type, time events and parts included; instances touched by inner automata; events in a
-    part's composite event."""
+    """Events per second by type, with time events and parts; instances touched by inner automata; events per part."""
     names: set[str] = set()
     for position in automaton.positions:
         names |= {name for name in position.domain.by_type if name[0] not in (TIMER_PREFIX, PART_PREFIX)}

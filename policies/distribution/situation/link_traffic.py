@@ -1,8 +1,7 @@
-"""Traffic of links: number of links that each stream crosses on the way to all its readers.
+"""Traffic of links: number of links that each stream crosses to all its readers.
 
-Rates change all the time, paths only with detectors, nodes and sources. So link counts are kept by stream and looked up
-again after a change, and bytes are a sum over streams. Summing the inputs of each node takes ten times as long with a
-hundred nodes.
+Rates change all the time, paths only with detectors, nodes and sources: link counts are cached by stream, bytes summed
+over streams. Summing the inputs of each node was rejected: ten times as slow with a hundred nodes.
 """
 
 from __future__ import annotations

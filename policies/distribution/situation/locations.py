@@ -21,12 +21,7 @@ from distced.policies.topology.topology import Topology
 
 
 class Locations:
-    """Entries of the directory that tell locations, and the network.
-
-    Attributes:
-        network: distances between sites.
-        nodes, sources, detectors, loads, clients: entries of the directory, by name.
-    """
+    """Distances between sites, and directory entries with locations, by name."""
 
     def __init__(self, topology: Topology | None = None) -> None:
         self.network = Network(topology)
@@ -66,13 +61,7 @@ class Locations:
         return "" if entry is None else entry.home
 
     def place_of(self, client: str) -> Place:
-        """Place of a subscriber.
-
-        Args:
-            client: of a `SubscriptionEntry`: an application, or a node that reads a part. An unknown one is taken to be
-                at the
-            server of the directory.
-        """
+        """Place of a subscription's client, an application or node; of an unknown one the directory's server."""
         if client.startswith(NODE_CLIENT):
             return Place("node", client.removeprefix(NODE_CLIENT))
         entry = self.clients.get(client)
@@ -128,8 +117,7 @@ class Locations:
         return self.homes_heard(stream.name, site)
 
     def homes_heard(self, detector: str, site: str) -> tuple[str, ...]:
-        """Servers where a site listens to a detector, each once for every node that publishes there: the nearest
-        replica's, or all under a policy with replicas for reliability."""
+        """Servers where a site listens, one per publishing node: the nearest replica's, or all for reliability."""
         homes = tuple(self.hosts(detector).values())
         if len(homes) < 2 or replicas_of(self.detectors[detector].distribution) > 1:
             return homes

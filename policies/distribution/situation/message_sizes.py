@@ -1,8 +1,7 @@
-"""Assumed sizes and rates of messages where none are measured.
+"""Assumed sizes and rates of messages without measurement.
 
-Sizes are those of frames on the wire (`middleware.wire.frames`) with names of usual length, and their topics. Each
-message adds the headers of MQTT and TCP/IP and at QoS 1 the acknowledgement: more than the payload of a small message,
-so the number of messages counts as much.
+Sizes are those of wire frames (`middleware.wire.frames`) with usual names, and topics. Each message adds headers of
+MQTT and TCP/IP, and at QoS 1 the acknowledgement: more than a small payload, so the number of messages counts.
 """
 
 from __future__ import annotations
@@ -29,14 +28,9 @@ TOUCHES: Final = 2.0  # instances touched by an event
 
 
 def told(heard: Iterable[float], *, read: bool) -> float:
-    """Watermarks per second of a detector.
+    """Watermarks per second of a detector, from messages per second of each input; `read`: other detectors read it.
 
-    Its watermark is that of its rarest input, so each input advances it once in the time between messages of the
-    rarest.
-
-    Args:
-        heard: messages per second of each input.
-        read: whether other detectors read it, and wait for that.
+    The rarest input sets the watermark; each input advances it once per message of the rarest.
     """
     listed = list(heard)
     often = len(listed) * min(listed, default=0.0)

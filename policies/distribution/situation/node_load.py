@@ -1,7 +1,7 @@
 """Loads and capacities of nodes.
 
-The load of a node is the sum over its detectors; a report changes that of its node alone. Nodes with unmeasured
-detectors are summed again after every change, for their estimates depend on other reports.
+Load is the sum over a node's detectors; a report changes its own node only. Nodes with unmeasured detectors are summed
+again after every change: their estimates depend on other reports.
 """
 
 from __future__ import annotations

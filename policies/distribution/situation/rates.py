@@ -1,10 +1,10 @@
-"""Rates, bytes and loads of streams and detectors: measured, else estimated.
+"""Rates, bytes and loads of streams and detectors.
 
-In this order: measured by hosts; foreseen by a history; expected at placement; announced by the topology; by inputs.
-Measured delays are not used: they include delays that no move would change, and would always lose against an estimate.
+Order of sources: measured by hosts, foreseen by a history, expected at placement, announced by the topology, estimated
+from inputs. Measured delays were rejected: they include delays that no move changes, and always lose to an estimate.
 
-`Measured` counts payloads; links carry more (`message_sizes`), which `flow` includes. Each node publishes a report
-every few seconds; their union is kept and updated: the ten detectors of one report do not recompute a thousand others.
+`Measured` counts payloads; `flow` adds the rest of the bytes on links (`message_sizes`). The union of the nodes'
+reports is kept and updated, so one report does not recompute all detectors.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ DOUBT: Final = 2.0  # Weight of the prior: number of detectors whose estimate co
 
 
 class StreamRates:
-    """Rates, bytes and loads of streams and detectors. Its owner reports changes.
+    """Rates, bytes and loads of streams and detectors. The owner reports changes.
 
     Attributes:
         loads: entries of the directory, by node.
         expected: estimates of detectors at their placement, by id.
-        foreseen: results of a history, by id, for running and other detectors.
-        streams: the same of streams of primitive events and heartbeats.
+        foreseen, streams: results of a history: of detectors by id, running or not; of primitive events and heartbeats.
     """
 
     def __init__(self, reading: StreamReaders, loads: dict[str, LoadEntry], topology: Topology | None) -> None:
@@ -99,10 +98,9 @@ class StreamRates:
 
     @property
     def correction(self) -> float:
-        """Factor of expected loads: geometric mean of measured by expected load of earlier detectors, near 1 with few
-        of them.
+        """Factor of expected loads: geometric mean of measured by expected load of earlier detectors, near 1 with few.
 
-        Selectivities are guessed, and guesses that are too high are so for most patterns over the same events.
+        Guessed selectivities err alike for most patterns over the same events.
         """
         if self._correction is None:
             measured = self._measured()
@@ -185,11 +183,7 @@ class StreamRates:
     # How often something is heard.
 
     def told(self, detector: str, *, read: bool = False) -> float:
-        """Watermarks per second of a detector.
-
-        Args:
-            read: as if another detector read it.
-        """
+        """Watermarks per second of a detector; with `read` as if read by another."""
         foreseen = self.unmeasured(detector)
         if foreseen is not None:
             unread = not read and detector in self.reading.detectors
@@ -201,8 +195,7 @@ class StreamRates:
         return message_sizes.told(self._heard(detector, DEEPEST), read=False)
 
     def louder(self, detector: str) -> float:
-        """Additional bytes per second of a detector on a link once another reads it as a part: every watermark, and
-        derivations with constituents, to all listeners."""
+        """Additional bytes per second of a detector read as a part: all watermarks, derivations with constituents."""
         if detector not in self.reading.detectors:
             return 0.0
         foreseen = self.unmeasured(detector)
@@ -359,8 +352,7 @@ class Reports:
         return self._measured
 
     def of_streams(self) -> Mapping[Stream, float]:
-        """Measured payload, bytes per second by stream of primitive events: the greatest of several nodes, for a new
-        reader has missed some."""
+        """Measured payload, bytes per second by primitive stream: the nodes' greatest, as new readers miss some."""
         self._look()
         return self._bytes
 

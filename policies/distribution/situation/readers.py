@@ -1,11 +1,9 @@
-"""Streams that each detector reads, and each node for all its detectors.
+"""Streams read by each detector, and by each node for all its detectors.
 
 A `Stream` is a topic: events of one type from one source, composite events of a detector, heartbeats of a publisher. A
-node reads it once for all its detectors, by its one connection to each server. Counts by node confine a change of a
-detector to its nodes.
-
-A node with detectors hears all heartbeats at the server of the directory, for sources that were not announced
-(`brokers.node.upstream`); elsewhere those of the publishers it reads.
+node reads it once, by one connection to each server. Counts by node confine a detector's change to its nodes. At the
+directory's server a node with detectors receives all heartbeats, for unannounced sources (`brokers.node.upstream`);
+elsewhere those of the publishers it reads.
 """
 
 from __future__ import annotations
@@ -23,8 +21,8 @@ class Stream(NamedTuple):
     """A topic, carried as a whole to its readers.
 
     Attributes:
-        type: of primitive events; of heartbeats the home server; else empty.
-        name: source; detector of composite events; publisher of heartbeats, empty for all at the server.
+        type: event type; of heartbeats the home server; of composite events empty.
+        name: source, detector, or publisher of heartbeats (empty for all at the server).
     """
 
     kind: StreamKind
@@ -44,10 +42,9 @@ AT_DIRECTORY: Final = Stream("heartbeat", "", "")
 
 
 class StreamReaders:
-    """Readers of streams, given the detectors of a directory. Its owner reports changes.
+    """Readers of streams, from the directory's detectors. The owner reports changes.
 
     Attributes:
-        sources, detectors: entries by name.
         pairs: numbers of sources with the types a detector reads.
         changed: streams with changed readers; emptied by its reader.
     """
@@ -150,11 +147,7 @@ class StreamReaders:
         return known
 
     def streams(self, reads: Iterable[str] | None, parts: Iterable[str] = (), *, but: str = "") -> tuple[Stream, ...]:
-        """Streams of these types, None for all primitive ones, and parts; each once.
-
-        Args:
-            but: a detector whose own composite events are excluded.
-        """
+        """Streams of these types (None: all primitive ones) and parts, without composite events of `but`; each once."""
         by_type, named = self._index()
         found: dict[Stream, None] = {}
         beats: dict[Stream, None] = {AT_DIRECTORY: None} if self._beats_at_directory else {}

@@ -1,9 +1,9 @@
 """Distances between servers: by the topology, or assumed.
 
 composite-event-framework-2004, "Distribution Policies": detectors "that are aware of the communication latency" place
-themselves better. Policies need the path between two sites: latency and links of the shortest by latency, as in
-`policies.topology`. Without a topology each home server of the directory is a site, and all are linked alike, and so is
-a site that the topology lacks. A `Topology` of these was rejected: a hundred servers have five thousand links.
+themselves better. The path is the one of least latency, as in `policies.topology`. Without a topology, each home server
+is a site at the same distance from all others, as is a site the topology lacks. A `Topology` of these was rejected: a
+hundred servers have five thousand links.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ DIRECTORY_SITE: Final = "directory"
 
 
 class ServerDistance(NamedTuple):
-    """Path between the servers of two sites.
-
-    Attributes:
-        latency: of a small message, ns.
-        links: each as (from site, to site); none within a site.
-        cost: of a byte, over all links.
-    """
+    """Path between servers: latency of a small message, ns; links as (from site, to site); total cost of a byte."""
 
     latency: float
     links: tuple[tuple[str, str], ...]
@@ -47,12 +41,7 @@ _APART: Final = ServerDistance(inf, (), 0.0)
 
 
 class Network:
-    """Sites, and cached paths between them.
-
-    Attributes:
-        topology: None where none is known.
-        directory: site of the directory's server.
-    """
+    """Sites and cached paths; `topology`, None where unknown; `directory`: site of the directory's server."""
 
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology

@@ -1,12 +1,10 @@
-"""Situation of a decision: the network, and entries of the directory that policies look at.
+"""Situation of a decision: the network, and directory entries relevant to policies.
 
 composite-event-framework-2004, "Distribution Policies": detectors that know loads and latencies decide better. A node
-keeps one `Situation` beside the directory; each change of an entry goes to `changed`, which notes it, and results are
-computed on demand from the parts the change has not touched. Policies read it and change nothing.
+keeps one `Situation`; `changed` notes each change of an entry, results are computed on demand. Policies only read it.
 
-*Traffic.* A stream travels from its home server to each node that reads it, along the path of least latency, and not as
-a tree, for connections are separate. A detector's output goes to its home server, and from there to each connection
-that listens.
+*Traffic.* A stream travels from its home server to each reading node by the path of least latency, not as a tree, for
+connections are separate; a detector's output to its home server, and from there to each listening connection.
 """
 
 from __future__ import annotations
@@ -27,11 +25,10 @@ _TABLES: Final = ("nodes", "sources", "detectors", "loads", "clients")
 
 
 class Situation(Locations):
-    """The network and the directory, as far as policies look at them.
+    """The network and the directory, as input of policies.
 
     Attributes:
         hints: entries of the directory, by detector.
-        reading: readers of each stream.
         measures: rates and sizes of streams, measured and expected.
         remembered_delays: by detector and node, of `delays`, valid until the next change.
     """
@@ -68,8 +65,7 @@ class Situation(Locations):
     # Keeping it up to date.
 
     def changed(self, kind: str, name: str, entry: Any) -> None:
-        """Note an entry that is new, changed, or cleared (None). Other kinds are ignored; a changed topology needs a
-        new `Situation`."""
+        """Note a new, changed or cleared (None) entry of a known kind; a changed topology needs a new `Situation`."""
         match kind:
             case "detector":
                 before = self.detectors.get(name)
