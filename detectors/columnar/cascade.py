@@ -1,9 +1,8 @@
 """Cascade of loops: automata that read one another's composite events, as sides of `&` and as readers of outputs.
 
-They run one after the other over the same batch, publishers before readers; the composite events of one are among the
-events of the next. Batches hold whole instants, and all that is found in a batch belongs into it, so the number of
-instants makes no difference. Automata that read nothing share one loop; others have their own, for their input is
-theirs alone.
+They run over the same batch, publishers before readers; composite events join the input of the next. Batches hold whole
+instants, and their own detections, so their size changes nothing. Automata without reads share one loop; others have
+their own, for their own input.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ class Stage:
     """A loop in a cascade.
 
     Attributes:
-        automata: by the numbers of its units.
-        publishes: whether its composite events leave the engine, or are for the pattern that has it as a side.
-        reads: the types it names, whose composite events others may hand to it.
-        readers: the stages that its composite events are handed to, by type.
+        automata: by number of unit.
+        publishes: whether its composite events leave the engine, or serve the pattern it is a side of.
+        reads: types named in its pattern that other stages may supply.
+        readers: receiving stages, by type.
         inbox: composite events of other stages in the current batch.
     """
 

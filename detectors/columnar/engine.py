@@ -1,8 +1,8 @@
 """The columnar engine: patterns over batches of events as arrays.
 
-Automata run in compiled loops, those that read one another's composite events one after the other (`cascade`). What the
-loops do not support (several inner keys, delegated parts, derivations for other detectors) the stepwise engine runs
-beside, on the same events. State goes from one to the other as instances (`handover`), and so into the same snapshots.
+Compiled loops run automata, those that read one another's composite events in sequence (`cascade`). The stepwise engine
+runs the rest (several inner keys, delegated parts, derivations for other detectors) on the same events. State passes
+between both as instances (`handover`), hence equal snapshots.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class ColumnarEngine:
     """Detector of the composite events of one or more patterns, equivalent to `StepwiseEngine`.
 
     Attributes:
-        cascade: the stages of the compiled loops; None without any.
-        beside: the stepwise engine for the other patterns; None without any.
-        throttlers: those of events from outside, each after those it builds on.
-        by_instants: whether the events of an instant wait until it is over.
+        cascade: stages of compiled loops; None without any.
+        beside: stepwise engine for other patterns; None without any.
+        throttlers: of outside events, each after those it builds on.
+        by_instants: whether events wait for the end of their instant.
     """
 
     def __init__(
@@ -81,8 +81,7 @@ class ColumnarEngine:
         return self._found(self._run(events[:last], events[-1].hi - 1))
 
     def consume(self, batch: Batch, until: int) -> list[CompositeEvent]:
-        """Consume whole instants as columns, all behind `clock`, and fire due time events: `feed` and `advance`, in one
-        call."""
+        """Consume whole instants as columns behind `clock`, fire due time events: `feed` and `advance` in one."""
         if self.cascade is None or self.beside is not None or self.throttlers or self._pending or self._overdue:
             events = [batch.event(place) for place in range(len(batch))]
             return [*self.feed(events), *self.advance(until)]
@@ -90,8 +89,7 @@ class ColumnarEngine:
         return self._found(self.cascade.run(batch, until))
 
     def feed_batch(self, batch: Batch) -> Matches:
-        """Consume a batch in order, behind all events consumed; the composite events as arrays. Only for independent
-        patterns."""
+        """Consume a batch in order, behind all events consumed; detections as arrays. Independent patterns only."""
         loop = self.loop
         if loop is None or self.beside is not None or self.by_instants or self.throttlers:
             raise ValueError("some patterns are not run by themselves in the compiled loop")

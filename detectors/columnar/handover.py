@@ -1,7 +1,7 @@
 """Conversion of engine state: instances as rows of numbers, and as objects of the stepwise engine.
 
-Both engines run the same automata, so only the form differs. Snapshots are those of the stepwise engine. A loop that
-takes over shares no states: instances of patterns with a common prefix arrive separately, and may differ.
+Equal automata, so only the form differs; snapshots are those of the stepwise engine. A loop that takes over shares no
+states: instances of patterns with a common prefix arrive separately, and may differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Owner of the compiled loop's arrays: independent patterns over batches of events.
-
-A `Loop` consumes a batch, makes room where the compiled loop stops for want of it, and has the arrays compacted.
-"""
+"""Owner of the compiled loop's arrays: independent patterns over batches; growth and compaction on demand."""
 
 from __future__ import annotations
 
@@ -44,11 +41,11 @@ class Loop:
     """Independent automata, run by the compiled loop.
 
     Attributes:
-        packer: gives the values of attributes and keys as tags and bits.
-        state: the instances and all else that changes.
-        store: the events that are referred to.
-        clock: up to this instant, ns, time events have fired.
-        late: number of events behind the clock, which the loop does not take.
+        packer: converts attributes and keys to tags and bits.
+        state: instances and all other changing data.
+        store: referenced events.
+        clock: instant up to which time events have fired, ns.
+        late: number of events behind the clock, not consumed.
         base: instances touched by previous engines of the same patterns.
         fired: by unit the last consumed time event, as given by another engine.
     """
@@ -63,11 +60,8 @@ class Loop:
         reads: bool = False,
         own_type: str | None = None,
     ) -> None:
-        """
-        Args:
-            indexed, shared: as in `Assembler`.
-            reads: whether it is fed composite events of other patterns; two of them may be one.
-            own_type: of a side of a `&`, the type that its composite events have for the pattern around it."""
+        """`indexed`, `shared`: as in `Assembler`; `reads`: input has composite events, of which two may be one;
+        `own_type`: of a side of a `&`, the type of its composite events in the pattern around it."""
         self.texts = Texts()
         self.assembler = Assembler(self.texts, indexed=indexed, shared=shared)
         self.state = empty_state()
@@ -117,8 +111,7 @@ class Loop:
             self._collect()
 
     def feed(self, batch: Batch, together: Any = None) -> Matches:
-        """Consume a batch in the order of consumption, behind all events consumed before; `together` gives for each
-        event the first of those it is consumed with, None if each is consumed by itself."""
+        """Consume a batch in order, behind all consumed; `together`: first event consumed with each, or None."""
         self.composites.forget_left()
         state = self.state
         lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)

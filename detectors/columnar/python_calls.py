@@ -22,8 +22,7 @@ _BINARY: Final[dict[int, Callable[..., Attribute]]] = {
 
 
 class Callback:
-    """A function callable from the compiled loop, by its address; `error` is its exception, which the loop cannot
-    raise."""
+    """A function called by address from the compiled loop; `error` holds its exception, as the loop cannot raise it."""
 
     def __init__(self, state: LoopState, texts: Texts, whens: Sequence[When]) -> None:
         self._stack, self._tags = state.stack, state.tags

@@ -1,8 +1,7 @@
-"""The arrays of the columnar engine, in bundles that the compiled loop receives as one address each.
+"""Arrays of the columnar engine, in bundles that the compiled loop receives as one address each.
 
-A named tuple of twenty arrays is, for numba, an argument of 150 words, taken apart in every call: half of the compile
-time of the loop. A bundle is a table of addresses and lengths, from which the compiled code reads an array where it is
-used (`kernel.array_bundles`).
+A bundle is a table of addresses and lengths, read where used (`kernel.array_bundles`). Rejected: named tuples of twenty
+arrays, which numba takes apart into 150 words per call, half the compile time of the loop.
 """
 
 from __future__ import annotations
@@ -86,8 +85,7 @@ class ArrayBundle:
 
 
 class Program(ArrayBundle):
-    """The program: records (int32, as in `word_offsets`), numbers of 64 bits, tag and bits of constants, a row each,
-    and the start table as in `program.start_table`."""
+    """Records (int32, as in `word_offsets`), 64-bit numbers, tag and bits of constants by row, start table."""
 
     memory: NDArray[np.int32]
     wide: Words
@@ -101,11 +99,11 @@ class Events(ArrayBundle):
     """A batch of events.
 
     Attributes:
-        lists: for each type the list of groups that wait for it, of pairs (group, column), the list of signatures of
-            its starts, of triples (signature, column, column), and its number.
+        lists: for each type its list of waiting groups, pairs (group, column), its list of start signatures, triples
+            (signature, column, column), and its number.
         lo, hi: ns.
         tags, payload: by column and event; `floats` is `payload` read as floats.
-        together: for each event the first of those it is consumed with; empty where each is consumed by itself.
+        together: for each event the first consumed with it; empty where each is consumed by itself.
     """
 
     types: NDArray[np.int32]
@@ -119,22 +117,21 @@ class Events(ArrayBundle):
 
 
 class LoopState(ArrayBundle):
-    """The arrays that change during a run.
+    """Arrays that change during a run.
 
     Attributes:
-        rows: the instances.
-        table: the buckets, by group of states and value, in an open hash table: the bits of the value, the group above
-            the tag and one more, above the first instance and one more.
-        links: the chains: the link before, the position of the event, a hash of the whole.
-        extras: the extra blocks.
-        spare: by length the first free extra block; its first word leads to the next.
-        timers: a heap of (due, number, instance, tag and use of its row, timer).
-        found: the matches.
-        seen: what was seen in the current instant: the stamp, a hash, which.
-        fired: of each pattern the due instant of the time event that fired last, NONE before, its number, its position.
-        times: of each time event that fired its due instant, its number, its timer.
+        rows: instances.
+        table: buckets by group of states and value, an open hash table: bits of the value; group above the tag and one
+            more; above the first instance and one more.
+        links: chains: previous link, position of the event, hash of the whole.
+        extras, spare: extra blocks; by length the first free one, whose first word leads to the next.
+        timers: heap of (due, number, instance, tag and use of its row, timer).
+        found: matches.
+        seen: in the current instant: stamp, hash, which.
+        fired: by pattern the due instant (NONE before), number and position of the last fired time event.
+        times: due instant, number and timer of each fired time event.
         affected: instances affected by events consumed together: row and -1, or a key and its value as in `spent`.
-        spent: of closed values of inner keys the one before, the number of the key above the tag, and the bits.
+        spent: of closed values of inner keys the one before, number of the key above the tag, bits.
         stack, floats, tags: of the current expression; `floats` is `stack` read as floats.
         counters: as in `word_offsets`.
     """

@@ -1,7 +1,7 @@
 """Offsets of words in the records, rows and counters of the columnar engine, by name.
 
-A program is one array of 32-bit words, in which records point to one another, beside a pool of 64-bit numbers;
-instances, chains and all other changing state are rows of 64-bit words. So one compiled loop serves every pattern.
+A program is one array of linked 32-bit records beside a pool of 64-bit numbers; instances, chains and all changing
+state are rows of 64-bit words. So one compiled loop serves every pattern.
 """
 
 from __future__ import annotations

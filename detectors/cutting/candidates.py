@@ -1,10 +1,9 @@
-"""Permitted cuts: the sub-patterns that may become detectors of their own, and the conditions the others fail.
+"""Permitted cuts: sub-patterns that may become detectors of their own, and conditions the others fail.
 
-The rule is design, section 2, "Cutting"; composite-event-framework-2004, "Decomposition", would also cut inside
-iterations. A sub-pattern is a node of the canonical tree, or a run of neighbouring parts of a joint. Conditions (a) and
-(b) are about the state that waits for it; without one, at the beginning or as a side of `&`, they hold.
-
-Every condition can be left out by its name: tests show that each is needed.
+Design, section 2, "Cutting"; composite-event-framework-2004, "Decomposition", would also cut inside iterations. A
+sub-pattern is a node of the canonical tree, or a run of neighbouring parts of a joint. Conditions (a) and (b) concern
+the state that waits for it; without one (at the beginning, or a side of `&`) they hold. Each can be left out by name,
+for tests that show its need.
 """
 
 from __future__ import annotations
@@ -50,12 +49,11 @@ class Candidate:
 
     Attributes:
         path: the node, or the joint it is a run of.
-        run: of a joint, which parts: from, to before; None for the whole node.
-        stand: its place in the pattern.
-        failures: why it may not become a detector of its own; empty if it may.
-        key: the attributes of the keys around it, sorted; they go down into the detector.
-        window: the length of the shortest window around it, ns; None for none. What spans more is of no use.
-        exports: the variables and registers it makes that are read outside.
+        run: parts of the joint: from, to before; None for the whole node.
+        failures: reasons against a detector of its own; empty if permitted.
+        key: attributes of the surrounding keys, sorted, which the detector inherits.
+        window: shortest surrounding window, ns; None for none; longer matches are useless.
+        exports: variables and registers made here and read outside.
     """
 
     path: Path
@@ -83,14 +81,14 @@ class Context:
     """Surroundings of a node, as far as cuts depend on them.
 
     Attributes:
-        stand: the place of a sub-pattern that begins where the node begins.
-        uses: those in the automaton it belongs to, and those of its exports.
-        nowhere: the reason for a stand of `nowhere`.
-        inside: why nothing in it may be cut at all; empty if it may.
-        before: what precedes it and may go on or be left out, so that condition (a) fails; None for nothing such.
-        waiting: whether a state waits for what begins there, so that (b) matters.
-        followed: its successor; None for none.
-        timers: the time events in scope.
+        stand: place of a sub-pattern that begins with the node.
+        uses: those in its automaton, and of its exports.
+        nowhere: reason for a stand of `nowhere`.
+        inside: reason against any cut inside; empty if permitted.
+        before: predecessor that may continue or be left out, so that condition (a) fails; None for none.
+        waiting: whether a state waits for the beginning, so that (b) matters.
+        followed: successor; None for none.
+        timers: time events in scope.
         key, window: as in `Candidate`.
     """
 
@@ -108,10 +106,8 @@ class Context:
 
 @dataclass(slots=True)
 class JointView:
-    """A joint in its place, prepared for constant-time checks of its runs; another node is a joint of one part.
-
-    `uses` of each part are None where nothing makes names and no set is open, so that every run is closed.
-    """
+    """A joint in its place, for constant-time checks of its runs; other nodes are joints of one part. `uses` of parts
+    are None where nothing makes names and no set is open, so every run is closed."""
 
     path: Path
     joint: Joint
@@ -230,8 +226,7 @@ class JointView:
 
 
 def views(publication: tree.Publication, *, exports: frozenset[str] = frozenset()) -> Iterator[JointView]:
-    """Every joint of a pattern in canonical form, and every other node as a joint of one part, outermost first;
-    `exports` are the names read outside."""
+    """Joints of a canonical pattern, other nodes as one-part joints, outermost first; `exports`: read outside."""
     yield from _views(publication.pattern, (), outermost(publication, exports))
 
 
@@ -246,8 +241,7 @@ def outermost(publication: tree.Publication, exports: frozenset[str]) -> Context
 def candidates(
     publication: tree.Publication, *, exports: frozenset[str] = frozenset(), without: frozenset[str] = frozenset()
 ) -> Iterator[Candidate]:
-    """All sub-patterns of a pattern in canonical form: each node, and each run of a joint, cuttable or not; `exports`
-    are the names read outside, `without` conditions to leave out."""
+    """Nodes and runs of a canonical pattern, cuttable or not; `exports`: read outside; `without`: skipped checks."""
     for view in views(publication, exports=exports):
         count = len(view.joint.parts)
         for start in range(count):
@@ -309,9 +303,7 @@ def inside(pattern: tree.Pattern, context: Context) -> list[tuple[tree.Pattern, 
 
 
 def _side_context(side: tree.Pattern, parallel: tree.Parallel, context: Context) -> Context:
-    """The context of a side of `&`: a side is detected separately, from a fresh start; only the keys of its
-    surroundings apply.
-    """
+    """Context of a side of `&`: detected separately, from a fresh start, under the surrounding keys only."""
     uses = uses_of(side)
     uses.read.update(uses.exported(context.uses))
     uses.types |= context.uses.types

@@ -1,10 +1,9 @@
 """Catalogue of running detectors, by the canonical form of their patterns.
 
-Design, section 2, "Sharing". A pattern of a hundred atoms has five thousand runs; hashing each would take longer than
-the plan may. So the catalogue is a trie of joints as sequences of parts, each with the sign before it, and a walk from
-each part of a new pattern goes as far as there are detectors. Keys and windows around the whole are kept beside the
-sequence, for a detector with a longer window serves as well. Names are numbered along the sequence as they are met, so
-equal sub-patterns are found wherever they stand.
+Design, section 2, "Sharing". Rejected: hashing each of the five thousand runs of a hundred-atom pattern, slower than a
+plan may be. Instead a trie of joints as sequences of signed parts, walked from each part of a new pattern. Keys and
+windows of the whole stand beside the sequence, as a detector with a longer window serves as well. Names are numbered
+along the sequence, so equal sub-patterns match anywhere.
 """
 
 from __future__ import annotations
@@ -58,12 +57,12 @@ class Entry:
 
     Attributes:
         id, source: as in `DetectorPlan`.
-        key: the attributes it is keyed by, in order.
-        window: the length of the window around the whole, ns; None for none.
-        names: the canonical name of each variable and register, by its number in the sequence.
-        exports, registers: the numbers of the names its derivations hand on, and of registers.
-        repeats: whether a composite event may be detected again.
-        size: number of parts of its sequence.
+        key: key attributes, in order.
+        window: length of the window around the whole, ns; None for none.
+        names: canonical names of variables and registers, by number.
+        exports, registers: numbers of the names in its derivations, and of registers.
+        repeats: whether a composite event may recur.
+        size: number of parts.
     """
 
     id: str
@@ -78,8 +77,7 @@ class Entry:
 
 
 class Around(NamedTuple):
-    """Surroundings of a sub-pattern: the attributes of all keys, sorted, the length of its `own` window and of the
-    shortest window around it, ns; None for none."""
+    """Surroundings of a sub-pattern: all key attributes, sorted; its `own` and shortest window, ns; None for none."""
 
     key: tuple[str, ...]
     own: int | None
@@ -108,8 +106,7 @@ class _Shelf:
             self.lengths.remove(window)
 
     def serving(self, around: Around) -> Iterator[Entry]:
-        """Detectors that detect the required events in this place; matches longer than the window around may be
-        missing."""
+        """Detectors of the required events in this place, possibly without matches longer than the window."""
         own, window = around.own, around.window
         if own is not None and (window is None or own < window):
             yield from self.by_window.get(own, ())

@@ -1,9 +1,8 @@
-"""Cut of patterns into a graph of detectors: the choice of places, the sub-pattern of each, the detectors it reads.
+"""Cut of patterns into a graph of detectors: places, sub-patterns, detectors read.
 
-composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, sections 2 and 3. Of the permitted
-cuts (`candidates`) a `Choose` takes some: *none* leaves the pattern whole; *full* makes all, down to two atoms, to
-share as much as possible; *for reuse* cuts only where a detector exists (`reuse`); *random* is for tests. The
-sub-patterns are taken out of the canonical tree. Equal ones, of one pattern or of several, are one detector.
+composite-event-framework-2004, "Decomposition" and "Distributed Detection"; design, sections 2 and 3. A `Choose`
+selects from the permitted cuts (`candidates`): *none*; *full*, all down to two atoms, for most sharing; *for reuse*,
+only where a detector exists (`reuse`); *random*, for tests. Equal canonical sub-patterns are one detector.
 """
 
 from __future__ import annotations
@@ -37,9 +36,9 @@ class ChosenCut:
     """A sub-pattern chosen for a detector of its own.
 
     Attributes:
-        window: the window that is put around it, ns; None for none. One around the place it stands in changes nothing.
+        window: window put around it, ns; None for none; changes nothing if it surrounds the place already.
         reused: its running detector; None for a new one.
-        names: for a reused one, what it hands on: its canonical names by the names here.
+        names: canonical names of a reused detector, by the names here.
     """
 
     candidate: Candidate
@@ -53,11 +52,11 @@ class DetectorPlan:
     """A detector of the graph.
 
     Attributes:
-        id: that of the canonical form of its pattern, and of its exports; `source` is the id without these.
-        compiled: its pattern in canonical form, with the automaton to run; parts of that may be delegated.
+        id: of the canonical form and its exports; `source` is the id without exports.
+        compiled: canonical pattern and automaton; its parts may be delegated.
         parts: the detectors it reads, each once.
-        exports: the names its derivations hand on, by canonical name.
-        places: the delegated parts, with their places in the canonical tree.
+        exports: names in its derivations, by canonical name.
+        places: delegated parts, by place in the canonical tree.
     """
 
     id: str
@@ -70,8 +69,7 @@ class DetectorPlan:
 
 @dataclass(slots=True)
 class DetectorGraph:
-    """Detectors that together detect one or more patterns: all by id, each behind those it reads; the `roots` of the
-    patterns in their order; and the `reused` ones."""
+    """Detectors for patterns: all by id, each after those it reads; `roots` in pattern order; `reused` ones."""
 
     plans: dict[str, DetectorPlan] = field(default_factory=dict)
     roots: list[str] = field(default_factory=list)
@@ -98,12 +96,7 @@ def cut(
     running: Mapping[str, DetectorPlan] | None = None,
     exports: frozenset[str] = frozenset(),
 ) -> DetectorGraph:
-    """Cut patterns as chosen; the graph of their detectors.
-
-    Args:
-        running: the running detectors, by id.
-        exports: variables and registers of the patterns that are read outside.
-    """
+    """Cut patterns into a graph; `running` detectors by id, `exports` the variables and registers read outside."""
     graph = DetectorGraph()
     for compiled in patterns:
         if compiled.epochs:
@@ -155,8 +148,7 @@ class _Maker:
     def plan(
         self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], publishes: EventType | None = None
     ) -> DetectorPlan:
-        """The detector of a canonical form, and those it needs, added to the graph; not those it is itself a part of,
-        `under`."""
+        """Add the detector of a canonical form and those it needs to the graph, except its ancestors `under`."""
         known = self.graph.plans.get(form.id)
         if known is not None:
             return known
@@ -274,11 +266,8 @@ def none(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCu
 
 
 def full(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCut]:
-    """Cut out the largest permitted sub-patterns, and cut these further.
-
-    The pattern as a whole and single atoms are none: a reader of an atom can as well read the events. A joint is cut as
-    if written with brackets on its left, so that patterns with a common prefix share.
-    """
+    """Cut out the largest permitted sub-patterns, recursively; not the whole, nor single atoms, which readers read as
+    events. Joints are cut as left-bracketed, so patterns with a common prefix share."""
     taken: list[ChosenCut] = []
     for view in views(publication, exports=exports):
         if any(_inside(view, each.candidate) for each in taken):

@@ -1,8 +1,7 @@
-"""Report of permitted and refused cuts in words: the output of `distced explain --cuts`.
+"""Report of permitted and refused cuts: the output of `distced explain --cuts`.
 
-The rule is in `candidates` (design, section 2, "Cutting"), about the canonical tree; here names are those of the
-pattern again, where that is unambiguous. A pattern of a hundred atoms has five thousand sub-patterns: they are judged
-on demand, and of long joints only prefixes and single parts are listed.
+Rule in `candidates` (design, section 2, "Cutting"); names are those of the pattern where unambiguous. A hundred atoms
+have five thousand sub-patterns: judged on demand, of long joints only prefixes and single parts are listed.
 """
 
 from __future__ import annotations
@@ -31,13 +30,8 @@ NOT_CUT: Final = "consumed by epochs it is not cut; it composes with others thro
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """A pattern with its cut candidates.
-
-    Attributes:
-        text: the pattern as it was written.
-        publication: its canonical form, in the pattern's own names.
-        epochs: whether it is consumed by epochs, and so not cut at all.
-    """
+    """A pattern with its cut candidates: `text` as written, canonical `publication` in its own names, `epochs` if
+    consumed by epochs, hence never cut."""
 
     text: str
     canonical_id: str

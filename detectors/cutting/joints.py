@@ -1,8 +1,8 @@
-"""Joints: concatenation and sequence as one flat list of parts, and properties of a pattern at its two ends.
+"""Joints: concatenation and sequence as one flat list of parts, and properties of a pattern at its ends.
 
-`A (B ; C)` and `(A B) ; C` are one automaton: a way between parts is strong where a `;` lies on it. So a joint is a
-list of parts with a sign between neighbours, and cuts are runs of neighbours. At its ends a pattern may be *open*:
-whether it begins or ends in a state merged with others decides where it may be cut (design, section 2).
+`A (B ; C)` and `(A B) ; C` are one automaton: a way between parts is strong where a `;` lies on it. So a joint lists
+parts and signs, and cuts are runs of neighbours. *Open* ends, in states merged with others, restrict cuts (design,
+section 2).
 """
 
 from __future__ import annotations

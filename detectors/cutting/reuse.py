@@ -1,12 +1,9 @@
 """Choice of cuts for reuse: the cheapest cover of a pattern by running detectors, and plans for a sequence of patterns.
 
 composite-event-framework-2004, "Distribution Policies" (decomposition and reuse); design, section 3, "for reuse". A
-cover is a choice of sub-patterns without overlap. Whether one may be cut out depends on its place alone, so the
-cheapest cover is found by dynamic programming: along each joint, and from the inside of the tree outwards. What is
-missing goes into one new detector.
-
-The detectors planned for a pattern run before the next one is planned, so new patterns reuse one another's, too.
-Composite events published under a name are reused where a new pattern reads this name.
+cover is a choice of sub-patterns without overlap; as permission depends on the place alone, dynamic programming along
+joints and outwards through the tree finds the cheapest. The rest goes into one new detector. Planned detectors run
+before the next pattern is planned, so new patterns reuse one another's; publications are reused by name.
 """
 
 from __future__ import annotations
@@ -49,8 +46,7 @@ class _Cover(NamedTuple):
 
 
 def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose:
-    """Cut out sub-patterns that running detectors detect, with the cheapest cover; a detector that costs as much to
-    read as it saves is not read."""
+    """Cut out what running detectors detect, with the cheapest cover; reading has to cost less than it saves."""
 
     def choose(publication: Publication, exports: frozenset[str]) -> tuple[ChosenCut, ...]:
         registers = frozenset(all_registers(publication.pattern))

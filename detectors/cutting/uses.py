@@ -12,9 +12,8 @@ from distced.middleware.sets.expressions import Expression, names, variables
 
 @dataclass(slots=True)
 class Uses:
-    """Number of uses of each name in a part of a pattern: atoms that bind a variable, `init` that begin a register and
-    atoms that change it, expressions that read a name (a bare name that is no register is an attribute); the types
-    named, and whether a set is open: `any`, or what is left of it."""
+    """Use counts of names in a part: binding atoms, `init` and changes of registers, reading expressions (a bare name
+    that is no register is an attribute); named types; whether a set is open (`any` or its remainder)."""
 
     bound: Counter[str] = field(default_factory=Counter)
     begun: Counter[str] = field(default_factory=Counter)
@@ -48,8 +47,7 @@ class Uses:
         return sorted({*variables_read, *registers_used})
 
     def meant(self, whole: Uses) -> list[str]:
-        """The types an open set here covers because they are named elsewhere in the whole, sorted: `any` has composite
-        events of named types only."""
+        """Types covered by an open set, as named elsewhere in the whole, sorted: `any` excludes unnamed composites."""
         return sorted(whole.types - self.types) if self.anything else []
 
     def exported(self, whole: Uses) -> frozenset[str]:

@@ -1,11 +1,9 @@
 """Construction of composite events from completed matches, without duplicates.
 
-Two composite events with one id are one (design, section 1); the earliest counts: the first in the order of detection
-and, of those one event completes, the one that began first. Where a side of a `&` is found in several ways at once,
-which bind different events, its reader goes on with each. An id can come again later only where a match may end in an
-event that is no constituent, or a part brings old constituents; only then ids are remembered.
-
-For a detector whose composite events are parts of other patterns every way to one counts: each leaves a derivation.
+Equal ids are one composite event (design, section 1); the first in order of detection counts, of those completed by one
+event the one that began first. Several simultaneous ways to a side of a `&` that bind different events all continue.
+Ids are remembered only where one can recur: a match may end in an event that is no constituent, or a part brings old
+constituents. For detectors read by other patterns every way leaves a derivation.
 """
 
 from __future__ import annotations
@@ -39,21 +37,15 @@ _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
 
 @dataclass(slots=True)
 class _Ways:
-    """The ways to a composite event detected in one instant: the first, and the known derivations by their most
-    distinctive property."""
+    """First way to a composite event in an instant, and the known derivations by their most distinctive property."""
 
     moment: OrderKey
     derivations: dict[tuple[object, ...], list[Derivation]]
 
 
 class Composites:
-    """Builder of composite events, which are kept until taken.
-
-    Attributes:
-        found: since they were last taken, in the order of detection.
-        now: the current event, which completes matches.
-        reported: constituents and `lo` of composite events that may be detected again, by id.
-    """
+    """Builder of composite events: `found` holds those not yet taken, in order of detection, `now` the current event,
+    `reported` constituents and `lo`, by id, of those that may recur."""
 
     def __init__(
         self,
@@ -153,11 +145,8 @@ class Composites:
             self._report(composite)
 
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
-        """Periodically drop ids that cannot repeat.
-
-        They began before `floor`, and so span more than the window; or, where no side of a `&` brings old constituents
-        again, no instance holds just these constituents.
-        """
+        """Periodically drop ids that cannot recur: begun before `floor`, hence spanning more than the window, or,
+        unless a side of a `&` repeats old constituents, without an instance of just these constituents."""
         if len(self.reported) < self._forget_at:
             return
         held = {tuple(event.id for event in chain_events(instance.chain)) for instance in instances()}

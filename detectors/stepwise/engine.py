@@ -1,9 +1,8 @@
 """The stepwise engine: several patterns, with their parts and publications, one event at a time.
 
-Independent automata are offered each event as it comes. A side of a `&`, a pattern that reads what another publishes,
-consumption by epochs and delegated parts need more: a composite event has the `hi` of its last event but an earlier
-`lo`, so it may sort before events of the same instant. Such patterns are run one instant after the other: all events of
-an instant are at hand before the first is consumed, and publishers run before their readers.
+Independent automata consume each event on arrival. Sides of `&`, readers of publications, epochs and delegated parts
+run instant by instant, publishers before readers: a composite event has the `hi` of its last event but an earlier `lo`,
+so it may sort before events of the same instant.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ class _Unit:
     """An automaton in the engine.
 
     Attributes:
-        reads: the types named anywhere in its pattern, whose composite events other patterns may hand to it.
-        readers: the units that read its composite events.
+        reads: types named in its pattern that other patterns may supply.
+        readers: units that read its composite events.
         publishes: whether its composite events leave the engine.
-        delegated: its delegated parts, by the type they are known by inside its automaton.
-        inbox: composite events of the current instant that it still has to consume.
+        delegated: delegated parts, by type inside the automaton.
+        inbox: unconsumed composite events of the current instant.
     """
 
     matcher: Matcher
@@ -48,18 +47,15 @@ class _Unit:
 
 
 class StepwiseEngine:
-    """Detector of the composite events of one or more patterns.
-
-    Events are fed in order of consumption; one behind the last consumed counts as late and is offered where it still
-    fits.
+    """Detector of the composite events of one or more patterns; events behind the last consumed are late, offered where
+    they still fit.
 
     Attributes:
-        units: the automata, each after those it reads.
-        throttlers: those the patterns need, each after those it builds on.
+        units, throttlers: each after those it reads or builds on.
         pending: events of the unfinished instant, in order.
-        clock: up to this instant, ns, time events have fired.
-        late: number of events behind a finished instant; counted where one instant is run after the other.
-        by_instants: whether one instant is run after the other.
+        clock: instant up to which time events have fired, ns.
+        late: number of events behind a finished instant, if `by_instants`.
+        by_instants: whether instants run one after the other.
     """
 
     def __init__(
@@ -165,8 +161,7 @@ class StepwiseEngine:
                 unit.matcher.keep_derivations()
 
     def open_gaps(self) -> list[OpenGap]:
-        """Completeness bounds of the pattern's derivations changed since the last call; between calls, for `hi` beyond
-        the clock."""
+        """Completeness bounds of derivations changed since the last call; between calls, for `hi` beyond the clock."""
         (unit,) = [unit for unit in self.units if unit.publishes]
         return open_gaps(unit.matcher)
 
@@ -187,8 +182,7 @@ class StepwiseEngine:
 
     @property
     def touched(self) -> int:
-        """Number of pairs of an instance and an event examined, inner automata included, since the start or the last
-        snapshot."""
+        """Examined (instance, event) pairs, inner automata included, since the start or the last snapshot."""
         return sum(unit.matcher.touched for unit in self.units)
 
     def next_due(self) -> int | None:

@@ -17,8 +17,7 @@ class TimeEvent(Event, frozen=True, gc=False):
 
 
 class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
-    """A composite event of a side of a `&`, with the events bound to variables and the values of registers that are
-    read outside."""
+    """A composite event of a side of a `&`, with the bindings and register values read outside."""
 
     bound: dict[str, Event]
     counted: dict[str, Attribute]

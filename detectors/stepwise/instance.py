@@ -1,8 +1,7 @@
 """An instance: a partial match on its way through an automaton.
 
-composite-event-framework-2004, "Formal Definition of Automata": a state, a timestamp and a list of detected events;
-with bindings, registers, windows and time events (design, section 1). The events are a chain from the last to the
-first, shared between instances that forked.
+composite-event-framework-2004, "Formal Definition of Automata": state, timestamp and detected events; plus bindings,
+registers, windows and time events (design, section 1). Events form a chain from last to first, shared between forks.
 """
 
 from __future__ import annotations
@@ -24,22 +23,20 @@ Chain: TypeAlias = Any
 class Instance(msgspec.Struct, eq=False, gc=False):
     """A partial match, held by its pool only; a move creates a new one, or changes this one if nothing of it stays.
 
-    A msgspec struct, for instances are made by the hundred thousand a second; its references form no circle.
+    A msgspec struct for speed (10^5 instances a second); its references form no cycle.
 
     Attributes:
-        state: the index of the state it is in.
-        key: the value of the whole pattern's key; None for a pattern without one.
-        chain: the constituents so far.
-        lo: the least `lo` of all events matched, hidden ones and time events included, ns.
-        last: the event matched last, which the next one has to follow; None only for a start; `hi` is its `hi`, ns.
-        bindings: the event bound to each variable.
-        registers: the value of each register, then of each inner key; None while an inner key is not entered.
-        windows: the least `lo` matched inside each window, ns; None while it is not entered.
-        timers: the due instant of each time event, ns; None for one not started.
+        state: index of its state.
+        key: key of the whole pattern; None for a pattern without one.
+        lo: least `lo` of all matched events, hidden ones and time events included, ns.
+        last: last matched event, which the next has to follow; None only for a start; `hi` is its `hi`, ns.
+        registers: values of the registers, then of the inner keys; None while an inner key is not entered.
+        windows: least `lo` inside each window, ns; None while not entered.
+        timers: due instant of each time event, ns; None if not started.
         bounds: for each `&` the `hi` its second side must strongly follow, ns; None for none.
-        spent: the closed values of inner keys, whose instances have split off.
-        origin: where it began; None where no derivations are kept.
-        alive: False once it has moved or failed; its pending time events then have no effect.
+        spent: closed values of inner keys, whose instances have split off.
+        origin: start of the match; None without derivations.
+        alive: False once moved or failed; pending time events then have no effect.
     """
 
     state: int
@@ -116,9 +113,7 @@ def same_chain(one: Chain, other: Chain) -> bool:
 
 
 def _same_last(one: Event | None, other: Event | None) -> bool:
-    """Whether two instances have equal last events; only place and type matter, as two parts may end with the same
-    event.
-    """
+    """Whether last events are equal by place and type, as two parts may end with the same event."""
     return one is not None and other is not None and one.key == other.key and one.rank == other.rank
 
 

@@ -1,7 +1,7 @@
-"""The waiting instances of a matcher, and their pending time events.
+"""Waiting instances of a matcher, and their pending time events.
 
-Instances wait in pools, one for each state, split by the value of the whole pattern's key, so that an event meets only
-instances it may concern. An instance whose window has closed can match nothing any more and is swept out now and then.
+One pool per state, split by the key of the whole pattern: an event meets only instances it may concern. Instances with
+a closed window are swept out periodically.
 """
 
 from __future__ import annotations
@@ -20,19 +20,17 @@ doubled.
 
 
 class InstanceStore:
-    """The instances of a matcher and their pending time events.
+    """Instances of a matcher and their pending time events.
 
     Attributes:
-        pools: for each state the instances in it by key.
-        timers: a heap of (due, timer, number, instance): the pending time events.
-        live: number of instances, dead ones not yet swept out included.
-        numbers: number of time events started or fired; orders those with one instant.
+        pools: for each state its instances by key.
+        timers: heap of pending (due, timer, number, instance).
+        live: number of instances, unswept dead ones included.
+        numbers: number of time events started or fired; orders those of one instant.
     """
 
     def __init__(self, states: int, window: int, *, timed: bool) -> None:
-        """Args: window: of the whole pattern, ns. timed: whether instances start time events, which refer to them after
-        their end.
-        """
+        """`window`: of the whole pattern, ns; `timed`: whether time events refer to instances beyond their end."""
         self.pools: tuple[Pool, ...] = tuple({} for _ in range(states))
         self.timers: list[tuple[int, int, int, Instance]] = []
         self.live = 0
@@ -55,8 +53,7 @@ class InstanceStore:
                 heappush(self.timers, (due, timer, self.numbers, instance))
 
     def settle(self, born: list[Instance], latest: int, *, one_key: bool) -> None:
-        """Put instances into their buckets, equal ones once; `latest` is the `hi` of the latest event, ns, and
-        `one_key` whether one event brought them forth, so that all have its key."""
+        """Put instances into buckets, equal ones once; `latest`: last `hi`, ns; `one_key` if one event bore all."""
         if len(born) > 1:
             born = _distinct(born)
         if self._timed or not one_key:

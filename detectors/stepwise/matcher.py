@@ -1,7 +1,6 @@
-"""The matcher runs one automaton: it offers events to instances by the three rules, and fires time events.
+"""The matcher runs one automaton: it offers events to instances, and fires time events.
 
-Design, section 1, "Automata", rules 1 to 3, to the letter. Events are offered in the order of consumption; a late one
-to the instances it still follows, as best-effort detection promises.
+Design, section 1, "Automata", rules 1 to 3, in order of consumption; late events go to instances they still follow.
 """
 
 from __future__ import annotations
@@ -40,16 +39,14 @@ class Matcher:
     """Runs one automaton.
 
     Attributes:
-        store: the instances, and their pending time events.
-        plans: the effects of events by type.
-        latest: the latest event offered; None before the first.
-        composites: the composite events detected.
+        plans: effects of events by type.
+        latest: latest offered event; None before the first.
         late: number of late events.
-        touched: number of pairs of an instance and an event looked at: an event that a state's plan reads, and an
-            instance in it with the event's key; the start counts as one. Starts from 0 after a snapshot.
-        gaps: the gap before every match that may begin; None without derivations.
-        root: the start, as an instance from which all others come.
-        key_of: gives the value of the whole pattern's key; None for a pattern without one.
+        touched: examined pairs of an instance and an event with its key that its state's plan reads; the start counts
+            as one; 0 after a snapshot.
+        gaps: gap before every possible match; None without derivations.
+        root: the start, as the instance all others come from.
+        key_of: gives the key of the whole pattern; None for a pattern without one.
     """
 
     def __init__(
@@ -150,11 +147,8 @@ class Matcher:
             self._settle_splits()
 
     def offer_together(self, events: Iterable[Event]) -> None:
-        """Consume events together: each is offered to the instances that existed before all of them.
-
-        Consumption by epochs (cayuga-algebra-cesar), of the events of one `hi`: an instance that any of them affects is
-        gone afterwards, and what the epoch creates is seen only by later epochs.
-        """
+        """Consume an epoch (cayuga-algebra-cesar), the events of one `hi`: each is offered to the instances before all
+        of them; affected instances end, new ones see later epochs only."""
         affected: dict[int, Instance] = {}
         for event in events:
             plan = self.plans.of(event.type)
@@ -183,8 +177,7 @@ class Matcher:
         self._settle(one_key=False)
 
     def offer_match(self, match: PartMatch) -> None:
-        """Consume a match of a delegated part, after every event up to its last one; waiting instances stay for further
-        matches."""
+        """Consume a match of a delegated part, after all events up to its last; waiting instances stay for more."""
         plan = self.plans.of(match.type)
         key = self.key_of(match) if self.key_of is not None else None
         if plan is None or (key is None and self.key_of is not None):
@@ -278,10 +271,8 @@ class Matcher:
         return gone
 
     def _take_plain(self, bucket: list[Instance], event: Event, plan: StatePlan) -> list[Instance]:
-        """The rules for unconditional moves that change only constituents and timestamp; the instances that stay.
-
-        The same as `_take` and `_follow`, in one loop: most events of most patterns come through here.
-        """
+        """`_take` and `_follow` in one loop, for unconditional moves that change only constituents and timestamp (the
+        common case); returns the instances that stay."""
         kept: list[Instance] = []
         event_lo, event_hi, window, born = event.lo, event.hi, self._window, self._born
         seen: set[tuple[object, ...]] = set()
@@ -319,10 +310,8 @@ class Matcher:
         return kept
 
     def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
-        """Offer an event where an inner key may be entered: independent instances for each value of the key.
-
-        The instance stands for all values not shown yet; an event splits off the instance of its value.
-        """
+        """Offer an event where an inner key may be entered: the instance stands for all unseen values, and an event
+        splits off an independent instance for its value."""
         split = [group for group in plan.opens if self._splits_off(instance, event, plan, group)]
         for keys in _unions([group.keys for group in split]):
             self._take_with(instance, event, plan, keys)

@@ -1,8 +1,7 @@
-"""Plans: effects of an event of a type on an instance in a state, computed once for each such pair.
+"""Plans: effects of an event of a type on an instance in a state, computed once per pair.
 
-The type of an event settles most of a describable set; the rest is a condition, compiled to a function, or nothing. So
-an engine looks up a plan by type and visits only the states that look at such events. The changes of a move are read
-off plan, event and instance; nothing is changed in place, for forked instances share what they hold.
+The type settles most of a describable set; the rest is a compiled condition, or nothing. Engines look up plans by type
+and visit only states that read it. Moves change nothing in place, as forked instances share data.
 """
 
 from __future__ import annotations
@@ -43,14 +42,8 @@ KeyOf = Callable[[Event], object]
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target state of an instance.
-
-    Attributes:
-        accepting: whether arrival completes a match.
-        goes_on: whether there are moves out of it, so that the instance lives on.
-        arms: the time events started on arrival.
-        timers, windows, keys: what stays; whatever is not listed is over.
-    """
+    """A target state: `accepting` completes a match, `goes_on` keeps the instance alive, `arms` starts time events;
+    `timers`, `windows` and `keys` are those kept, all others end."""
 
     state: int
     accepting: bool
@@ -66,9 +59,9 @@ class MovePlan:
     """A move for events of one type.
 
     Attributes:
-        label: the condition on the event beyond its type; True for none.
-        simple: whether matching changes nothing but the constituents and the timestamp.
-        own_keys: the inner keys the event is checked against; `entered_keys` those it sets.
+        label: condition beyond the type; True for none.
+        simple: whether matching changes only constituents and timestamp.
+        own_keys, entered_keys: inner keys the event is checked against, and those it sets.
     """
 
     label: Condition | bool
@@ -92,8 +85,8 @@ class DomainTest:
 
     Attributes:
         condition: on the event; True for none.
-        inits: registers that begin again on the way there, before the condition is evaluated.
-        entered_keys: inner keys that would be entered; the test counts only for an instance that chose their value.
+        inits: registers restarted before the condition is evaluated.
+        entered_keys: inner keys to enter; the test counts only for instances that chose their value.
     """
 
     condition: Condition | bool
@@ -125,14 +118,14 @@ class StatePlan:
     """A state for events of one type.
 
     Attributes:
-        strong: whether events have to follow strongly to be looked at.
-        everything: whether every event of the type is in the domain; else one of `domain` has to hold.
-        alike: whether each position's label and domain are the same, so that what no label holds is not looked at.
-        opens: the inner keys that may be entered from here, those entered together as one group.
-        joint: the `&` whose second side is awaited, for its composite events; None for none.
-        plain: whether nothing needs a look: no conditions, and simple moves only.
-        leaving: of plain moves those that make a new instance.
-        stays: whether the other one leads back here and changes only what was matched last, as in `~[B]* [B]`.
+        strong: whether only strongly following events are read.
+        everything: whether the domain holds every event of the type; else one of `domain` has to hold.
+        alike: whether label and domain of each position are equal, so events outside the labels are not read.
+        opens: inner keys that may be entered here, those entered together as one group.
+        joint: the `&` whose second side is awaited; None for none.
+        plain: whether there are no conditions, and simple moves only.
+        leaving: plain moves that make a new instance.
+        stays: whether the other plain move leads back here and changes only the last match, as in `~[B]* [B]`.
     """
 
     strong: bool
@@ -309,8 +302,7 @@ def _loops(move: MovePlan, state: int) -> bool:
 
 
 def key_of(attributes: tuple[str, ...]) -> KeyOf:
-    """A function that gives the key of an event by these attributes, booleans apart from 1 and 0; None if one of them
-    is null."""
+    """A function for the key of an event, booleans distinct from 1 and 0; None if an attribute is null."""
     if len(attributes) == 1:
         (name,) = attributes
 
@@ -331,8 +323,7 @@ def key_of(attributes: tuple[str, ...]) -> KeyOf:
 
 @dataclass(frozen=True, slots=True)
 class TypePlan:
-    """Starts and visits of events of one type: start moves with their states, other states with their pools, and the
-    start states that look at such events, by index."""
+    """Plan for events of one type: start moves and states, other states and pools, reading start states by index."""
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[Pool, StatePlan], ...]

@@ -1,11 +1,10 @@
-"""Provenance of matches: the start of each and the gap before it, for patterns whose matches are parts of others.
+"""Provenance of matches: start and preceding gap, for patterns whose matches are parts of others.
 
-Design, section 2, "Cutting". A reader of a detector's composite events has to know whether a match began with the first
-start event after some moment. That depends on the earlier events in the *domain* of the start alternative: one for each
-branch of an alternation at the start, and for each value of a key. So a part notes before each match what its start
-alternatives looked at last (`start_recorded` in place of the plain start), and announces how far its derivations are
-complete (`open_gaps`); its reader gives up what no derivation can answer any more (`hear_open`). Other patterns do not
-need this, so it stands apart from the three rules of the matcher.
+Design, section 2, "Cutting". A reader has to know whether a match began with the first start event after some moment,
+which depends on earlier events in the *domain* of the start alternative: one per branch of an alternation, and per key
+value. So a part records before each match the last event its alternatives read (`start_recorded`) and announces the
+completeness of its derivations (`open_gaps`); its reader drops what no derivation can answer (`hear_open`). Other
+patterns do without, hence the separation from the matcher.
 """
 
 from __future__ import annotations
@@ -33,15 +32,14 @@ NO_KEYS: frozenset[int] = frozenset()
 
 
 class StartGaps:
-    """The last event, and the greatest `lo`, in the domain of each start alternative.
+    """Last event and greatest `lo` in the domain of each start alternative.
 
     Attributes:
-        seen: by alternative. It grows with the values that keys have shown.
-        answered: by the type of a delegated part the pattern may begin with, and by key: the least gap that it may
-            still hand upwards.
-        touched: the values of the pattern's key of which there may be news.
-        told: the least open gap by key announced last.
-        floor: the gap before the first recorded event, for every alternative; None without one.
+        seen: by alternative; grows with the key values.
+        answered: least gap a delegated first part may still report, by its type and key.
+        touched: keys with possible changes.
+        told: least open gap announced last, by key.
+        floor: gap before the first recorded event, for every alternative; None without one.
     """
 
     def __init__(self, floor: tuple[OrderKey, int] | None = None) -> None:

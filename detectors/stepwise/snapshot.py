@@ -1,8 +1,7 @@
 """Snapshots of the whole state of an engine: for checkpoints, migration, and handover between engines.
 
-Versioned msgpack. Events and links of chains are written once and referred to by number, so a shared past stays shared.
-A snapshot fits engines for patterns with the same canonical ids. Pickle was rejected: a snapshot travels between nodes,
-and has to be readable after an upgrade.
+Versioned msgpack, for engines of patterns with the same canonical ids. Events and chain links are written once,
+referred to by number, so sharing persists. Rejected: pickle; snapshots travel between nodes and outlive upgrades.
 """
 
 from __future__ import annotations
@@ -72,8 +71,7 @@ def snapshot(engine: StepwiseEngine) -> bytes:
 
 
 def restore(engine: StepwiseEngine, content: bytes) -> None:
-    """Restore a new engine for the same patterns from a snapshot. Raises `SnapshotError` for invalid bytes, another
-    version, or other patterns."""
+    """Restore a new engine for the same patterns; `SnapshotError` for invalid bytes, another version or patterns."""
     state = _decode(content)
     patterns = [pattern.automaton.canonical_id for pattern in engine.patterns]
     if state.patterns != patterns:

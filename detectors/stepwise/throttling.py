@@ -13,8 +13,7 @@ from distced.middleware.sets.evaluation import Scope, compile_condition
 
 
 class Throttler:
-    """Throttles events by one rule; `passed` is the interval in which the last event of each key passed, past ones
-    until swept."""
+    """Throttle of one rule; `passed` is the interval of the last passed event by key, swept periodically."""
 
     def __init__(self, throttling: Throttling) -> None:
         self.throttling = throttling

@@ -1,7 +1,4 @@
-"""Batches of events as columns, in the order of consumption, built from events or from arrays.
-
-From arrays (a recording, a frame of raw columns) an event becomes an object only when it is asked for.
-"""
+"""Batches of events as columns, in order of consumption, from events or arrays (objects on demand)."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ _NO_TEXTS: Final = Texts()
 
 @dataclass(frozen=True, slots=True)
 class Handed:
-    """A value that a side of a `&` hands on with its composite events: a register's where `counted`, else of the event
-    bound to a variable `what` is read, an attribute, `lo()` or `hi()`; None for whether one is bound."""
+    """A value a side of a `&` hands on: of a register if `counted`, else `what` of a bound event, an attribute, `lo()`
+    or `hi()`; None for whether one is bound."""
 
     name: str
     what: str | None = None
@@ -58,8 +55,7 @@ def read_of(event: Event, what: str) -> Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """An attribute of a batch: the kind of each value (uint8) or one for all, 64 bits each, and the dictionary that the
-    payload of texts counts in; None where it has none."""
+    """An attribute of a batch: kind of each value (uint8) or of all, 64 bits each, dictionary of texts or None."""
 
     tags: NDArray[np.uint8] | int
     payload: Ints
@@ -67,9 +63,7 @@ class Column:
 
     @classmethod
     def of(cls, values: Any) -> Column:
-        """A column from an array of integers, floats (NaN as null) or booleans, or from any sequence of attribute
-        values.
-        """
+        """A column of integers, floats (NaN as null), booleans, or any sequence of attribute values."""
         if isinstance(values, np.ndarray) and values.dtype.kind in "iufb":
             if values.dtype.kind == "b":
                 return cls(BOOLEAN, values.astype(np.int64))
@@ -182,12 +176,8 @@ class Batch(ABC):
         first: int = 0,
         numbers: NDArray[Any] | None = None,
     ) -> Batch:
-        """A batch of arrays of equal length. Raises `EventError` for invalid events; the loop does not check again.
-
-        Args:
-            first: the sequence number of the first event; those of the others follow.
-            numbers: the sequence numbers, where they do not follow one another.
-        """
+        """A batch of arrays of equal length; `EventError` for invalid events, unchecked in the loop. Sequence numbers
+        are `numbers`, by default consecutive from `first`."""
         columns = {name: each if isinstance(each, Column) else Column.of(each) for name, each in attributes.items()}
         ends = np.ascontiguousarray(hi, dtype=np.int64)
         begins = ends if lo is None else np.ascontiguousarray(lo, dtype=np.int64)

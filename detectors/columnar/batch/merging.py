@@ -1,7 +1,7 @@
-"""A batch of events and the composite events detected meanwhile, as one batch in the order of consumption.
+"""A batch of events and the composite events detected meanwhile, merged in order of consumption.
 
-A composite event has the `hi` of its last event but an earlier `lo`, so it may sort before events of the same instant.
-Therefore batches hold whole instants, and composite events belong into the batch they are detected in.
+A composite event has the `hi` of its last event but an earlier `lo`, so it may sort before events of its instant:
+batches hold whole instants, and their own composite events.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ Places: TypeAlias = NDArray[np.int32]
 
 
 class MergedBatch(Batch):
-    """Events of a batch, with other events merged in; `alike` are the places of events with the order key of the one
-    before, which are consumed together with it."""
+    """A batch with other events merged in; `alike`: places with the order key of the one before, consumed with it."""
 
     def __init__(self, batch: Batch, others: Sequence[CompositeEvent]) -> None:
         """The other events may come in any order."""

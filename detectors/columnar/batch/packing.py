@@ -1,6 +1,6 @@
-"""Columns of batches in the format of the compiled loop: a tag and 64 bits for each event and column.
+"""Columns of batches for the compiled loop: a tag and 64 bits for each event and column.
 
-Texts and keys of several attributes become numbers, equal iff the values are, by dictionaries that live with the loop.
+Texts and compound keys become numbers, equal iff the values are, by dictionaries that live with the loop.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Attribute values as numbers: a tag for the kind, and 64 bits for the value.
 
-Texts are numbers into a dictionary that all parts of an engine share. What a kind cannot do in the compiled loop (order
-of texts, results beyond 64 bits) is done by `middleware.sets.values`, so that it means the same.
+Texts are numbers of a dictionary shared by the engine. Operations beyond the compiled loop (order of texts, results
+beyond 64 bits) go to `middleware.sets.values`, with equal meaning.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Compilation of expressions to code of the condition VM.
 
-A register or a captured attribute is a slot of the instance, other names are columns of the batch, functions numbers.
+Registers and captured attributes are slots of the instance, other names columns of the batch, functions numbers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class NameSlots:
     """Slots, columns and constants of the names of one automaton.
 
     Attributes:
-        registers, captures: the slot of each register, and of each value read of a variable's event.
-        column, constant: give the column of an attribute of the current event, and the place of a constant.
-        place: adds code to the memory, with the words of it that are addresses, and gives its address.
+        registers, captures: slot of each register, and of each value of a variable's event.
+        column, constant: give the column of an attribute, and the place of a constant.
+        place: adds code with its address words to the memory; gives its address.
     """
 
     registers: Mapping[str, int]
@@ -69,8 +69,7 @@ class NameSlots:
 
 
 class _CodeWriter:
-    """Writer of the code of one expression: operations and arguments as words; `jumps` are the places of addresses in
-    it."""
+    """Code writer for one expression: operations and arguments as words; `jumps` are places of addresses."""
 
     def __init__(self, names: NameSlots) -> None:
         self.names = names

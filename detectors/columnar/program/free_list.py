@@ -1,8 +1,8 @@
 """Free list of an array: freed ranges are reused, and merge with free neighbours.
 
-A range of the length asked for goes first; otherwise it is cut off the longest one, so that what is taken together
-stands together. Lists by length only, without merging, were rejected: when 400,000 patterns go, that is millions of
-pieces, of no use to patterns of another shape; the records of one pattern mostly stand side by side.
+An exact length goes first, else a cut of the longest range, so that joint allocations stand together. Rejected: lists
+by length without merging; removal of 400,000 patterns leaves millions of pieces, useless for other shapes, whereas the
+records of one pattern mostly stand side by side.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Atoms of a condition for lookup: the parts that compare an attribute of the current event with one other value.
+"""Atoms of a condition for lookup: comparisons of an attribute of the current event with one other value.
 
-cayuga-algebra-cesar, section 4.1: an atomic predicate is static where it compares an attribute with a constant, else
-dynamic. Static equalities of a conjunction say where it is looked up, static ranges filter what is found; a dynamic
-equality with an event matched before tells instances apart. Ranges are over floats, exact up to 2^53.
+cayuga-algebra-cesar, section 4.1: static atoms compare with a constant, others are dynamic. Static equalities are
+lookup keys, static ranges filters; dynamic equalities distinguish instances. Ranges: floats, exact to 2^53.
 """
 
 from __future__ import annotations
@@ -23,14 +22,8 @@ MIRRORED: Final = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(slots=True)
 class Atoms:
-    """The static part of a conjunction, by attribute.
-
-    Attributes:
-        equal: the value it has to have.
-        ranges: the least and the greatest value; numbers, or there is no match.
-        joined: the attribute of an event matched before that it has to equal.
-        whole: whether the static part is the whole condition.
-    """
+    """Static part of a conjunction, by attribute: `equal` value, `ranges` (least, greatest; numbers, else no match),
+    `joined` attribute of an earlier matched event to equal; `whole` if there is no other part."""
 
     equal: dict[str, Attribute] = field(default_factory=dict)
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)

@@ -1,15 +1,13 @@
 """Construction of the columnar engine's program from automata: patterns are added and removed during operation.
 
-A program is records in one memory (`record_space`), which say for each state the effects of events by type
-(`record_writer`), and indexes from an event to what it concerns: waiting instances (`wait_index`, `type_index`) and
-moves that it begins (`start_index`, `start_table`). Patterns with a common prefix share states (`sharing`). These are
-the FR, AN and AI indexes and the merging of automata of Cayuga (cayuga-algebra-cesar, sections 4.3 and 4.2; design,
-section 4, Engines).
+A program is records in one memory (`record_space`) with the effects of events by state and type (`record_writer`), and
+indexes from events to waiting instances (`wait_index`, `type_index`) and start moves (`start_index`, `start_table`).
+Patterns with a common prefix share states (`sharing`). FR, AN and AI indexes and merged automata of Cayuga
+(cayuga-algebra-cesar, sections 4.3 and 4.2; design, section 4, Engines).
 
-When a pattern goes its records are freed at once, except those of states and of the pattern itself, to which its
-instances refer: they wait until a compaction finds no such instance. Rejected: a search for instances with every
-pattern that goes, for they are in no list of their own; a new program now and then, a pause that grows with the
-patterns.
+Removal frees records at once, except those of the pattern and its states, which wait until compaction finds no instance
+of them. Rejected: a search for instances per removal, as no list holds them; periodic rebuilds, a pause that grows with
+the patterns.
 """
 
 from __future__ import annotations
@@ -32,8 +30,8 @@ from distced.middleware.patterns.tree import When
 
 
 class Sizes(NamedTuple):
-    """Memory sizes of all patterns: words of the program, entries and names of the start index, groups of states that
-    wait for the same, constants and numbers of 64 bits, and the bound of the patterns' numbers."""
+    """Memory sizes of all patterns: program words, entries and names of the start index, groups of states with one
+    wait, constants, 64-bit numbers, bound of pattern numbers."""
 
     words: int
     entries: int
@@ -47,9 +45,8 @@ class Assembler:
     """Assembles automata into one program; its parts are as in their modules, `units` by number."""
 
     def __init__(self, texts: Texts, *, indexed: bool = True, shared: bool = True) -> None:
-        """Args: shared: share states of patterns with a common prefix. indexed: look up patterns by the values their
-        conditions require; without it every event is matched against every pattern, the baseline of benchmarks.
-        """
+        """`shared`: share states of common prefixes; `indexed`: look up patterns by required values, else match every
+        event against every pattern, the baseline of benchmarks."""
         self._shared = shared and indexed
         self.records = RecordSpace(texts)
         self.starts = StartTable()
@@ -67,8 +64,7 @@ class Assembler:
         self._swept: deque[Left] = deque()
 
     def add(self, automaton: Automaton, *, kept: bool = False) -> Unit:
-        """Add an automaton that `supports` accepts; `kept` if its matches are told apart by composite events in any
-        case."""
+        """Add an automaton accepted by `supports`; `kept` if composite events distinguish its matches in any case."""
         # At least as many as come are freed; all at once would be a pause.
         for _ in range(min(2, len(self._swept))):
             self._free(self._swept.popleft())

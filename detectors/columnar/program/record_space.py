@@ -1,9 +1,8 @@
 """Memory of a program: allocation of records, reference-counted values by number, release.
 
-cayuga-algebra-cesar, section 4.3, has an object for each state and each edge; here all is words, so that the loop is
-the same for every pattern (design, section 4, Engines). Only the records that refer to a record know its place, and
-`RecordRelease` takes records apart by their own description. A list of places for each pattern was rejected: it takes a
-third of the records' memory, and does not tell the owner of shared states.
+cayuga-algebra-cesar, section 4.3, has an object per state and edge; here all is words, so one loop serves every pattern
+(design, section 4, Engines). `RecordRelease` takes records apart by their own description. Rejected: a list of places
+per pattern, a third of the records' memory, without the owners of shared states.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ class Pool(Generic[Value]):
 
 @dataclass(slots=True)
 class ColumnNumbers:
-    """Numbers of the columns that programs read: attributes, values of keys as numbers that are equal iff they are, and
-    what parts hand on."""
+    """Numbers of columns read: attributes, keys as numbers equal iff the values are, values handed on by parts."""
 
     names: list[ColumnName] = field(default_factory=list)
     _places: dict[ColumnName, int] = field(default_factory=dict)
@@ -85,13 +83,13 @@ class ColumnNumbers:
 
 
 class RecordSpace:
-    """The words of all records, with the values, columns and instants they refer to.
+    """Words of all records, with the values, columns and instants they refer to.
 
     Attributes:
         memory: the words; replaced by a larger array on demand.
-        room: which of them are taken.
-        wides, constants: numbers of 64 bits, and constants of expressions; `nothing` is the number of null.
-        whens: the due rules of time events without a fixed delay, by number; `free_whens` are unused numbers.
+        room: allocation of the words.
+        wides, constants: 64-bit numbers, and constants of expressions; `nothing` is the number of null.
+        whens: due rules of time events without a fixed delay, by number; `free_whens` are unused numbers.
     """
 
     def __init__(self, texts: Texts) -> None:
@@ -166,8 +164,7 @@ class Left(NamedTuple):
 
 
 class RecordRelease(NamedTuple):
-    """Frees records, with everything reachable from them; nothing may be placed in `memory` meanwhile. `whens` are the
-    freed numbers of due rules."""
+    """Release of records and all they reach, without allocation meanwhile; `whens`: freed numbers of due rules."""
 
     memory: NDArray[np.int32]
     room: FreeList
@@ -189,8 +186,7 @@ class RecordRelease(NamedTuple):
             self.room.give(unit, word_offsets.UNIT)
 
     def visits(self, state: int, rooms: Mapping[int, int]) -> None:
-        """Free the visits of a state; its record stays. `rooms` are the moves a visit's list has room for, if more than
-        it has."""
+        """Free the visits of a state, not its record; `rooms`: capacity of visits' lists, if above the length."""
         visits = int(self.memory[state + word_offsets.S_VISITS])
         if visits:
             for _, visit in self._list(visits, 2):

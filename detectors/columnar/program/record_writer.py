@@ -1,8 +1,8 @@
 """Automata as records: visits of states by event type, moves, conditions, targets.
 
-Every record, list and piece of code is referred to from one place only, so that a pattern is removed without a look at
-others (`RecordRelease`). Sharing code between patterns was rejected: each piece would need a count, and most of what is
-asked alike the indexes find without it (cayuga-algebra-cesar, section 4.3; design, section 4, Engines).
+Every record, list and piece of code has one referrer, so a pattern is removed alone (`RecordRelease`). Rejected: code
+shared between patterns; pieces would need counts, and the indexes evaluate most equal conditions without it
+(cayuga-algebra-cesar, section 4.3; design, section 4, Engines).
 """
 
 from __future__ import annotations
@@ -341,7 +341,5 @@ class RecordWriter:
         return 0 if condition == TRUE else names.condition(condition)
 
     def _as_shown(self, node: Expression, names: NameSlots) -> Expression:
-        """Replace output attributes by their expressions: a composite event has no attributes before they are
-        evaluated.
-        """
+        """Replace output attributes by their expressions: composite events have none before evaluation."""
         return Literal(None) if isinstance(node, Name) and node.name not in names.registers else node

@@ -1,10 +1,9 @@
 """States shared by patterns with a common prefix, as patterns are added and removed.
 
-cayuga-algebra-cesar, section 4.2: automata are merged by equal prefixes. Here patterns may share where they are chains
-of single steps that keep only constituents: then instances in a state that is reached alike are equal, and if it looks
-at the same events they have one fate. A shared state has the moves of all its patterns and stays as long as one of
-them; its moves are found by their targets, in lists with spare room, so that adding a pattern costs the same however
-many share.
+cayuga-algebra-cesar, section 4.2: automata merge by equal prefixes. Here only chains of single steps that keep only
+constituents: instances that reach a state alike, and wait for the same events, have one fate. A shared state has the
+moves of all its patterns and stays while one does; moves are found by target, in lists with spare room, so adding a
+pattern costs the same however many share.
 """
 
 from __future__ import annotations
@@ -36,13 +35,12 @@ class SharedState:
 
     Attributes:
         state: its record.
-        maker: the record of the first pattern with it.
+        maker: record of the first pattern with it.
         depth: number of shared states before it.
-        key, siblings: its step, among the other steps from the state before.
-        visits, rooms, ways: by type its visit; of that the moves there is room for, and the index of each move by
-            target.
-        patterns: the patterns that share it, with its number in each.
-        children: the states its moves lead to.
+        key, siblings: its step, and the other steps from the state before.
+        visits, rooms, ways: by type its visit, room for moves, and index of each move by target.
+        patterns: patterns that share it, with its number in each.
+        children: target states of its moves.
     """
 
     state: int
@@ -58,8 +56,7 @@ class SharedState:
 
 
 def chain_of(automaton: Automaton) -> list[tuple[Key, int]] | None:
-    """For a chain of single steps the key of each, with its target state, none for the last; None for any other
-    automaton."""
+    """Key and target state (none for the last) of each step of a chain of single steps; None for other automata."""
     kept = (automaton.variables, automaton.registers, automaton.windows, automaton.timers, automaton.inner_keys)
     if any(kept) or len(automaton.starts) != 1:
         return None

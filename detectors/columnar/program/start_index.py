@@ -1,7 +1,6 @@
-"""The start index: start states of patterns as entries of the start table, looked up by required event values.
+"""The start index: start states of patterns in the start table, by required event values.
 
-Each entry's place is noted for its removal; a search among all that begin with the same value was rejected as linear in
-the patterns.
+Each entry's place is noted for removal. Rejected: a search among all with the same value, linear in patterns.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class StartEntry(NamedTuple):
 
 
 class _StartKey(NamedTuple):
-    """The lookup key of a start: signature and tags, two values, at most two attributes with bounds; `whole` if that is
-    the whole condition."""
+    """Lookup key of a start: signature, tags, two values, up to two attribute ranges; `whole` if nothing else."""
 
     name: int
     one: int
@@ -42,8 +40,7 @@ class _StartKey(NamedTuple):
 
 
 class StartIndex:
-    """Start states of units in the start table; `begun` are the start moves by the record of a shared target, else the
-    unit's."""
+    """Start states of units in the start table; `begun`: start moves by record of a shared target, else of the unit."""
 
     def __init__(
         self, records: RecordSpace, writer: RecordWriter, type_index: TypeIndex, starts: StartTable, *, indexed: bool
@@ -81,8 +78,7 @@ class StartIndex:
                     self.fill(each.unit, each.place, name)
 
     def fill(self, unit: Unit, place: int, name: str, shared: int = 0) -> None:
-        """Add the moves of a start state for events of this type, by the values they require; `shared` is their shared
-        target."""
+        """Add start moves for events of this type, by required values; `shared` is their shared target."""
         visit = self._writer.visit(unit, place, name, start=True)
         if not visit:
             return

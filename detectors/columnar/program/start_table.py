@@ -1,9 +1,8 @@
 """The start table: moves that may begin a match, hashed by the attribute values their conditions require.
 
-Cayuga's FR index for the first step (cayuga-algebra-cesar, section 4.3). Up to two equalities of a condition are hashed
-together; conditions on the same two attributes share a *signature*, and an event is looked up once for each signature
-of its type (`kernel.start_lookup`). Entries of one name stand side by side, with two ranges each, so that most are
-passed over without a look at their pattern. One equality alone finds many times as many.
+Cayuga's FR index for the first step (cayuga-algebra-cesar, section 4.3). Up to two equalities are hashed together;
+conditions on the same attributes share a *signature*, looked up once per event (`kernel.start_lookup`). Adjacent
+entries with two ranges each reject most patterns unread. Rejected: one equality alone, many times the hits.
 """
 
 from __future__ import annotations
@@ -18,14 +17,13 @@ from distced.detectors.columnar.program.free_list import FreeList
 
 
 class StartTable:
-    """The start table, as large as the largest number of simultaneous patterns.
+    """The start table, sized for the maximum of simultaneous patterns.
 
     Attributes:
-        lookup: an open hash table of signature and tags, two values, offset, count and capacity of the entries.
-        entries: visit, move, whether the ranges are the whole condition, and the columns of the two ranges, -1 for
-            none.
-        bounds: the least and the greatest of each range.
-        rebuilt: how often an entry was moved whose place in the table others know.
+        lookup: open hash table of signature and tags, two values, offset, count and capacity of the entries.
+        entries: visit, move, whether the ranges are the whole condition, columns of the two ranges, -1 for none.
+        bounds: least and greatest of each range.
+        rebuilt: number of moves of entries whose place is known elsewhere.
         names, count: number of names and of entries.
     """
 

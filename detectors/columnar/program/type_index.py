@@ -1,7 +1,6 @@
-"""Index by type: for each event type the groups of states that wait for it, and the signatures of its start moves.
+"""Index by event type: waiting groups of states, and signatures of start moves.
 
-Cayuga's AN index by type (cayuga-algebra-cesar, section 4.3). Changed lists are written when an event of the type
-comes.
+Cayuga's AN index (cayuga-algebra-cesar, section 4.3); changed lists are written at the next event of the type.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ class Open:
 
 @dataclass(slots=True)
 class _Type:
-    """An event type: the groups that wait for it and the signatures of its starts, by columns; the addresses of both
-    `lists`, 0 if empty, whether they have `changed` since, and `rebuilt` of the start table then."""
+    """An event type: waiting groups and start signatures, by columns; addresses of both `lists`, 0 if empty; `changed`
+    since; `rebuilt` of the start table then."""
 
     number: int
     groups: dict[int, int] = field(default_factory=dict)
@@ -52,8 +51,7 @@ class _Group:
 
 
 class TypeIndex:
-    """The types seen or named, by name, and the groups that wait for them, by number; `on_new` is called with each new
-    type."""
+    """Types seen or named, by name, and groups waiting for them, by number; `on_new` is called with each new type."""
 
     def __init__(self, records: RecordSpace, starts: StartTable) -> None:
         self.records = records
@@ -76,9 +74,7 @@ class TypeIndex:
         return known
 
     def signature(self, name: str, names: list[str]) -> tuple[int, list[str]]:
-        """The number of the signature of a start condition that requires these values of an event of this type, and the
-        attributes it is indexed by.
-        """
+        """Number of the signature of a start on these required attributes of the type, and its indexed attributes."""
         known = self.known(name)
         columns = [self.records.columns.place((each,)) for each in names]
         pair = (columns[0] if columns else -1, columns[1] if len(columns) > 1 else -1)

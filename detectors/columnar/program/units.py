@@ -1,6 +1,6 @@
-"""Units: automata of patterns in one program, the supported automata, and their conditions by event type.
+"""Units: automata in one program, the supported automata, and their conditions by event type.
 
-The type of an event settles most of a describable set; a unit is compiled type by type, when a type is first seen.
+The type settles most of a describable set; a unit is compiled type by type, at first sight of a type.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Unit:
 
     Attributes:
         address: of its record.
-        states: the records of its states, by their number; 0 for those in which nothing waits.
-        captures: the slot of each captured value of variables' events, from the start of the extra block.
-        variables: the word of the first variable; timers and windows stand before.
-        registers, inner_keys: their slots in order; behind the latter is the word of the spent values.
+        states: records of its states, by number; 0 where nothing waits.
+        captures: slot of each captured value of variables' events, from the start of the extra block.
+        variables: word of the first variable, after timers and windows.
+        registers, inner_keys: their slots in order; the word of the spent values follows the latter.
         shown: whether matches carry bindings and registers.
-        kept: whether its matches are distinguished by their composite events, not only by their constituents.
+        kept: whether composite events, not only constituents, distinguish its matches.
     """
 
     number: int
@@ -59,11 +59,8 @@ class Unit:
 
 
 def supports(automaton: Automaton) -> bool:
-    """Whether the loop supports an automaton and its parts.
-
-    One inner key at a time may be entered: with several, instances would split into as many ways as there are sets of
-    keys.
-    """
+    """Whether the loop supports an automaton and its parts: one inner key at a time, as several would split instances
+    into as many ways as there are sets of keys."""
     if not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
         return False
     if any(len(keys) > 1 for state in automaton.states for keys in [frozenset().union(*_entered(state))]):

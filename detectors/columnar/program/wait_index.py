@@ -1,7 +1,7 @@
-"""Wait index: visits of states in which instances wait, and the lookup of waiting instances by event.
+"""Wait index: visits of states in which instances wait, and lookup of waiting instances by event.
 
-Cayuga's AN and AI indexes (cayuga-algebra-cesar, section 4.3): instances of all patterns share buckets, by the types
-their states wait for and by a value that the domain requires of an attribute.
+Cayuga's AN and AI indexes (cayuga-algebra-cesar, section 4.3): instances of all patterns share buckets, by awaited
+types and by a value that the domain requires of an attribute.
 """
 
 from __future__ import annotations
@@ -80,8 +80,7 @@ class WaitIndex:
     def _found_by(
         self, unit: Unit, forms: Sequence[ConditionByType], looked: Sequence[str], column: int, value: int
     ) -> tuple[int, int]:
-        """The attribute for which every test of the domain requires the same value, of an earlier event before a
-        constant; None without one."""
+        """Attribute with one required value in all domain tests, earlier events before constants; None without."""
         registers = self._writer.names[unit.number].registers
         conditions = [condition_of(form, name) for form in forms for name in looked]
         first, *others = (atoms_of(each, registers) for each in conditions if each != FALSE)

@@ -19,8 +19,7 @@ from distced.middleware.model.events import Attribute, CompositeEvent, Event
 
 
 class RememberedComposites:
-    """The `Composites` of each unit, created on demand for composite events of its matches; `gone` is the last removed
-    unit."""
+    """`Composites` of each unit, created on demand for its matches; `gone` is the last removed unit."""
 
     def __init__(self, units: Mapping[int, Unit], kinds: Callable[[str], Any], own_type: str | None = None) -> None:
         """Args: own_type: for a side of a `&`, the type of its composite events in the enclosing pattern."""
@@ -61,10 +60,8 @@ class RememberedComposites:
 
 @dataclass(slots=True, eq=False)
 class Gone:
-    """A removed unit, linked to the next removal: the chain resolves the former unit of a number.
-
-    To have matches note their units was rejected: that took a tenth of the time of a batch, and few ever ask.
-    """
+    """A removed unit, linked to the next removal, to resolve the former unit of a number. Rejected: units noted in
+    matches, a tenth of the batch time for a rare query."""
 
     unit: Unit | None = None
     following: Gone | None = None
@@ -72,8 +69,8 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class MatchSources:
-    """The units, composites, events and texts that the numbers of matches refer to; `composites` builds the composite
-    events of a unit, and remembers them where matches have to be told apart."""
+    """Units, composites, events and texts by the numbers in matches; `composites` builds the composite events of a
+    unit, and remembers them where matches have to be distinguished."""
 
     units: Mapping[int, Unit]
     composites: RememberedComposites
@@ -85,10 +82,10 @@ class Matches:
     """Matches, in order of detection.
 
     Attributes:
-        units: the number of each one's pattern.
-        lo, hi: the timestamps, ns.
-        moments: what completed each: the position of an event, or -1 less the number of a time event.
-        offsets: where the constituents of each begin in `positions`; one more than there are matches.
+        units: number of each one's pattern.
+        lo, hi: timestamps, ns.
+        moments: completion: position of an event, or -1 less the number of a time event.
+        offsets: start of each one's constituents in `positions`; one more than there are matches.
     """
 
     def __init__(
@@ -128,10 +125,10 @@ class Matches:
         return self.positions[self.offsets[place] : self.offsets[place + 1]]
 
     def events(self) -> list[CompositeEvent]:
-        """All matches as composite events, without duplicates; built at the first call.
+        """Matches as composite events, without duplicates; built at the first call.
 
-        A pattern whose matches may end in an event that is no constituent may find a composite event again; so this has
-        to be called for each batch, in order. A count of matches counts it again.
+        To be called for each batch, in order: matches that may end in an event that is no constituent may repeat a
+        composite event. The count of matches includes repetitions.
         """
         if self._made is None:
             moments: dict[int, Event] = {}

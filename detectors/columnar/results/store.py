@@ -1,7 +1,6 @@
-"""The store of events referred to by position from instances and matches, and the rules for compaction.
+"""Store of events referred to by position from instances and matches, and its compaction.
 
-A position is the number of events before. A batch is held whole while most of it is referred to; of others the
-referenced events are copied out.
+Position: number of earlier events. Batches mostly referred to stay whole, of others the referenced events are copied.
 """
 
 from __future__ import annotations
