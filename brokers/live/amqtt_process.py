@@ -1,5 +1,4 @@
-"""Program of the embedded MQTT server: amqtt, a broker in pure Python, in a separate process (no shared interpreter
-lock).
+"""Program of the embedded MQTT server: amqtt, in pure Python, in a separate process (no shared interpreter lock).
 
 Run as `python -m distced.brokers.live.amqtt_process HOST PORT` by `brokers.live.mqtt_server`; ends with its standard
 input, hence with its parent.
