@@ -135,11 +135,7 @@ class Participant:
         self._make_outlet("", self.bus)
 
     def start(self, timeout: float = 10.0) -> Self:
-        """Connect to the server of the directory and begin; other servers follow once available.
-
-        Raises:
-            BusError: no connection after `timeout` seconds.
-        """
+        """Connect to the directory's server (`BusError` after `timeout` seconds) and begin; other servers follow."""
         with self._turn:
             outlets = self._hand_out(self._before())
         for outlet in outlets.values():

@@ -35,9 +35,7 @@ _HEAD: Final = struct.Struct("<II")
 class Journal:
     """Journal of a recorder, and the lock on it.
 
-    Attributes:
-        state, operations: content at opening; None for a new one.
-        cut_off: bytes of an incomplete piece at its end.
+    `state` and `operations`: content at opening, None for a new one; `cut_off`: bytes of an incomplete last piece.
     """
 
     def __init__(self, root: Path, recorder: str) -> None:

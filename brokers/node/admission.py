@@ -57,10 +57,7 @@ class _Assigned:
 
 
 class Admission(NodePart):
-    """A node as coordinator of subscriptions, coordinator of detectors, and host.
-
-    `served` holds serving node and detector of each subscription coordinated here.
-    """
+    """A node as host and coordinator; `served`: node and detector that serve each subscription coordinated here."""
 
     def __init__(self, hosting: DetectorHosting, placement: Placement, isolation: Isolation) -> None:
         super().__init__(hosting.shared)

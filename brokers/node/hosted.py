@@ -273,21 +273,13 @@ class HostedDetector:
         return kept
 
     def arrive(self, upstream: set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
-        """Begin its arrival.
-
-        Args:
-            upstream: detectors it reads by their types.
-            trusted: homes where the origin is subscribed without loss, by detector.
-        """
+        """Begin its arrival; `trusted` are homes where the origin is subscribed without loss, by detector."""
         self._become(Phase.ARRIVING)
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
     def arrived(self, state: DetectorState, known: Mapping[str, object], *, replica: bool) -> None:
-        """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile.
-
-        A `replica` serves no subscription.
-        """
+        """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self._become(_RUNNING)
         self.parts = dict.fromkeys(self.parts, True)
         self.subscriptions = {

@@ -105,9 +105,7 @@ class DetectorMeter:
             self._delay += sum(now - each.hi for each in found if each.hi < now)
 
     def read(self, now: int, touched: int) -> None:
-        """Read the meter; `touched` are the engine's instances touched so far, fewer than before where it began from
-        nothing.
-        """
+        """Read the meter; `touched`: instances touched so far, fewer than before if the engine began from nothing."""
         seconds = (now - self._at) / SECOND
         if seconds <= 0:
             return
@@ -169,9 +167,7 @@ class Meter:
         self.detectors.pop(detector, None)
 
     def tick(self, now: int, touched: Callable[[str], int]) -> bool:
-        """Effects of the time; True where the meters were read (once a second). `touched`: instances touched, by
-        detector.
-        """
+        """Effects of the time; True where the meters were read (once a second). `touched`: instances, by detector."""
         if self._read_at is not None and 0 <= now - self._read_at < READ_EVERY:
             return False
         self._read_at = now

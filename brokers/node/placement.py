@@ -169,8 +169,8 @@ class Placement:
         return Request(found.id, graphs, places, hints, found.policy.name, entry.derivations, entry.constituents)
 
     def _hints(self, hints: Hints, detector: str, policy: Policy) -> Hints:
-        """Hints, completed by the nodes of placement analysis (all must exist), or of isolation for a detector to be
-        isolated.
+        """Hints, with the nodes of placement analysis where the application names none and all of them exist; for a
+        detector to be isolated, with the nodes that can isolate it.
         """
         common = self.directory.common_nodes
         known = self.situation.hints.get(detector)

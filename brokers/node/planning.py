@@ -134,12 +134,7 @@ class Planned:
 
 
 class Planner:
-    """Planner of a node's subscriptions.
-
-    Attributes:
-        client: the node as a client of other nodes.
-        whole: ids of detectors with uncut patterns, as a part was refused.
-    """
+    """Planner of a node's subscriptions, `client` of other nodes; `whole`: detectors left uncut after a refusal."""
 
     def __init__(self, name: str, directory: Directory) -> None:
         self.client = node_client(name)

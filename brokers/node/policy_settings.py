@@ -26,11 +26,7 @@ class PolicySettings:
         self.set: dict[str, Policy] = {}
 
     def read(self, key: str, payload: bytes, where: str) -> bool:
-        """Take a setting, an empty payload for its end; True where it changes a policy.
-
-        Raises:
-            DistcedError: no policy; the earlier setting stays.
-        """
+        """Take a setting, empty for its end; True for a change. Invalid ones raise `DistcedError` without effect."""
         before = self.set.get(key)
         if not payload:
             self.set.pop(key, None)

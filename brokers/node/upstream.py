@@ -23,7 +23,7 @@ from distced.middleware.wire.topics import Area, administration_topic, area_filt
 
 
 class TopicFilters(NodePart):
-    """Subscriptions of a node at servers that follow from its detectors.
+    """Subscriptions of a node that follow from its detectors.
 
     `inspecting`: the node inspects all events of its site, for those of unregistered types.
     """

@@ -129,8 +129,7 @@ class Recorder:
     def begin(self, now: int, beyond: int | None = None, noted: RecorderNote | None = None) -> list[RecorderEffect]:
         """Effects before the first connection: subscriptions for messages that its server has queued.
 
-        Without memory: `beyond` is the lower bound of `hi` of recorded events, exclusive, ns; `noted` the note in the
-        history.
+        Without memory: `beyond`, lower bound of `hi` of recorded events, exclusive, ns; `noted`, note in the history.
         """
         if self.state.wants != self.types:
             self._journaled.do(TypesChosen(self.types))

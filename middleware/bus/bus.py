@@ -181,10 +181,7 @@ class BaseBus(ABC, Generic[L, C]):
         return self._dispatch.receipts.mark
 
     def acknowledge(self, mark: int) -> None:
-        """Acknowledge the messages of QoS 1 handled up to a mark, where acknowledgements are held.
-
-        A session's server sends others again after a reconnection.
-        """
+        """Acknowledge the held messages of QoS 1 handled up to a mark; a session's server sends others again."""
         self._here_or_soon(lambda: self._dispatch.receipts.acknowledge(mark, self._dispatch.connection))
 
     # Time
@@ -263,8 +260,7 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         self.start_nowait()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds until every message is settled (not on the bus's own thread), disconnect, and
-        end.
+        """Settle all messages within `timeout` seconds (no wait on the bus's own thread), disconnect, and end.
 
         The rest is given up, counted and reported.
         """
@@ -300,8 +296,7 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
     def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0) -> None:
         """Publish a message; without a connection it waits for the next one.
 
-        With a full queue it waits up to `timeout` seconds for room; on the bus's own thread only while the network is
-        busy.
+        With a full queue it waits up to `timeout` seconds for room; on the bus's own thread only for the busy network.
 
         Raises:
             BusError: no room in time, invalid message, or stopped bus.
@@ -381,10 +376,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         await self.wait_connected(timeout)
 
     async def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds until all messages are settled, disconnect, and end; see `Bus.stop`.
-
-        Cancellation ends the bus without further waiting.
-        """
+        """Settle all messages within `timeout` seconds, disconnect, and end (`Bus.stop`); cancellation ends it now."""
         try:
             if self.connected:
                 await self.flush(timeout)
@@ -458,8 +450,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     async def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float = 5.0) -> None:
         """Subscribe as `Bus.subscribe` does, and wait up to `timeout` seconds for the server to confirm.
 
-        After cancellation or timeout the subscription stands until `unsubscribe`: the next connection requests it
-        again.
+        After cancellation or timeout the subscription stands until `unsubscribe`; the next connection repeats it.
 
         Raises:
             BusError: malformed filter, refusal or no answer of the server.

@@ -104,10 +104,7 @@ class Outbox:
 
 
 class Receipts:
-    """Acknowledgements of QoS 1: given when a message was handled, or held until the state that covers it is safe.
-
-    `mark` is the number of messages handled since the bus was made.
-    """
+    """Acknowledgements of QoS 1: on handling, or held until the covering state is safe; `mark`: messages handled."""
 
     def __init__(self, *, hold: bool) -> None:
         self.mark = 0

@@ -36,12 +36,7 @@ class BusState(StrEnum):
 
 
 class ConnectionState:
-    """State of a bus's connection, read at any time, waited for on a condition.
-
-    Attributes:
-        state: changed by `start` and `enter` only.
-        error: reason for no connection, if known.
-    """
+    """State of a bus's connection, changed by `start` and `enter` only; `error`: reason for none, if known."""
 
     def __init__(self, changed: Changed) -> None:
         self.state = BusState.NEW

@@ -57,9 +57,7 @@ def server_name(url: str) -> str:
 class BaseConnections(Generic[B, C]):
     """Buses by home, on either loop, without the waiting.
 
-    Attributes:
-        main: connection to the server of the directory.
-        home: server of the site; empty for that of the directory.
+    `main` is connected to the server of the directory; `home` is the server of the site, empty for the same.
     """
 
     _bus: type[B]

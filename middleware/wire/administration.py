@@ -62,10 +62,7 @@ class MoveRequest(msgspec.Struct, frozen=True):
 
 
 class SetPolicy(msgspec.Struct, frozen=True):
-    """Distribution policy of a detector, or for all that request none; an empty payload unsets it.
-
-    A name or three words, see `policies.distribution.policy.parse_policy`.
-    """
+    """Distribution policy of a detector, or default (`policies.distribution.policy`); an empty payload unsets it."""
 
     policy: str
 

@@ -115,10 +115,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class LoadEntry(msgspec.Struct, frozen=True):
-    """Load of a broker node, instances touched a second: its own, and by detector.
-
-    `latencies` are half the round trips of messages to servers, ns, by home.
-    """
+    """Load of a broker node, instances touched a second; `latencies`: half round trips to servers, ns, by home."""
 
     load: float = 0.0
     detectors: dict[str, Measured] = {}

@@ -197,8 +197,7 @@ def encode(
 def decode(payload: bytes, *, where: str | None = None) -> Frame:
     """Frame in a message: valid events, and invalid ones with the reasons; `where` is the topic, for the error.
 
-    Raises:
-        FrameError: no frame of a readable version. Nothing else, whatever the bytes.
+    Raises `FrameError` for no frame of a readable version, and nothing else, whatever the bytes.
     """
     try:
         frame = _decoder.decode(payload)

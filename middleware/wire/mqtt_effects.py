@@ -9,10 +9,7 @@ import msgspec
 
 
 class Caused(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Effect with its cause, the number of a stimulus of its participant (`brokers.core.causes`); 0 for unknown.
-
-    The cause does not count in comparisons.
-    """
+    """Effect with its cause (number of a stimulus, `brokers.core.causes`; 0 for unknown), ignored in comparisons."""
 
     cause: int = 0
 
