@@ -4,10 +4,10 @@ composite-event-framework-2004, "Mobile Composite Event Detectors" (construction
 read by every node and nothing is decided twice; one node may have all:
 
 * The *coordinator of a subscription* is chosen by the text of its pattern. It computes the canonical id, refuses faulty
-patterns, and notifies the responsible node until the subscription is served, and again when the serving node is lost.
+  patterns, and notifies the responsible node until the subscription is served, and again when that node is lost.
 * The *host* of the detector serves the subscription.
 * The *coordinator of a detector* is chosen by its canonical id. It places a detector without a host
-(`brokers.node.placement`), and notifies that node.
+  (`brokers.node.placement`), and notifies that node.
 
 Coordinators are chosen by rendezvous hashing over the live nodes (`brokers.core.rendezvous`). Messages that do not
 concern a node (any more, or yet) are dropped and repeated by the coordinator of the subscription. Rejected: the

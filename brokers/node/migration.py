@@ -5,9 +5,9 @@ composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); de
 1. The origin sends the target the detector's description. The target subscribes to all its inputs and buffers them.
 2. The target reports readiness when every server has taken its subscriptions (`brokers.core.barriers`).
 3. The origin receives from every server what was published before; then it stops, and sends the state, that of a
-watermark with the events waiting behind it, when its composite events have arrived at their home. It buffers inputs.
+   watermark with the events waiting behind it, when its composite events have arrived at home. It buffers inputs.
 4. The target continues from the state with its buffered inputs; ids identify duplicates. It publishes its entry in the
-directory; the topic stays.
+   directory; the topic stays.
 5. The origin reads the entry and removes the detector.
 
 A replica is made in the same steps, but the origin continues, and step 4 reports a running replica. If the target
