@@ -1,7 +1,7 @@
-"""Program of the embedded MQTT server: amqtt, a broker in pure Python, in a process of its own.
+"""Program of the embedded MQTT server: amqtt, in pure Python, in a separate process (no shared interpreter lock).
 
-It shares no interpreter lock with the application, and serves until its standard input ends, so it never outlives its
-parent. Run as `python -m distced.brokers.live.amqtt_process HOST PORT` by `brokers.live.mqtt_server`.
+Run as `python -m distced.brokers.live.amqtt_process HOST PORT` by `brokers.live.mqtt_server`; ends with its standard
+input, hence with its parent.
 """
 
 from __future__ import annotations

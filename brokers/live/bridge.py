@@ -20,11 +20,7 @@ from distced.middleware.wire.topics import ROOT
 
 
 class LiveBridge(Participant):
-    """Bridge with its connection.
-
-    Attributes:
-        bridge: the bridge; it belongs to the thread of the bus.
-    """
+    """Bridge with its connection; `bridge` belongs to the thread of the bus."""
 
     log = structlog.get_logger("distced.bridge")
     role = "bridge"
@@ -64,11 +60,7 @@ class LiveBridge(Participant):
         return {"sources": len(self.bridge.sources) - 1, **self.bridge.counts}
 
     def _wait_ready(self, timeout: float) -> None:
-        """Wait until devices are subscribed to.
-
-        Raises:
-            TypeRegistryError: for an event type that is registered with other attributes.
-        """
+        """Wait until devices are subscribed to; `TypeRegistryError` for a type registered with other attributes."""
         if not self._begun.wait(timeout):
             raise BusError("the directory could not be read", given=f"after {timeout} s", where=str(self.bus.address))
         if self.bridge.problem is not None:

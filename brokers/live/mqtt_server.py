@@ -1,10 +1,10 @@
-"""An MQTT server for first steps and tests: mosquitto where it is installed, else the embedded amqtt.
+"""MQTT server for first steps and tests, as a process with a log file: mosquitto where installed, else embedded amqtt.
 
-It listens on loopback only, without access control, so it is not for production. mosquitto is preferred, because amqtt
-handles some 2,000 messages a second, and MQTT 3.1.1 only. Both run as a process with a log file.
+Loopback only, without access control: not for production. amqtt handles some 2,000 messages a second, and MQTT 3.1.1
+only.
 
-A free port is reserved by binding a socket that never listens: no other process gets it, while the server, which binds
-with SO_REUSEADDR, may listen there. Asking for a free port and releasing it was rejected: another process may take it.
+A free port is reserved by binding a socket that never listens; the server binds the same port with SO_REUSEADDR.
+Releasing the port first was rejected: another process may take it.
 """
 
 from __future__ import annotations
@@ -109,13 +109,13 @@ def start_server(
     """Start an MQTT server and wait until it accepts connections.
 
     Args:
-        kind: "mosquitto", "amqtt", or "auto" for mosquitto where it is installed and amqtt otherwise.
+        kind: "mosquitto", "amqtt", or "auto" for mosquitto where installed and amqtt otherwise.
         host: a loopback address.
         port: 0 for a free one.
-        settings: further lines for mosquitto's configuration, such as a password file or certificates.
+        settings: further lines for mosquitto's configuration.
 
     Raises:
-        BusError: where it cannot be started, with the last lines of its log.
+        BusError: start failed; with the last lines of the log.
     """
     program = find_mosquitto()
     if kind not in ("auto", "mosquitto", "amqtt"):

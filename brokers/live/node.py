@@ -22,11 +22,7 @@ from distced.middleware.wire.topics import ROOT, pointer_topic
 
 
 class LiveNode(Participant):
-    """Node with its connections.
-
-    Attributes:
-        node: the node; to be used outside the buses only while no messages arrive.
-    """
+    """Node with its connections; `node` is usable outside the buses only while no messages arrive."""
 
     log = structlog.get_logger("distced.node")
     role = "node"
@@ -49,15 +45,15 @@ class LiveNode(Participant):
         """Describe a node; nothing happens before `start`.
 
         Args:
-            url, home: the MQTT servers of the directory, and of the node's site; an empty home for the same.
+            url, home: MQTT servers of the directory and of the site; an empty home for the same.
             capacity, inspects, reserved: as of `Node`.
-            isolate: starts a node (name) at the same site, in a process of its own, for a detector (id), without
-                waiting; None where that is not possible.
-            release: ends a node that `isolate` has started, in the same way.
+            isolate: starts a node (name) at the site, in its own process, for a detector (id), without waiting; None if
+                not possible.
+            release: ends a node started by `isolate`, without waiting.
             engine: engine of the detectors; `auto` for the cheaper one of each.
 
         Raises:
-            DistcedError: for an engine that is not available.
+            DistcedError: engine not available.
         """
         clock = clock or SystemClock()
         self._isolate = isolate

@@ -29,11 +29,7 @@ class LiveDirectory(Participant):
     log = None
 
     def __init__(self, url: str, *, settings: Sequence[str] = (), root: str = ROOT) -> None:
-        """Describe a view; nothing happens before `start`.
-
-        Args:
-            settings: as of `DirectoryReader`.
-        """
+        """Describe a view; nothing happens before `start`. `settings` are those of `DirectoryReader`."""
         name = _observer()
         self._reader = DirectoryReader(name, settings=settings, root=root)
         super().__init__(url, name, client_id=name)
@@ -85,21 +81,13 @@ class LiveDirectory(Participant):
 
 
 class LiveWatch(Participant):
-    """Log of the activity of a system. At the end it clears entries of the nodes, which may have been killed.
-
-    Attributes:
-        watch: what is logged.
-    """
+    """Log of the activity of a system; at the end it clears entries of nodes, which may have been killed."""
 
     role = ""
     tick_every = 1.0
 
     def __init__(self, url: str, nodes: Iterable[str], log: Any) -> None:
-        """
-        Args:
-            nodes: the names of the nodes whose entries are cleared at the end.
-            log: a structlog logger.
-        """
+        """Describe a log of structlog's logger `log`; the entries of `nodes` are cleared at the end."""
         self.watch = Watch(SystemClock().now())
         self.log = log
         self._nodes = tuple(nodes)

@@ -1,9 +1,8 @@
 """Live driver of a sans-I/O participant: MQTT buses bring messages and the time, and carry out its effects.
 
-A message is handled on the thread of the bus that delivered it, so an event goes from the socket through the detectors
-and back to the socket without changing threads. Buses, one for each server (`middleware.bus.pool`), take turns with the
-participant. Effects at a server are carried out by the thread of its bus, in the order of decision; a slow or absent
-server delays its own effects only.
+A message is handled on the thread of the bus that delivered it: no change of threads from socket to socket. Buses, one
+per server (`middleware.bus.pool`), take turns with the participant. Effects at a server are carried out by the thread
+of its bus, in order of decision; a slow or absent server delays its own effects only.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Outlet:
 
     Attributes:
         waiting: effects to be carried out; appended to under the participant's lock.
-        unsent: number of messages dropped because the queue of the bus was full.
+        unsent: number of messages dropped, queue of the bus full.
     """
 
     def __init__(self, home: str, bus: Bus, handler_of: Callable[[str], Handler], warn: Callable[..., None]) -> None:
@@ -72,7 +71,7 @@ class Outlet:
 class Participant:
     """Base of the live drivers; a context manager, or `start` and `stop`.
 
-    A driver overrides the hooks at the end of the class; each is called under the lock, on the thread of a bus.
+    Drivers override the hooks at the end of the class; each is called under the lock, on the thread of a bus.
 
     Attributes:
         log: a structlog logger; None for none.
@@ -80,8 +79,7 @@ class Participant:
         tick_every: interval of ticks, s.
         end_within: time for the last decision at `stop`, s.
         ends_unconnected: whether the last decision is also taken without a connection.
-        connections: all buses, by home.
-        bus: the connection to the server of the directory.
+        connections: all buses, by home; `bus` is that of the directory.
     """
 
     log: Any = None
@@ -105,12 +103,12 @@ class Participant:
         """Describe a participant; nothing happens before `start`.
 
         Args:
-            url, home: the MQTT servers of the directory, and of the participant's site; an empty home for the same.
+            url, home: MQTT servers of the directory and of the site; an empty home for the same.
             will: published by the server of the directory when the participant is lost.
             session_expiry, hold_acknowledgements: as of `Bus`.
 
         Raises:
-            BusError: for an invalid URL of a server.
+            BusError: invalid URL of a server.
         """
         self.clock = clock or SystemClock()
         self.connections = Connections(
@@ -137,11 +135,7 @@ class Participant:
         self._make_outlet("", self.bus)
 
     def start(self, timeout: float = 10.0) -> Self:
-        """Connect to the server of the directory and begin; other servers are connected to once they are available.
-
-        Raises:
-            BusError: without a connection after `timeout` seconds.
-        """
+        """Connect to the directory's server (`BusError` after `timeout` seconds) and begin; other servers follow."""
         with self._turn:
             outlets = self._hand_out(self._before())
         for outlet in outlets.values():

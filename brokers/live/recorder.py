@@ -1,11 +1,9 @@
 """Live driver of a recorder: its journal and history beside the connections.
 
 A message is acknowledged when the journal with its operations is on the disk; messages that arrive together share one
-sync. The server keeps a session, so that a recorder started again under its name, with its history, continues; the
-random client id in the journal tells recorders of one name with other histories apart.
-
-Where the history cannot be written, because the disk is full for example, the batch is tried again, and no message is
-acknowledged without its operations in the journal.
+sync. The server keeps a session, so a recorder restarted under its name, with its history, continues; the random client
+id in the journal distinguishes recorders of one name with other histories. A failed write (disk full) is repeated;
+until then no message is acknowledged.
 """
 
 from __future__ import annotations
@@ -54,8 +52,8 @@ class LiveRecorder(Participant):
     """Recorder with its connections and its history.
 
     Attributes:
-        history: the folder of the history.
-        problem: the error of the last attempt to write; None for none.
+        history: folder of the history.
+        problem: error of the last attempt to write; None for none.
         files: number of files written.
         resumed: whether it continues from the journal of an earlier life.
     """
@@ -83,15 +81,15 @@ class LiveRecorder(Participant):
         """Open the history and the journal; write batches of the journal that the history lacks.
 
         Args:
-            url, home: the MQTT servers of the directory, and of the recorder's site; an empty home for the same.
+            url, home: MQTT servers of the directory and of the site; an empty home for the same.
             history: a history, or a new or empty folder.
             name: unique; a recorder of this name continues with its journal.
             types: the types to record; None for all.
             keep: time for which servers keep messages for an absent recorder, ns; 0 for none.
 
         Raises:
-            HistoryError: for a folder that is no history, a second recorder of the name, an unreadable journal.
-            BusError: for an invalid URL of a server.
+            HistoryError: folder without a history, second recorder of the name, unreadable journal.
+            BusError: invalid URL of a server.
         """
         types = None if types is None else tuple(types)
         clock = self.clock = clock or SystemClock()

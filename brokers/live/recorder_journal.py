@@ -1,13 +1,13 @@
-"""Journal of a recorder: its state at the last write, and every operation since, in one file beside the history.
+"""Journal of a recorder: its state at the last write and every operation since, in one locked file beside the history.
 
     PATH/recorders/office.journal
 
-Messages are acknowledged to the MQTT server when their operations are in the journal on the disk. Acknowledgement when
-their events are in the history was rejected: events wait until they are stable, as the messages behind them tell, and
-a server sends only some messages before the first are acknowledged (20, as mosquitto comes).
+Messages are acknowledged to the MQTT server once their operations are in the journal on the disk. Acknowledgement once
+their events are in the history was rejected: events wait until stable, which later messages decide, and a server sends
+only some messages ahead of acknowledgements (20, mosquitto's default).
 
-A piece of the file is its length and checksum, four bytes each, and its content. The first is the state. An incomplete
-piece at the end, left by a crash, was not acknowledged; it is cut off, and delivered again. A journal is locked.
+A piece of the file is its length and checksum, four bytes each, and its content; the first is the state. An incomplete
+last piece, left by a crash, was not acknowledged; it is cut off, and delivered again.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ _HEAD: Final = struct.Struct("<II")
 class Journal:
     """Journal of a recorder, and the lock on it.
 
-    Attributes:
-        state, operations: its content when it was opened; None for a new one.
-        cut_off: bytes of an incomplete piece at its end.
+    `state` and `operations`: content at opening, None for a new one; `cut_off`: bytes of an incomplete last piece.
     """
 
     def __init__(self, root: Path, recorder: str) -> None:

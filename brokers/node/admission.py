@@ -1,18 +1,18 @@
 """Admission of subscriptions: coordinators determine the node that serves each.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). So that not every node has to read
-every pattern, and no two nodes decide the same thing, there are three roles; one node may have all:
+composite-event-framework-2004, "Mobile Composite Event Detectors" (construction). Three roles, so that no pattern is
+read by every node and nothing is decided twice; one node may have all:
 
 * The *coordinator of a subscription* is chosen by the text of its pattern. It computes the canonical id, refuses faulty
-  patterns, and notifies the responsible node until the subscription is served, and again when the serving node is lost.
+  patterns, and notifies the responsible node until the subscription is served, and again when that node is lost.
 * The *host* of the detector serves the subscription.
 * The *coordinator of a detector* is chosen by its canonical id. It places a detector without a host
   (`brokers.node.placement`), and notifies that node.
 
-Coordinators are chosen by rendezvous hashing over the live nodes (`brokers.core.rendezvous`). A node drops messages
-that do not concern it any more, or not yet; the coordinator of the subscription repeats them. The coordinator of a
-detector as its host was rejected: placement would ignore the network. So was a decision by any node: several would
-create one detector.
+Coordinators are chosen by rendezvous hashing over the live nodes (`brokers.core.rendezvous`). Messages that do not
+concern a node (any more, or yet) are dropped and repeated by the coordinator of the subscription. Rejected: the
+coordinator of a detector as its host (placement ignores the network); a decision by any node (several create one
+detector).
 """
 
 from __future__ import annotations
@@ -57,11 +57,7 @@ class _Assigned:
 
 
 class Admission(NodePart):
-    """A node as coordinator of subscriptions, coordinator of detectors, and host.
-
-    Attributes:
-        served: of the subscriptions that this node coordinates, the node that serves each, and the detector.
-    """
+    """A node as host and coordinator; `served`: node and detector that serve each subscription coordinated here."""
 
     def __init__(self, hosting: DetectorHosting, placement: Placement, isolation: Isolation) -> None:
         super().__init__(hosting.shared)

@@ -1,8 +1,7 @@
 """Path of events through a node: frames in, detectors, composite events out.
 
-Frames are decoded, their events checked against their type and handed to the detectors that read them; composite events
-leave in frames of their own, unusable events as dead letters. Which detectors are on this node is decided elsewhere
-(`brokers.node.hosting`).
+Frames are decoded, events checked against their type and passed to the detectors that read them; composite events leave
+in frames, unusable events as dead letters. `brokers.node.hosting` decides on the detectors of a node.
 """
 
 from __future__ import annotations
@@ -34,10 +33,9 @@ class EventPath:
     """Running detectors of a node.
 
     Attributes:
-        hosted: the detectors, by id.
-        moving: those on their way here, or from here.
+        hosted, moving: detectors by id; those arriving or leaving.
         counts: counters since the start.
-        routes: of topics of events to detectors; to be forgotten when detectors or types change.
+        routes: topics of events to detectors; cleared when detectors or types change.
     """
 
     def __init__(self, name: str, root: str, directory: Directory, stories: Stories) -> None:

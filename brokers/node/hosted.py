@@ -1,14 +1,14 @@
 """Detector on a broker node: its phase, the subscriptions it serves, its inputs, its replicas, its measurements.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors". Only the methods of this class change its fields.
-The phases:
+Phases:
 
     planned ----> waiting for parts ----> running <----> leaving
        |                                     ^              |
        |                 arriving -----------+              v
        +----------------------------------------------->  gone
 
-`validate` checks the invariants, after dask's scheduler; nodes of tests and simulations call it.
+`validate` checks the invariants, after dask's scheduler, in tests and simulations.
 """
 
 from __future__ import annotations
@@ -90,28 +90,28 @@ class HostedDetector:
     """Detector on this node.
 
     Attributes:
-        planned: the plan it was made from.
+        planned: plan it was made from.
         reads: published types it reads; None for every primitive event. Constant.
         home: home server of its topic, or where this replica publishes; empty for that of the directory. Constant.
         expected: expected measurements at its placement; None for unknown.
         names: types it names; composite events are read by their names only. Constant.
         subscriptions: those it serves, by id; none unless primary.
-        upstream: detectors whose composite events it reads by their types, and waits for; each has a stream.
-        parts: detectors it reads as parts of its pattern, and whether each is running; all are while it runs itself.
+        upstream: detectors read by the type of their composite events, and waited for; each has a stream.
+        parts: detectors read as parts of the pattern, and whether each is running; all are while this one runs.
         streams: of `upstream` and `parts`: the homes where it listens to them.
-        kept: inputs that came before it runs, in order; empty while it runs.
-        engine: the engine last reported.
-        published: the watermark published last, ns; None for none, or for one that is due again.
-        published_at: when that was, ns; None for never.
+        kept: inputs received before it runs, in order; empty while it runs.
+        engine: engine last reported.
+        published, published_at: watermark published last, ns, None for none or due again; time of it, ns, None for
+            never.
         has_readers: whether detectors read its composite events by their type.
         constituents, derivations: whether a subscription wants constituents, or provenance as of a part, sent along.
         gaps_due: whether the completeness of its derivations is due with the next watermark.
         meter: counts its work; None unless it runs.
-        since: when it began here, ns; may be set back, so that its place is reconsidered at once.
+        since: begin here, ns; may be set back for immediate reconsideration of its place.
         primary: whether it serves subscriptions; the others are replicas of it.
         replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
-        idle_since: since when no subscription needs it, ns; None while one does.
+        idle_since: begin of the time without subscriptions, ns; None while one needs it.
     """
 
     detector: Detector
@@ -273,23 +273,13 @@ class HostedDetector:
         return kept
 
     def arrive(self, upstream: set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
-        """Begin its arrival.
-
-        Args:
-            upstream: the detectors it reads by their types.
-            trusted: homes where the origin is subscribed and nothing is missed, by detector.
-        """
+        """Begin its arrival; `trusted` are homes where the origin is subscribed without loss, by detector."""
         self._become(Phase.ARRIVING)
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
     def arrived(self, state: DetectorState, known: Mapping[str, object], *, replica: bool) -> None:
-        """End its arrival: it is here, with its state, and runs.
-
-        Args:
-            known: the subscriptions of the directory; others have ended meanwhile.
-            replica: whether it is a replica, which serves no subscription.
-        """
+        """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self._become(_RUNNING)
         self.parts = dict.fromkeys(self.parts, True)
         self.subscriptions = {

@@ -1,14 +1,13 @@
 """Hosting of detectors: created for subscriptions, shared by them, handed over, destroyed.
 
-A subscription begins in steps, so that nothing is lost: the chosen node builds the detector and offers its topic; the
-client subscribes and reports that it is ready; the node subscribes to the inputs of the detector, and answers that it
-is active. Offers are repeated until the client is ready.
+A subscription begins in steps, without loss: the chosen node builds the detector and offers its topic, repeatedly; the
+client subscribes and reports ready; the node subscribes to the inputs of the detector and answers active.
 
-When a node is lost the others choose again, and offer the detectors again; the matches begun on the lost node are lost.
-A detector that delegates parts of its pattern (`brokers.node.planning`) begins when all of these run. Nodes that see
-others come and go in different order may both host a detector for a moment; then one of them, the same for both, gives
-it up. Left-over entries are cleared: a detector's by the node that would host it, a subscription's by the node that
-serves it, when its client has been away for too long.
+When a node is lost, the others choose again and offer the detectors again; matches begun on the lost node are lost. A
+detector with delegated parts (`brokers.node.planning`) begins when all of these run. Nodes that see others come and go
+in different order may host one detector twice for a moment; then one of them, the same for both, gives it up. Left-over
+entries are cleared: a detector's by the node that would host it, a subscription's by the node that serves it, after a
+long absence of its client.
 """
 
 from __future__ import annotations
@@ -41,9 +40,8 @@ class DetectorHosting(NodePart):
     """Detectors of a node, and the subscriptions they serve.
 
     Attributes:
-        by_subscription: the detector of each subscription that is served here.
-        topic_filters: MQTT filters for the detectors.
-        announcements: messages about them.
+        by_subscription: detector of each subscription served here.
+        topic_filters, announcements: MQTT filters for the detectors; messages about them.
         upstream: sources and detectors that they wait for.
     """
 

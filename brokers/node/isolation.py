@@ -1,8 +1,8 @@
 """Isolation of detectors in processes of their own: a node is started for each, and ends with it.
 
-Design, section 4. The actor of an isolated detector is a node like any other that hosts nothing else and decides
-nothing; so detectors, moves and the directory know nothing of isolation. The node on which the policy has placed the
-detector has it started, hands the detector on, and has it ended when the detector is gone.
+Design, section 4. The actor of an isolated detector is a node that hosts nothing else and decides nothing; detectors,
+moves and the directory need no knowledge of isolation. The node of the placement has it started, hands the detector on,
+and has it ended when the detector is gone.
 """
 
 from __future__ import annotations
@@ -17,11 +17,7 @@ _BETWEEN: Final = "+"
 
 
 class Isolation(NodePart):
-    """Nodes started for detectors, on behalf of one node.
-
-    Attributes:
-        started: by detector, the node that was started for it.
-    """
+    """Nodes started for detectors, on behalf of one node: `started`, by detector."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared)

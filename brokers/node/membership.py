@@ -1,14 +1,14 @@
-"""Membership of nodes: the claim of a node to its name, and other nodes as they come and go.
+"""Membership of nodes: the claim of a node to its name; arrival and loss of other nodes.
 
-Of two nodes of one name the later one continues and the earlier one ends. Ray may start a node again elsewhere while
-the one before still runs, cut off from Ray but not from MQTT; a server admits one client of a name and disconnects the
-other, which connects again, and so on. So a node claims its name by a retained message with the time of its start, and
-gives up when it finds a later claim. The directory cannot hold the claim, because the last will of each clears the
-entry of the other. A node that starts is later than any claim it finds, also where its clock is behind.
+Of two nodes of one name the later one continues and the earlier one ends. Ray may restart a node elsewhere while the
+first still runs, cut off from Ray but not from MQTT; a server admits one client of a name, so the two would disconnect
+each other forever. Therefore a retained message with the time of start claims the name, and a node that receives a
+later claim ends. The directory cannot hold the claim: the last will of each clears the entry of the other. A starting
+node is later than any claim received, also where its clock is behind.
 
 The last will of a node announces its loss. Its replicas elsewhere continue at once (`brokers.node.replication`); the
-rest is taken over after a moment, for it may be back: a server that ends publishes the wills of all its clients, which
-reconnect when it is back. A node that is back with another time of start has lost its memory.
+rest is taken over after a delay, since a restarting server publishes the wills of all its clients, which then
+reconnect. A node back with another time of start has lost its memory.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class NameClaim:
     """Claim of this node to its name.
 
     Attributes:
-        since: start of the node, ns; postponed behind earlier claims until it is made.
+        since: start of the node, ns; postponed behind earlier claims until made.
         made: whether it was made.
-        lost: whether a later node has made one; the node then does nothing any more.
+        lost: whether a later node has made one; the node is then inactive.
     """
 
     def __init__(self, name: str, root: str, since: int) -> None:

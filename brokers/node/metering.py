@@ -1,15 +1,14 @@
 """Metering of detectors by their node: rates, sizes, load, recent delays.
 
-Distribution policies place detectors by this (design, section 3: "they watch rates, load and latencies"). A rate is an
-exponentially decayed mean over about `TIME_CONSTANT`: a count of t seconds ago weighs exp(-t / time constant), and the
-sum is divided by the weight of the time that was watched; so a steady rate is exact from the first reading on, however
-far apart readings are. Counts between two readings are taken as spread evenly. A window of fixed length was rejected:
-it needs a history, and jumps when a burst falls out of it.
+Input of distribution policies (design, section 3: "they watch rates, load and latencies"). A rate is an exponentially
+decayed mean over about `TIME_CONSTANT`: a count of t seconds ago weighs exp(-t / time constant), and the sum is divided
+by the weight of the time watched, so a steady rate is exact from the first reading on, at any spacing. Counts between
+readings are taken as spread evenly. A window of fixed length was rejected: it needs a history, and jumps when a burst
+leaves it.
 
-Warm-up: a detector that was watched for less than `WARM_UP` has no figures, because one frame would look like a stream.
-A source that joins later counts as silent before: its rate rises over the time constant.
-
-Nothing here reads a clock. A frame costs a few additions; decay is computed at readings, once a second.
+Warm-up: no figures before `WARM_UP`, because one frame would look like a stream. A source that joins later counts as
+silent before. Nothing here reads a clock; a frame costs a few additions, and decay is computed at readings, once a
+second.
 """
 
 from __future__ import annotations
@@ -65,10 +64,9 @@ class DetectorMeter:
     """Meter of one detector.
 
     Attributes:
-        since: when counting began, ns.
-        touched: instances its engine had touched at the last reading.
-        state: bytes of its state at the last measurement; 0 before the first.
-        engine: the one it ran on then.
+        since: begin of counting, ns.
+        touched: instances touched by its engine at the last reading.
+        state, engine: bytes of its state at the last measurement, 0 before the first; the engine then.
     """
 
     since: int
@@ -107,11 +105,7 @@ class DetectorMeter:
             self._delay += sum(now - each.hi for each in found if each.hi < now)
 
     def read(self, now: int, touched: int) -> None:
-        """Read the meter.
-
-        Args:
-            touched: instances its engine has touched so far; less than before where the engine began from nothing.
-        """
+        """Read the meter; `touched`: instances touched so far, fewer than before if the engine began from nothing."""
         seconds = (now - self._at) / SECOND
         if seconds <= 0:
             return
@@ -153,8 +147,8 @@ class Meter:
     """Meters of a node's detectors, and the entry of its load.
 
     Attributes:
-        detectors: by id. Handlers of frames keep a reference, so that a frame costs no look-up.
-        published: the entry published last; None for none.
+        detectors: by id; handlers of frames keep a reference and need no look-up.
+        published: entry published last; None for none.
     """
 
     def __init__(self) -> None:
@@ -173,11 +167,7 @@ class Meter:
         self.detectors.pop(detector, None)
 
     def tick(self, now: int, touched: Callable[[str], int]) -> bool:
-        """Effects of the time; True where the meters were read, which is once a second.
-
-        Args:
-            touched: gives the number of instances that a detector's engine has touched so far.
-        """
+        """Effects of the time; True where the meters were read (once a second). `touched`: instances, by detector."""
         if self._read_at is not None and 0 <= now - self._read_at < READ_EVERY:
             return False
         self._read_at = now
@@ -186,11 +176,7 @@ class Meter:
         return True
 
     def entry(self, latencies: Mapping[str, int]) -> LoadEntry:
-        """Load of the node at the last reading.
-
-        Args:
-            latencies: delay of a message to a server, ns, by home server.
-        """
+        """Load of the node at the last reading; `latencies` are delays of a message to a server, ns, by home."""
         measured = {identity: meter.measured() for identity, meter in sorted(self.detectors.items())}
         known = {identity: each for identity, each in measured.items() if each is not None}
         return LoadEntry(_rounded(sum(each.load for each in known.values())), known, dict(latencies))

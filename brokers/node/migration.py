@@ -5,14 +5,14 @@ composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); de
 1. The origin sends the target the detector's description. The target subscribes to all its inputs and buffers them.
 2. The target reports readiness when every server has taken its subscriptions (`brokers.core.barriers`).
 3. The origin receives from every server what was published before; then it stops, and sends the state, that of a
-   watermark with the events waiting behind it, when its composite events have arrived at their home. It buffers inputs.
-4. The target continues from the state with its buffered inputs; ids identify those both have received. It publishes in
-   the directory that it hosts the detector, whose topic stays.
-5. The origin reads that in the directory, and removes the detector.
+   watermark with the events waiting behind it, when its composite events have arrived at home. It buffers inputs.
+4. The target continues from the state with its buffered inputs; ids identify duplicates. It publishes its entry in the
+   directory; the topic stays.
+5. The origin reads the entry and removes the detector.
 
-A replica is made in the same steps, but the origin continues, and the target reports in step 4 that the replica runs.
-If the target refuses, is lost, or is silent for too long, the origin continues where it stopped. If the origin is lost
-before the state is sent, the target drops its buffer, and the detector is taken over like any lost one.
+A replica is made in the same steps, but the origin continues, and step 4 reports a running replica. If the target
+refuses, is lost or stays silent, the origin continues where it stopped. If the origin is lost before the state is sent,
+the target drops its buffer, and the detector is taken over like any lost one.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class _Moving:
     """Detector on its way.
 
     Attributes:
-        other: the node at the other end.
+        other: node at the other end.
         arrives: whether it comes here.
-        since: when the last step was taken, ns.
+        since: time of the last step, ns.
         replica: whether a replica is made.
         heard: whether the target has subscribed to the inputs.
         sent: whether the state is on its way.
@@ -62,11 +62,7 @@ class _Moving:
 
 
 class Migration(NodePart):
-    """Moves of a node's detectors.
-
-    Attributes:
-        moving: by id.
-    """
+    """Moves of a node's detectors; `moving`, by id."""
 
     def __init__(self, hosting: DetectorHosting, admission: Admission, replication: Replication) -> None:
         super().__init__(hosting.shared)

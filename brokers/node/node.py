@@ -1,11 +1,10 @@
-"""Broker node, sans-I/O: takes messages and the time, returns effects.
+"""Broker node, sans-I/O: takes messages and the time, returns effects; live on MQTT and the wall clock, or simulated.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors" and "Implementation using JMS"; design, section 4.
-The same object runs live, on MQTT and the wall clock, and in simulations.
 
 Detectors outlive a lost connection. Entries cleared meanwhile are not reported, and a server without persistence loses
-all of them as it restarts; so after a reconnection an entry that is not delivered again counts as cleared only after a
-while (`Directory.reconnected`), in which its owner publishes it again.
+all of them; so after a reconnection an entry not delivered again counts as cleared only after a delay
+(`Directory.reconnected`), in which its owner publishes it again.
 """
 
 from __future__ import annotations
@@ -55,13 +54,7 @@ STATUS_EVERY: Final = 2 * SECOND
 
 
 class Node(NodePart):
-    """Broker node, composed of its parts.
-
-    Attributes:
-        claim: to its name, with the time of its start.
-        hosted: the detectors it hosts, by id.
-        counts: counters since its start.
-    """
+    """Broker node, composed of its parts: `claim` to its name, `hosted` detectors by id, `counts` since its start."""
 
     def __init__(
         self,
@@ -77,15 +70,16 @@ class Node(NodePart):
         engines: Engines | None = None,
         validate: bool = False,
     ) -> None:
-        """
+        """Compose a node.
+
         Args:
             inspects: whether it may inspect all events of its site.
-            home: the server of its site; empty for that of the directory.
-            capacity: instances it can touch per second; 0 for unknown.
+            home: server of its site; empty for that of the directory.
+            capacity: instances touched per second at most; 0 for unknown.
             isolates: whether the driver carries out `Isolate`.
             reserved: the only detector it hosts; empty for any.
             engines: choice of engines for its detectors; None for the stepwise engine.
-            validate: whether invariants are checked after every message but events, and every tick; for tests.
+            validate: check invariants after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
         directory = Directory()

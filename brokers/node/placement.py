@@ -1,7 +1,7 @@
-"""Placement of a detector and the cut of its pattern: policies suggest, a node decides.
+"""Placement of a detector and the cut of its pattern: policies suggest, a node decides and logs the reason.
 
-composite-event-framework-2004, "Distribution Policies"; design, section 3. The node decides as the policy suggests,
-where possible, and logs the reason. Combining the suggestions of several policies was rejected: a subscription has one.
+composite-event-framework-2004, "Distribution Policies"; design, section 3. Combining the suggestions of several
+policies was rejected: a subscription has one.
 """
 
 from __future__ import annotations
@@ -35,9 +35,7 @@ from distced.policies.topology.topology_file import parse_topology
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Placement of a detector for a subscription: host, home server of the topic, plan, a sentence with the reason, and
-    expected measurements.
-    """
+    """Placement of a detector: host, home server of the topic, plan, reason (a sentence), expected measurements."""
 
     node: str
     home: str
@@ -80,10 +78,9 @@ class Placement:
     def decide(
         self, found: Found, entry: SubscriptionEntry, registry: TypeRegistry, *, again: bool = False
     ) -> Decision:
-        """Node for the detector of a subscription. Raises `DistcedError` where there can be none.
+        """Node for the detector of a subscription; `DistcedError` for none.
 
-        Args:
-            again: whether the subscription was served before; then as many replicas as there are nodes will do.
+        With `again` (served before) as many replicas as there are nodes suffice.
         """
         policy = self._policy(entry, found.id)
         if again and isinstance(policy, DistributionPolicy):

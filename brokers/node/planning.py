@@ -1,8 +1,8 @@
 """Plans of detectors: the pattern of a subscription, cut into one detector here and parts elsewhere.
 
 composite-event-framework-2004, "Mobile Composite Event Detectors": a detector delegates subexpressions to existing or
-new detectors, and communicates with them through the publish/subscribe system only. So a node subscribes to a part as a
-client would, in canonical form, and the host of the part cuts it further.
+new detectors, through the publish/subscribe system only. A node subscribes to a part like a client, in canonical form;
+the host of the part cuts it further.
 """
 
 from __future__ import annotations
@@ -39,15 +39,12 @@ _Key = tuple[str, tuple[tuple[str, str], ...], Consumption]
 
 
 class PatternCache:
-    """Recently checked patterns of a node, by text, definitions and consumption.
+    """Recently checked patterns of a node, by text, definitions and consumption; `checked` counts checks.
 
     A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. The
-    checked form gives the canonical id; the automaton is built where a detector is planned or hosted, and kept with it.
-    An entry is valid as long as the event types that the check looked up are unchanged. All known types as part of the
-    key were rejected: every detector that publishes under a name adds one.
-
-    Attributes:
-        checked: number of checks.
+    checked form gives the canonical id; the automaton is built at planning or hosting, and kept with it. An entry is
+    valid while the event types looked up by the check are unchanged. All known types as part of the key were rejected:
+    every detector that publishes under a name adds one.
     """
 
     def __init__(self) -> None:
@@ -73,11 +70,7 @@ class PatternCache:
 
 
 class _Consulted(TypeRegistry):
-    """Registry that records the types looked up.
-
-    Attributes:
-        consulted: by name, what was found; None for nothing.
-    """
+    """Registry that records look-ups: `consulted`, by name, with None for a missing type."""
 
     def __init__(self, registry: TypeRegistry) -> None:
         self.consulted: dict[str, EventType | None] = {}
@@ -128,7 +121,7 @@ class Planned:
         parts: subscriptions to its parts, by the id of the part's detector.
         exports: variables and registers of its derivations, by canonical name.
         asked: the first subscription to it.
-        places: where its pattern was cut.
+        places: cuts of its pattern.
     """
 
     id: str
@@ -141,12 +134,7 @@ class Planned:
 
 
 class Planner:
-    """Planner of a node's subscriptions.
-
-    Attributes:
-        client: the node as a client of other nodes.
-        whole: ids of detectors whose patterns are not cut, as a part was refused.
-    """
+    """Planner of a node's subscriptions, `client` of other nodes; `whole`: detectors left uncut after a refusal."""
 
     def __init__(self, name: str, directory: Directory) -> None:
         self.client = node_client(name)

@@ -1,8 +1,8 @@
 """Distribution policies of detectors: set by the administration, or requested by subscriptions.
 
-composite-event-framework-2004, "Distribution Policies": policies are changed while detectors run, by messages on an
-administration topic. These are retained, so that later nodes receive them. The policy set for one detector
-overrides the one its subscriptions request; the one set for all applies to those that request none.
+composite-event-framework-2004, "Distribution Policies": policies change while detectors run, by messages on an
+administration topic, retained for later nodes. The policy set for one detector overrides the one its subscriptions
+request; the one set for all applies to those that request none.
 """
 
 from __future__ import annotations
@@ -20,21 +20,13 @@ EVERYBODY: Final = "default"
 
 
 class PolicySettings:
-    """Policies set by the administration.
-
-    Attributes:
-        set: by detector, or `EVERYBODY`.
-    """
+    """Policies set by the administration: `set`, by detector or `EVERYBODY`."""
 
     def __init__(self) -> None:
         self.set: dict[str, Policy] = {}
 
     def read(self, key: str, payload: bytes, where: str) -> bool:
-        """Take a setting, an empty payload for its end; True where it changes a policy.
-
-        Raises:
-            DistcedError: for what is no policy; what was set before stays.
-        """
+        """Take a setting, empty for its end; True for a change. Invalid ones raise `DistcedError` without effect."""
         before = self.set.get(key)
         if not payload:
             self.set.pop(key, None)

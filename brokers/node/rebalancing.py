@@ -1,7 +1,7 @@
 """Rebalancing, the control phase: running detectors are reconsidered periodically, and moved where that pays.
 
-composite-event-framework-2004, "Mobile Composite Event Detectors": in the control phase a detector checks that it still
-complies with its policy, and adapts. `policies.distribution.choose.reconsider` decides, from measurements of nodes.
+composite-event-framework-2004, "Mobile Composite Event Detectors": in the control phase a detector checks compliance
+with its policy, and adapts. `policies.distribution.choose.reconsider` decides, from measurements of nodes.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 composite-event-framework-2004, "Distribution Policies": several detectors of one pattern for reliability, and detectors
 near their subscribers for latency. A replica begins with the state of its primary (`brokers.node.migration`), so it
-detects the same, and ids make it harmless that both publish it. The primary serves the subscriptions of a detector and
-names the replicas in the directory; a replica publishes at its own site. Roles change by one retained message, the
-entry of the detector, so a node that was away reads its role there (`brokers.node.hosting`); when the primary is lost
-the first replica takes its place. Independent detectors of one pattern were rejected: their composite events differ by
-when they began.
+detects the same; ids make double publication harmless. The primary serves the subscriptions and names the replicas in
+the directory; a replica publishes at its own site. Roles change by one retained message, the entry of the detector,
+also read by nodes that were away (`brokers.node.hosting`); the first replica replaces a lost primary. Independent
+detectors of one pattern were rejected: their composite events depend on their begin.
 """
 
 from __future__ import annotations
@@ -99,12 +98,7 @@ class Replication(NodePart):
     # Their number.
 
     def tick(self, now: int, in_motion: Container[str], replicate: Replicate) -> list[Effect]:
-        """Effects of the time; call it every few seconds.
-
-        Args:
-            in_motion: the detectors that move, or are being replicated.
-            replicate: has a replica made.
-        """
+        """Effects of the time, every few seconds, without detectors `in_motion`; `replicate` has a replica made."""
         effects: list[Effect] = []
         for identity, hosted in list(self.event_path.hosted.items()):
             if not hosted.primary:

@@ -25,7 +25,7 @@ class Shared:
         home: server of its site; empty for that of the directory.
         reserved: the only detector it hosts; empty for any.
         event_path: its detectors, and their stories.
-        homes: servers it is connected to.
+        homes: connected servers.
         engines: choice of engines for its detectors; None for the stepwise engine.
     """
 

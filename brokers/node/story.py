@@ -1,9 +1,8 @@
 """Stories: the history of each detector, subscription and source on a node, in order, with cause and effect.
 
-After the stories of dask's scheduler. A line is written for each stimulus (`brokers.core.causes`) that changed a
-subject or led to a message about it, from reports of the node's parts (`happened`) and from the effects. Lines of a
-subject, and subjects, form rings; a repeated line is counted. Of events only faulty ones are written: lines of each
-event would push out the others within a second.
+After the stories of dask's scheduler. One line per stimulus (`brokers.core.causes`) that changed a subject or led to a
+message about it, from reports of the node's parts (`happened`) and from effects. Lines and subjects form rings; a
+repeated line is counted. Only faulty events are written: others would fill the rings within a second.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ _KINDS: Final = ("detector", "subscription", "source")
 
 
 class Stories:
-    """Stories of a node.
-
-    Attributes:
-        number: of the last stimulus; effects carry it as their cause.
-    """
+    """Stories of a node; `number` of the last stimulus is the cause of effects."""
 
     def __init__(self, name: str, root: str) -> None:
         self.number = 0

@@ -1,11 +1,11 @@
-"""Inputs of a node's detectors: the MQTT filters it must hold, by server, and upstream detectors.
+"""Inputs of a node's detectors: required MQTT filters, by server, and upstream detectors.
 
-Topics have home servers (design, section 4), and each event must arrive once. The events of a type are heard at every
-home of a source that publishes it, composite events at the home of their detector, heartbeats where their sources are.
+Topics have home servers (design, section 4), and each event must arrive once: events of a type at every home of a
+source that publishes it, composite events at the home of their detector, heartbeats at those of their sources.
 
-An upstream detector is read by the type of its composite events, at the homes where it publishes.
-The reader waits for each of them as for a source, subscribes at its home or at those of its replicas
-(`brokers.core.replica_streams`), and drops it when it is gone and all its events have arrived.
+An upstream detector is read by the type of its composite events. The reader waits for it as for a source, subscribes at
+its home or at those of its replicas (`brokers.core.replica_streams`), and drops it when it is gone and all its events
+have arrived.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ from distced.middleware.wire.topics import Area, administration_topic, area_filt
 
 
 class TopicFilters(NodePart):
-    """Subscriptions of a node at servers, as far as they follow from its detectors.
+    """Subscriptions of a node that follow from its detectors.
 
-    Attributes:
-        inspecting: whether this node inspects all events of its site, for those of unregistered types.
+    `inspecting`: the node inspects all events of its site, for those of unregistered types.
     """
 
     def __init__(self, shared: Shared) -> None:

@@ -1,7 +1,6 @@
 """Inputs of a recorder: sources of its types, detectors whose composite events it records, and their MQTT filters.
 
-Sources are announced and leave; detectors are created, moved, replicated and destroyed. An input is subscribed to
-before it publishes, and until its last events have arrived.
+An input is subscribed to before it publishes, and until its last events have arrived.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Recorder, sans-I/O: messages and the time in, operations to be journaled and batches to be written out.
 
-Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: sources wait for its
-acknowledgement; it waits for sources and for the detectors whose composite events it records; it fences them off when
-their leases run out or an administrator requests it. Every operation on its state is journaled.
+Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: it acknowledges sources, waits
+for them and for recorded detectors, and fences them off at the end of their leases or on request of an administrator.
+Every operation on its state is journaled.
 
 A node with a detector that matches every event was rejected: subscriptions would be placed there, and a lost detector
 begins from nothing, where a recorder has to continue.
@@ -50,12 +50,12 @@ from distced.middleware.wire.topics import ROOT, Area, administration_topic, par
 
 
 class Recorder:
-    """A recorder.
+    """Recorder of events.
 
     Attributes:
-        flush_every: longest time that stable events wait to be written, ns.
-        flush_events: number of stable events that wait at most.
-        announced: whether the server has its entry in the directory, so that sources wait for it.
+        flush_every: longest wait of stable events to be written, ns.
+        flush_events: greatest number of waiting stable events.
+        announced: whether its entry is in the directory, so that sources wait for it.
     """
 
     def __init__(
@@ -70,9 +70,9 @@ class Recorder:
         root: str = ROOT,
         home: str = "",
     ) -> None:
-        """
+        """Compose a recorder from the `state` of an earlier life; None for none.
+
         Args:
-            state: of an earlier life; None for none.
             types: names of the types to record, primitive or composite; None for all.
             home: server of its site; empty for that of the directory.
         """
@@ -129,9 +129,7 @@ class Recorder:
     def begin(self, now: int, beyond: int | None = None, noted: RecorderNote | None = None) -> list[RecorderEffect]:
         """Effects before the first connection: subscriptions for messages that its server has queued.
 
-        Args:
-            beyond: without memory: lower bound of `hi` of recorded events, exclusive, ns.
-            noted: without memory: the note of an earlier life in the history.
+        Without memory: `beyond`, lower bound of `hi` of recorded events, exclusive, ns; `noted`, note in the history.
         """
         if self.state.wants != self.types:
             self._journaled.do(TypesChosen(self.types))

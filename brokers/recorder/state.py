@@ -1,12 +1,12 @@
 """State of a recorder: stable and late events, sources waited for, and the operations that change it.
 
-Design, sections 3 and 4. It consumes events by the policy of guaranteed detection, so it writes the events that a
-detector would have consumed, in that order. Every change is an *operation*, a plain value; an earlier state and the
-operations since, the content of the journal (`brokers.live.recorder_journal`), restore it. A restart neither loses
-events nor writes any twice: a `StableCut`, applied again, gives the same events, and the history makes the same files.
+Design, sections 3 and 4. It consumes events by the policy of guaranteed detection: it writes the events that a detector
+would have consumed, in that order. Every change is an *operation*, a plain value; an earlier state and the operations
+since, the content of the journal (`brokers.live.recorder_journal`), restore it. A restart neither loses events nor
+writes any twice: a `StableCut`, applied again, gives the same events, and the history makes the same files.
 
-Journaling of messages was rejected: their meaning depends on the directory and on barriers under way, which are not
-available again after a restart.
+Journaling of messages was rejected: their meaning depends on the directory and on barriers under way, which are lost at
+a restart.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ SOURCES: Final = 50_000
 class Runs:
     """Runs without gaps of the sequence numbers received, by source; numbers that are digests form none.
 
-    By its number an event delivered again long after, by a source that was away and repeats unacknowledged events for
-    example, is told from a late one.
+    They distinguish late events from old unacknowledged ones, repeated by a source that was away.
     """
 
     def __init__(self, state: Mapping[str, Sequence[Sequence[int]]] | None = None) -> None:
@@ -129,8 +128,8 @@ class Begun(_Operation, frozen=True):
     """Lower bound: nothing with `hi` at or before this is recorded any more; None for no bound.
 
     Attributes:
-        since, gaps: what an earlier life has noted in the history, of which nothing else is left.
-        heard: how far it had come, ns; what was published since may be missing. None where there was none.
+        since, gaps: notes of an otherwise lost earlier life, from the history.
+        heard: end of its reception, ns; events published since may be missing. None for no earlier life.
     """
 
     watermark: int | None
@@ -140,11 +139,7 @@ class Begun(_Operation, frozen=True):
 
 
 class Joined(_Operation, frozen=True):
-    """Source waited for from now on, or detector whose composite events are recorded.
-
-    Attributes:
-        home: where the source publishes; None of a detector.
-    """
+    """Source waited for from now on, at the `home` where it publishes; or detector to be recorded, with None."""
 
     source: str
     home: str | None
@@ -213,8 +208,7 @@ class Batch(msgspec.Struct, frozen=True):
         watermark: every event with `hi` at or before it is in this batch or in one before; None for unknown.
         types: known types of the events.
         names: the recorded types.
-        since: begin of the recording, ns.
-        gaps: intervals without reception, ns.
+        since, gaps: begin of the recording, and intervals without reception, ns.
     """
 
     events: list[Event]
@@ -242,15 +236,13 @@ class RecorderState:
     """State of a recorder.
 
     Attributes:
-        wants: the types to record; None for all.
+        wants: types to record; None for all.
         policy: decides which events are stable.
-        runs: sequence numbers of the events received, however long ago.
+        runs: sequence numbers of all events received.
         entries: payloads of the relevant directory entries, by kind and name.
         joined: inputs waited for: sources with their homes, detectors with None.
-        met: the homes it was ever connected to.
-        since: begin of the recording, ns.
-        heard: last reception, ns.
-        gaps: intervals without reception, ns.
+        met: all homes ever connected to.
+        since, heard, gaps: begin of the recording, last reception, intervals without reception, ns.
         stable, late: events to be written.
         counts: events received, written, late, and duplicates, since the start of the process.
     """
@@ -415,11 +407,7 @@ class RecorderState:
 
 
 class JournaledState:
-    """State changed by operations only, each of which goes to the journal.
-
-    Attributes:
-        state: the state.
-    """
+    """State changed by operations only, each of which goes to the journal."""
 
     def __init__(self, state: RecorderState) -> None:
         self.state = state

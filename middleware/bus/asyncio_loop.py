@@ -1,8 +1,8 @@
 """asyncio's event loop that drives a bus: no thread, no selector of its own.
 
-A turn runs at once when a socket is ready, so that messages published by handlers leave in the same pass of the event
-loop. Everything belongs to the thread of the event loop, hence no locks. Loops without `add_reader` (Windows' proactor)
-cannot drive it; there a `Bus` with its thread can be used.
+A turn runs at once when a socket is ready, so messages published by handlers leave in the same pass of the event loop.
+Everything belongs to the thread of the event loop: no locks. Loops without `add_reader` (Windows' proactor) need a
+`Bus` with its thread.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Bus: publish and subscribe over one MQTT server (design, section 4).
 
-`BaseBus` is common to both loops; `Bus` drives it by a thread of its own, `AsyncBus` by the running event loop, without
-a thread. Handlers, timers and calls run one after another on the loop of the bus, directly out of the network: a queue
-between two threads costs a switch of the interpreter lock per message. So they must be quick and never wait. Messages
-they publish are sent when they return. After a loss the connection is tried again, later each time; subscriptions are
-requested again, and messages of QoS 1 that were not acknowledged are published again.
+`BaseBus` is common to both loops; `Bus` drives it by a thread of its own, `AsyncBus` by the running event loop.
+Handlers, timers and calls run one after another on the loop of the bus, directly out of the network: a queue between
+two threads costs a switch of the interpreter lock per message. They must be quick and never wait; messages they publish
+are sent when they return. After a loss the connection is tried again with growing delays; subscriptions are requested
+again, and unacknowledged messages of QoS 1 are published again.
 
-On asyncio a call with `_nowait` never waits, so that handlers may call it; the coroutine of the same name waits for
-room or for the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task a
-message or a queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
+On asyncio a call with `_nowait` never waits, for use in handlers; the coroutine of the same name waits for room or for
+the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task per message or a
+queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class BaseBus(ABC, Generic[L, C]):
 
     Attributes:
         client_id: name of this client at the server.
-        address: the server.
-        keepalive: seconds of silence after which the peers ask whether the other is still there.
+        address: of the server.
+        keepalive: seconds of silence before a peer checks the other.
     """
 
     def __init__(
@@ -80,23 +80,22 @@ class BaseBus(ABC, Generic[L, C]):
 
         Args:
             url: `mqtt://host:port` or `mqtts://user:password@host`.
-            client_id: name at the server, unlike all others; random where left out. A session needs one.
-            random: for the delays between attempts; seeded by the client id where left out.
-            will: published by the server when this client is gone without `stop`, after `will_delay` seconds (MQTT 5).
-            keepalive: seconds of silence after which the peers ask whether the other is still there.
+            client_id: unique name at the server; random by default. A session needs one.
+            random: for the delays between attempts; seeded by the client id by default.
+            will: published by the server when this client is lost without `stop`, after `will_delay` seconds (MQTT 5).
+            keepalive: seconds of silence before a peer checks the other.
             session_expiry: seconds for which the server keeps subscriptions and messages of QoS 1 for an absent client;
-                0 for
-                none. Under MQTT 3.1.1 any other number means for ever.
+                0 for none. Unlimited under MQTT 3.1.1 unless 0.
             hold_acknowledgements: acknowledge messages of QoS 1 by `acknowledge` only, not when handled.
-            protocol: "5", "3.1.1", or "auto" for 5 where the server knows it.
-            tls: checks of the server of an `mqtts` URL; the system's certificates where left out.
+            protocol: "5", "3.1.1", or "auto" for 5 where the server supports it.
+            tls: checks of the server of an `mqtts` URL; the system's certificates by default.
             max_queued: most unsettled messages; beyond, `publish` waits.
             max_inflight: most messages of QoS 1 sent and not acknowledged; the server may allow fewer.
             connect_timeout: seconds to wait for the network, and again for the server's answer.
             first_delay, longest_delay: seconds between attempts to connect.
             on_state: called on the bus's loop when the connection comes or goes, with the reason.
             on_failure: called on the bus's loop with exceptions of handlers, timers and calls, and with messages and
-                subscriptions the server did not accept.
+                subscriptions rejected by the server.
 
         Raises:
             BusError: arguments out of range.
@@ -182,10 +181,7 @@ class BaseBus(ABC, Generic[L, C]):
         return self._dispatch.receipts.mark
 
     def acknowledge(self, mark: int) -> None:
-        """Acknowledge the messages of QoS 1 handled up to a mark, where acknowledgements are held.
-
-        Others are sent again after a reconnection, provided that there is a session.
-        """
+        """Acknowledge the held messages of QoS 1 handled up to a mark; a session's server sends others again."""
         self._here_or_soon(lambda: self._dispatch.receipts.acknowledge(mark, self._dispatch.connection))
 
     # Time
@@ -253,7 +249,7 @@ class BaseBus(ABC, Generic[L, C]):
 class Bus(BaseBus[ThreadLoop, threading.Condition]):
     """Bus on a thread of its own; a context manager, or `start` and `stop`.
 
-    Every method may be called from any thread, the bus's own included, where nothing waits.
+    Methods may be called from any thread; on the bus's own they never wait.
     """
 
     def _driver(self, clock: Clock) -> tuple[ThreadLoop, threading.Condition]:
@@ -264,9 +260,9 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         self.start_nowait()
 
     def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds until every message is through, say farewell, and end.
+        """Settle all messages within `timeout` seconds (no wait on the bus's own thread), disconnect, and end.
 
-        The rest is given up, counted and reported. On the bus's own thread it does not wait.
+        The rest is given up, counted and reported.
         """
         loop = self._loop
         if self._dispatch.state.start():
@@ -287,9 +283,9 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         self.stop()
 
     def wait_connected(self, timeout: float = 10.0) -> None:
-        """Wait up to `timeout` seconds for the connection; raise `BusError` with the reason where there is none.
+        """Wait up to `timeout` seconds for the connection; `BusError` with the reason for none.
 
-        A refusal that will not change by itself, of a password for example, is raised at once.
+        A permanent refusal, of a password for example, is raised at once.
         """
         if not self._loop.is_current:
             with self._changed:
@@ -300,11 +296,10 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
     def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0) -> None:
         """Publish a message; without a connection it waits for the next one.
 
-        Where too many messages wait already, this one waits up to `timeout` seconds for room; on the bus's own thread
-        only while the network takes no more.
+        With a full queue it waits up to `timeout` seconds for room; on the bus's own thread only for the busy network.
 
         Raises:
-            BusError: no room in time, a message that no server takes, or a stopped bus.
+            BusError: no room in time, invalid message, or stopped bus.
         """
         message = check_message(topic, payload, qos, retain)
         outbox, changed = self._dispatch.outbox, self._changed
@@ -331,17 +326,17 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
     def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
         """Have matching messages handled, from now on and after every reconnection.
 
-        Several handlers may stand behind one filter, and filters may overlap: each handler sees each message once per
-        filter. Retained messages are sent again to all handlers of a filter that gets another. Where there is a
-        session, subscribe before `start`: messages the server kept come as soon as it accepts.
+        A filter may have several handlers, and filters may overlap: each handler receives each message once per filter.
+        Retained messages are sent again to all handlers of a filter that gets another. With a session, subscribe before
+        `start`: kept messages arrive on acceptance.
 
         Args:
             handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
-            qos: 0 or 1, the most that messages are delivered with.
+            qos: 0 or 1, greatest QoS of delivery.
             timeout: seconds to wait for the server to confirm; None does not wait.
 
         Raises:
-            BusError: a malformed filter; and where it waits, a server that refuses or does not answer.
+            BusError: malformed filter; with a timeout, refusal or no answer of the server.
         """
         answer: Future[None] | None = None if timeout is None or self._loop.is_current else Future()
         self._subscribe(topic_filter, handler, qos, answer)
@@ -367,9 +362,9 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
 
 
 class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
-    """Bus on the event loop that runs when it is started; an asynchronous context manager.
+    """Bus on the event loop that runs at its start; an asynchronous context manager.
 
-    Every method belongs to the thread of that event loop; handlers, timers and hooks are plain functions, called there.
+    Methods belong to the thread of that event loop; handlers, timers and hooks are plain functions, called there.
     """
 
     def _driver(self, clock: Clock) -> tuple[AsyncioLoop, AsyncioCondition]:
@@ -381,10 +376,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         await self.wait_connected(timeout)
 
     async def stop(self, timeout: float = 5.0) -> None:
-        """Wait up to `timeout` seconds until all messages are through, say farewell, and end; see `Bus.stop`.
-
-        A task that is cancelled here has ended the bus without further waiting.
-        """
+        """Settle all messages within `timeout` seconds, disconnect, and end (`Bus.stop`); cancellation ends it now."""
         try:
             if self.connected:
                 await self.flush(timeout)
@@ -421,7 +413,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         """Publish a message, waiting up to `timeout` seconds for room; not sent where the task is cancelled meanwhile.
 
         Raises:
-            BusError: no room in time, a message that no server takes, or a stopped bus.
+            BusError: no room in time, invalid message, or stopped bus.
         """
         message = check_message(topic, payload, qos, retain)
         outbox = self._dispatch.outbox
@@ -439,10 +431,10 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         self._put(message)
 
     def publish_nowait(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
-        """Publish a message, for handlers: where there is no room, what the network takes is sent first.
+        """Publish a message, for handlers: without room, the network is first given what it takes.
 
         Raises:
-            BusError: no room then, a message that no server takes, or a stopped bus.
+            BusError: still no room, invalid message, or stopped bus.
         """
         message = check_message(topic, payload, qos, retain)
         if self._dispatch.outbox.full:
@@ -458,11 +450,10 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     async def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float = 5.0) -> None:
         """Subscribe as `Bus.subscribe` does, and wait up to `timeout` seconds for the server to confirm.
 
-        The subscription stands also where the wait is cancelled or the server does not answer: it is requested again on
-        the next connection. `unsubscribe` ends it.
+        After cancellation or timeout the subscription stands until `unsubscribe`; the next connection repeats it.
 
         Raises:
-            BusError: a malformed filter, or a server that refuses or does not answer.
+            BusError: malformed filter, refusal or no answer of the server.
         """
         answer = asyncio.get_running_loop().create_future()
         self._subscribe(topic_filter, handler, qos, answer)
@@ -479,7 +470,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     def pause_reading(self) -> None:
         """Read nothing from the server after the present message, so that it holds back the next ones.
 
-        The connection is given up as silent where reading is not resumed within the seconds of `keepalive`.
+        The connection is given up as silent if not resumed within `keepalive` seconds.
         """
         self._dispatch.pause(True)
 

@@ -1,13 +1,13 @@
 """Connection to an MQTT server, from its opening to its end, over paho; after that a new one is made.
 
-Reconnection by paho, with state that survives the connection, was rejected: messages of QoS 1 under way are published
-again by the bus, which is the same to the receiver, and nothing depends on what paho remembers.
+Reconnection by paho, with state that survives the connection, was rejected: the bus republishes messages of QoS 1 under
+way, with the same result for the receiver, and nothing depends on paho's memory.
 
 Two seams of paho are used, both checked on import. `_create_socket`: paho blocks to open a socket and reads a packet
 with three system calls; here the loop opens the socket, and one call fills the memory that paho reads from with
 hundreds of packets. `_handle_publish`: paho makes an object with a lock and a condition for each message, and under
 MQTT 5 a table of all properties; here topic and properties stay bytes, which lead to the handlers through one
-dictionary. Together a message costs 4 us instead of 12, or instead of 24 under MQTT 5. A client of its own was
+dictionary. Together a message costs 4 us instead of 12, or instead of 24 under MQTT 5. A client of our own was
 rejected: all else, from keep-alive to reason codes, is paho's.
 """
 
@@ -70,7 +70,7 @@ class Accepted:
     """Grants of the server.
 
     Attributes:
-        session_present: whether it still knew this client.
+        session_present: whether a session of this client existed.
         window: most messages of QoS 1 under way.
         packet_limit: bytes of the longest packet it takes.
         max_qos: greatest QoS it takes.
@@ -88,12 +88,11 @@ class Connection:
     """Connection on an open socket; belongs to the loop of the bus, and never waits.
 
     Attributes:
-        protocol: version of MQTT.
         accepted: grants of the server; None until it has accepted.
-        ended: why the connection is over; None as long as it is not.
-        unsupported: whether the server is likely not to know this version of MQTT.
-        hopeless: whether trying again will not help until something is changed.
-        paused: whether nothing is read at present, so that the server holds messages back.
+        ended: reason of the end; None before.
+        unsupported: whether the server probably does not support this version of MQTT.
+        hopeless: whether another attempt is useless until something is changed.
+        paused: whether reading is suspended, so that the server holds messages back.
         on_close: called once, right before the socket is closed.
     """
 
@@ -409,10 +408,7 @@ NotAccepted: TypeAlias = "Callable[[int, ReasonCode], None]"
 class Client(paho.Client):
     """paho client for one connection, whose messages go straight to `deliver`.
 
-    Nothing is acknowledged by itself: `deliver` answers for QoS 1 with `ack(number, 1)`.
-
-    Attributes:
-        stream: the network, to be set before `connect`.
+    `deliver` acknowledges QoS 1 by `ack(number, 1)`; `stream`, the network, is to be set before `connect`.
     """
 
     def __init__(
@@ -465,7 +461,7 @@ class Client(paho.Client):
 def split_key(key: bytes) -> tuple[bytes, tuple[int, ...], bool]:
     """Topic and subscription identifiers of a delivered message's key, and whether it holds anything else.
 
-    A key with anything else is of one message rather than of a topic, and not worth caching.
+    Anything else belongs to one message, and is not worth caching.
     """
     end = 2 + (key[0] << 8 | key[1])
     topic, raw = key[2:end], key[end:]

@@ -1,7 +1,7 @@
 """Delivery of messages: those to be sent until they are settled, those received until they are acknowledged.
 
-A message is settled at QoS 0 when the operating system has it, at QoS 1 when the server has acknowledged it. Unsettled
-messages are bounded, for paho's own queue is unbounded at QoS 0.
+A message is settled at QoS 0 once the operating system has it, at QoS 1 once the server has acknowledged it. Unsettled
+messages are bounded here, as paho's own queue is unbounded at QoS 0.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Outbox:
 
     Attributes:
         unsettled: messages queued, or under way at QoS 1.
-        closed: whether it takes no further message.
-        refused, waiting: messages that found no room in time, and publishers that wait for room.
+        closed: whether it rejects further messages.
+        refused, waiting: messages without room in time, and publishers that wait for room.
     """
 
     def __init__(self, limit: int, changed: Changed) -> None:
@@ -104,11 +104,7 @@ class Outbox:
 
 
 class Receipts:
-    """Acknowledgements of QoS 1: given when a message was handled, or held until the state that covers it is safe.
-
-    Attributes:
-        mark: messages handled since the bus was made.
-    """
+    """Acknowledgements of QoS 1: on handling, or held until the covering state is safe; `mark`: messages handled."""
 
     def __init__(self, *, hold: bool) -> None:
         self.mark = 0

@@ -1,6 +1,6 @@
 """Dispatch of messages between a bus, its connection and its handlers, with accounting; independent of the loop.
 
-Everything here runs on the loop of the bus and never waits. Callers from elsewhere go through `Bus`.
+Everything runs on the loop of the bus and never waits; other callers go through `Bus`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,7 @@ class BusState(StrEnum):
 
 
 class ConnectionState:
-    """State of a bus's connection, and the reason where there is none; read at any time, waited for on a condition.
-
-    Attributes:
-        state: changed by `start` and `enter` only.
-        error: why there is no connection, as far as is known.
-    """
+    """State of a bus's connection, changed by `start` and `enter` only; `error`: reason for none, if known."""
 
     def __init__(self, changed: Changed) -> None:
         self.state = BusState.NEW
@@ -76,8 +71,7 @@ class Dispatch:
 
     Attributes:
         state: of the connection.
-        outbox: messages waiting to be sent.
-        statistics: counters.
+        outbox: messages to be sent.
         subscriptions, receipts: filters with their handlers, and acknowledgements of messages received.
     """
 

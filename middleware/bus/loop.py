@@ -1,9 +1,8 @@
 """Loop of a bus: calls, timers and turns, while a thread of its own or asyncio waits for the network.
 
-A turn runs the calls and timers that are due, then the work of the bus. Timers are kept in this heap rather than in
-asyncio's, because the clock of a bus is handed in and may be set back. Sockets are opened by the loops and handed to
-paho, which opens its own by blocking, so that aiomqtt calls it on asyncio's executor; here only a host name takes a
-thread, that of `loop.getaddrinfo`.
+A turn runs the due calls and timers, then the work of the bus. Timers are kept in a heap of its own rather than
+asyncio's: the clock of a bus is handed in and may be set back. Sockets are opened by the loops and handed to paho,
+which would block (aiomqtt runs it on asyncio's executor); only a host name takes a thread, that of `loop.getaddrinfo`.
 """
 
 from __future__ import annotations
@@ -62,10 +61,9 @@ class Timers:
         return self._heap[0][0] if self._heap else None
 
     def pop_due(self, now: int) -> list[Timer]:
-        """The timers that are due, in order; repeating ones are set again.
+        """Due timers, in order; repeating ones are set again, without making up for missed repetitions.
 
-        A repetition that was missed is left out, not made up for. Where the clock was set back, all timers move with
-        it: what was to happen in a second still does.
+        All timers move with a clock that was set back: their remaining times stay.
         """
         if self._now is not None and now < self._now:
             self._shift(now - self._now)

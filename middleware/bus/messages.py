@@ -28,11 +28,11 @@ class BusStatistics(msgspec.Struct):
     Attributes:
         messages_in, bytes_in: received, payloads only; each copy from the server counts.
         messages_out, bytes_out: handed to the connection; again after a loss.
-        connections, attempts_failed, losses: connections accepted, attempts that failed, connections lost.
+        connections, attempts_failed, losses: connections accepted, failed attempts, connections lost.
         unrouted: messages received without a matching handler, after unsubscribing for example.
-        handler_errors: exceptions raised by handlers, timers and calls.
-        dropped: messages taken and given up: too large, not accepted by the server, or left when the bus was stopped.
-        refused: publications refused because too many messages were waiting.
+        handler_errors: exceptions of handlers, timers and calls.
+        dropped: messages taken and given up: too large, rejected by the server, or left at the stop of the bus.
+        refused: publications refused, queue full.
     """
 
     messages_in: int = 0

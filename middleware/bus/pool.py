@@ -1,15 +1,14 @@
 """Pool of connections of a participant: to the server of the directory, and to others as their topics are needed.
 
 A topic has a home server (design, section 4, "Bus"). The directory and administration are at home on one server, to
-which every participant is connected; it is named by an empty text, another home by its URL in one form without a
-password (`home_name`). A connection to another home is opened when it is first asked for, with the same settings but
-without a will, and keeps itself up from then on. One that cannot be made does not delay the others: messages wait
-there.
+which every participant is connected; its name is an empty text, that of another home its URL in one form without a
+password (`home_name`). A connection to another home is opened on first use, with the same settings but without a will,
+and is then kept up. A failing one does not delay the others: messages wait there.
 
-`AsyncConnections` are buses on one event loop, `Connections` buses with a thread each, whose handlers run side by side:
-what they share takes a lock. Handing everything to the thread of the first bus was measured against it (messages in at
-a second server, answers out, 1,000 a second): both take 55 us of processor time a message, and 0.3 ms to the answer.
-The lock was chosen, since a thread that waits for it does not read on, and the server holds back; a queue would grow.
+`AsyncConnections` are buses on one event loop, `Connections` buses with a thread each, whose handlers run side by side
+and share state under a lock. Handing everything to the thread of the first bus was measured (messages in at a second
+server, answers out, 1,000 a second): both take 55 us of processor time a message, and 0.3 ms to the answer. The lock
+was chosen: a waiting thread does not read on, and the server holds back; a queue would grow.
 """
 
 from __future__ import annotations
@@ -42,10 +41,7 @@ OnState: TypeAlias = Callable[[str, BusState, BusError | None], object]
 def home_name(url: str, directory: str) -> str:
     """Name of a server: its URL without user and password; empty for the server of the directory.
 
-    All participants have to use the same host name for a server.
-
-    Raises:
-        BusError: not the URL of a server.
+    All participants have to use the same host name for a server. Raises `BusError` for any other text.
     """
     if not url or server_name(url) == server_name(directory):
         return ""
@@ -61,9 +57,7 @@ def server_name(url: str) -> str:
 class BaseConnections(Generic[B, C]):
     """Buses by home, on either loop, without the waiting.
 
-    Attributes:
-        main: connection to the server of the directory.
-        home: server of the participant's own site; empty for that of the directory.
+    `main` is connected to the server of the directory; `home` is the server of the site, empty for the same.
     """
 
     _bus: type[B]
@@ -85,10 +79,10 @@ class BaseConnections(Generic[B, C]):
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
         Args:
-            url: server of the directory. Its user and password serve for other homes, too, unless these are less well
+            url: server of the directory. Its user and password serve other homes, too, unless these are less well
                 protected.
-            home: server of the own site, perhaps with a user and a password of its own.
-            will: published by the server of the directory when this participant is gone without `stop`.
+            home: server of the site, perhaps with its own user and password.
+            will: published by the server of the directory when this participant is lost without `stop`.
             on_state: called for every connection.
             max_queued, session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
         """
@@ -115,7 +109,7 @@ class BaseConnections(Generic[B, C]):
         """Connection to a home; opened the first time.
 
         Args:
-            prepare: called with one that is about to be opened, to subscribe to what a session may have kept.
+            prepare: called before opening, to subscribe to what a session may have kept.
 
         Raises:
             BusError: not the URL of a server, or stopped connections.

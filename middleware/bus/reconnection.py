@@ -26,7 +26,7 @@ _PATIENCE_FOR_5: Final = 1.0
 class Backoff:
     """Delays that double from a first one to a longest one, each shortened by up to a half at random.
 
-    The randomness keeps clients that lost their server together from coming back together.
+    The randomness spreads the return of clients that lost their server together.
     """
 
     def __init__(self, first: float, longest: float, random: Random) -> None:

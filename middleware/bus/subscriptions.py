@@ -2,13 +2,13 @@
 
 A server may send a message that matches several filters of one client once or several times (MQTT 3.1.1, section
 3.3.5): mosquitto sends copies under MQTT 5, amqtt under 3.1.1. With MQTT 5 each subscription carries an identifier that
-comes back with the message, so each copy goes to the handlers of its own filters and every handler sees the message
-once. Under MQTT 3.1.1 copies cannot be told from messages published twice. So overlapping filters are requested as one
-filter that covers them (`Cover`): `ced/e/#` for `ced/e/#` and `ced/e/A/+`, and `ced/e/+/+` for `ced/e/A/+` and
-`ced/e/+/s`. The second covers more than both, which is the price of each message coming once.
+comes back with the message: each copy goes to the handlers of its own filters. Under MQTT 3.1.1 copies look like
+messages published twice, so overlapping filters are requested as one filter that covers them (`Cover`): `ced/e/#` for
+`ced/e/#` and `ced/e/A/+`, and `ced/e/+/+` for `ced/e/A/+` and `ced/e/+/s`; the latter covers more than both, the price
+of single delivery.
 
 Matching takes microseconds and most topics repeat, so routes are cached by raw topic and identifiers. A full cache is
-emptied, which costs one match per topic.
+emptied, at the cost of one match per topic.
 """
 
 from __future__ import annotations

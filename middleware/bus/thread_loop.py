@@ -138,11 +138,7 @@ class ThreadLoop(Loop):
 
 
 def _open_blocking(address: Address, timeout: float, tls: ssl.SSLContext | None) -> socket.socket:
-    """Socket connected to a server, after the handshake of TLS; each step waits up to `timeout` seconds.
-
-    Raises:
-        OSError: of the network, the resolver or TLS.
-    """
+    """Socket after connection and TLS handshake, `timeout` seconds each; `OSError` of network, resolver or TLS."""
     stream = socket.create_connection((address.host, address.port), timeout)
     try:
         if tls is not None:

@@ -38,11 +38,11 @@ class Answer(msgspec.Struct, frozen=True):
     """Answer to a subscription.
 
     Attributes:
-        state: `offered`, and the client has to listen and say that it is ready; then `active`; or `refused`.
-        detector, node: the detector that serves it, whose topic its composite events come on, and its node.
+        state: `offered` (the client listens and reports ready), then `active`; or `refused`.
+        detector, node: serving detector, on whose topic composite events arrive, and its node.
         publishes: type of the composite events; empty without a name.
-        homes: servers where the detector's topic is to be listened to; empty names stand for that of the directory.
-        error, message: why it was refused, as the parts of an error, and as text.
+        homes: servers of the detector's topic; empty names stand for that of the directory.
+        error, message: reason of a refusal, as the parts of an error, and as text.
     """
 
     subscription: str
@@ -62,10 +62,7 @@ class MoveRequest(msgspec.Struct, frozen=True):
 
 
 class SetPolicy(msgspec.Struct, frozen=True):
-    """Distribution policy set for a detector, or for all that ask for none; an empty payload unsets it.
-
-    It is a name or three words, see `policies.distribution.policy.parse_policy`.
-    """
+    """Distribution policy of a detector, or default (`policies.distribution.policy`); an empty payload unsets it."""
 
     policy: str
 
@@ -77,7 +74,7 @@ class Pointer(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """Message that could not be used, or a row of its frame, kept for people.
+    """Unusable message, or row of its frame, kept for people.
 
     Attributes:
         reason: one word, by which nodes count.

@@ -1,7 +1,4 @@
-"""Directory as one participant sees it, from retained messages (design, section 4).
-
-Reading an entry has no effects; what to do about a change is the participant's decision.
-"""
+"""Directory as one participant sees it, from retained messages (design, section 4); reading has no effects."""
 
 from __future__ import annotations
 
@@ -89,9 +86,9 @@ class Entries:
         return {(kind, name) for kind in KINDS for name in self.table(kind)}
 
     def registry(self) -> TypeRegistry:
-        """Registry of the usable types: a derived one needs its base, in whatever order the entries have come.
+        """Registry of the usable types, in any order of arrival; a derived one needs its base.
 
-        A type that contradicts itself or another is left out, so that one bad entry does not cost the others.
+        Types that contradict themselves or others are left out, without cost to the rest.
         """
         registry = TypeRegistry()
         waiting = list(self.types.values())

@@ -1,9 +1,9 @@
 """Entries of the directory: retained JSON messages, each under a topic of its own (design, section 4).
 
-An entry is cleared by an empty payload, and a node's or a client's by its last will. JSON was preferred to frames so
-that any MQTT tool shows entries to people. There may be several MQTT servers, one for each site: the directory and
-administration are at home on one of them, the topics of events each on one of its own, and heartbeats where their
-sources are. Entries name a server by its URL, and that of the directory by an empty string (`home`).
+An entry is cleared by an empty payload, and a node's or a client's by its last will. JSON was preferred to frames: any
+MQTT tool shows entries to people. There may be an MQTT server for each site: the directory and administration are at
+home on one of them, the topics of events each on one of its own, and heartbeats where their sources are. Entries name a
+server by its URL, and that of the directory by an empty string (`home`).
 
     <root>/d/type/<name>               an event type, and its home server      EventType
     <root>/d/client/<name>             a client that is connected              ClientEntry
@@ -49,9 +49,9 @@ class SourceEntry(msgspec.Struct, frozen=True):
 
     Attributes:
         types: names of the types it publishes.
-        watermark: it will publish no event with `hi` at or before this, ns.
-        lease: how long it may be silent before it is fenced off, ns; 0 for ever.
-        publisher: the client that publishes it.
+        watermark: no further event has `hi` at or before this, ns.
+        lease: longest silence before it is fenced off, ns; 0 for ever.
+        publisher: client that publishes it.
         home: home server of its topics and heartbeats.
     """
 
@@ -66,12 +66,12 @@ class NodeEntry(msgspec.Struct, frozen=True):
     """Broker node.
 
     Attributes:
-        since: when it came up, ns; with its name it tells one life of a node from the next.
+        since: start, ns; with the name it distinguishes lives of a node.
         detectors: number it hosts.
-        counts: events consumed, composite events found, late events, dead letters by reason, and so on.
+        counts: events consumed, composite events, late events, dead letters by reason, and so on.
         capacity: instances it can touch a second; 0 for unknown.
-        isolates: whether it can have a node started at its site for a detector that wants a process of its own.
-        reserved: the detector it was started for, and the only one it hosts; empty for any.
+        isolates: whether it can start a node at its site for a detector in a process of its own.
+        reserved: detector it was started for, the only one it hosts; empty for any.
     """
 
     since: Instant
@@ -97,11 +97,11 @@ class Measured(msgspec.Struct, frozen=True):
     Attributes:
         load: instances touched a second.
         rate, size: composite events a second, and bytes a second of their frames, heartbeats included.
-        inputs: bytes a second by what it reads: sources by name, other detectors by id.
-        events: events it reads a second, of all inputs together.
+        inputs, events: bytes a second by input (sources by name, other detectors by id), and events a second of all
+            inputs.
         state: bytes of its state, which a move would carry.
-        delay: from the last event of a match to the detection, ns on average; 0 where nothing was found.
-        engine: which one runs it; empty for unknown.
+        delay: from the last event of a match to the detection, ns on average; 0 without matches.
+        engine: the one in use; empty for unknown.
     """
 
     load: float = 0.0
@@ -115,11 +115,7 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class LoadEntry(msgspec.Struct, frozen=True):
-    """Load of a broker node, instances touched a second: its own, and by detector.
-
-    Attributes:
-        latencies: half the round trip of a message to a server, ns, by home.
-    """
+    """Load of a broker node, instances touched a second; `latencies`: half round trips to servers, ns, by home."""
 
     load: float = 0.0
     detectors: dict[str, Measured] = {}
@@ -140,12 +136,12 @@ class Told(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Foreseen(msgspec.Struct, frozen=True):
-    """Load and traffic of a detector, estimated from a history: it need not have run.
+    """Load and traffic of a detector, estimated from a history, without a run.
 
     Attributes:
         rate: composite events a second.
-        quiet, loud, part: output traffic where applications alone listen, where other detectors read its named events,
-            and where they read it as a part of their patterns.
+        quiet, loud, part: output traffic with applications as the only readers, with detectors that read its named
+            events, and with detectors that read it as a part.
         loads: instances touched a second, by the parts it reads (`parts_key`).
     """
 
@@ -173,9 +169,9 @@ class HintEntry(msgspec.Struct, frozen=True):
     """Result of placement analysis for a detector, for the nodes that place it.
 
     Attributes:
-        nodes: where it should be placed; empty for any.
+        nodes: recommended nodes; empty for any.
         parts: ids of the detectors it should read as parts; None for any.
-        foreseen: its expected load and traffic until these are measured.
+        foreseen: expected load and traffic until these are measured.
     """
 
     nodes: tuple[str, ...] = ()
@@ -187,18 +183,17 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     """Detector.
 
     Attributes:
-        node: the node that hosts it.
-        policy: its detection policy.
+        node: its host.
         reads: types it reads; None for all.
+        policy, distribution: its detection policy, and its distribution policy.
         publishes, attributes: type of its composite events, empty without a name, and the kinds of their attributes.
         subscriptions: number it serves.
         parts: ids of the detectors it reads as parts of its pattern.
         exports: variables and registers that its derivations hand on.
-        home: home server of its topic. It stays when the detector moves.
-        replicas: further nodes that host the same detector in the same state, and the home servers they publish at.
-        distribution: its distribution policy.
+        home: home server of its topic, constant when the detector moves.
+        replicas: further hosts of the same detector in the same state, and the home servers they publish at.
         readers: number of connections that listen to its topic, by home.
-        expected: its expected load and traffic when it was placed, until these are measured.
+        expected: expected load and traffic at its placement, until these are measured.
     """
 
     node: str
@@ -221,7 +216,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     """Knowledge of an application about its subscription.
 
     Attributes:
-        nodes, avoid: nodes that detectors may be placed on, empty for all, and nodes they may not.
+        nodes, avoid: nodes permitted for detectors, empty for all, and nodes excluded.
         rates: by event type, expected events a second, where nothing has been measured.
         selectivity: of the whole pattern: composite events for each event that it reads; None for unknown.
         isolated: whether the detector wants a process of its own.
@@ -241,18 +236,16 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     """Subscription of a client, or of a node for a detector that reads it as part of its pattern.
 
     Attributes:
-        client: the client to answer; of a node its name behind `NODE_CLIENT`.
-        pattern: a single pattern as text, with its output if it has one.
-        definitions: patterns by name that it may refer to.
+        client: receiver of answers; of a node its name behind `NODE_CLIENT`.
+        pattern, definitions: a single pattern as text, with any output, and named patterns that it may refer to.
         consumption: `ordered` or `epoch`.
         policy: the detection policy.
-        constituents: whether the events a composite event is made of are sent along.
+        constituents: whether constituents of a composite event are sent along.
         decomposition: `none`, `full`, or `for-reuse`; empty for that of the distribution policy.
-        derivations, exports: whether it is read as part of a pattern and needs derivations, and the variables and
-            registers that
-            these have to hand on.
-        distribution: the distribution policy, see `policies.distribution.policy.parse_policy`; empty for the one that
-            is set by the administration.
+        derivations, exports: whether derivations are needed, as of a part, and the variables and registers they hand
+            on.
+        distribution: the distribution policy (`policies.distribution.policy.parse_policy`); empty for the
+            administration's.
     """
 
     client: str

@@ -2,11 +2,11 @@
 
 A server delivers the retained entries of a filter before any message published behind the subscription. A participant
 therefore subscribes to the directory and to `topic`, publishes a barrier there, and has read the directory when its
-barrier returns. amqtt takes a message before a subscription that was sent before it, so the barrier is sent again each
-half second. Entries known from an earlier connection that were not delivered again by then are gone.
+barrier returns. amqtt takes a message before an earlier subscription, so the barrier is repeated each half second.
+Entries of an earlier connection not delivered again by then are gone.
 
-Counting the acknowledgements of subscriptions was rejected: MQTT promises no order between an acknowledgement and the
-retained messages.
+Counting the acknowledgements of subscriptions was rejected: MQTT promises no order between them and the retained
+messages.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DirectoryHandshake:
     Attributes:
         topic: the participant's barrier topic; to be subscribed to before `begin`, beside the directory.
         settled: the directory was read completely at least once, over any connection.
-        due: when the barrier is to be sent again, ns; None while none is under way.
+        due: time of the next barrier, ns; None while none is under way.
     """
 
     def __init__(self, name: str, root: str = ROOT) -> None:

@@ -5,17 +5,17 @@ An event inside another, a constituent or one bound to a variable, names its typ
     [type, lo, hi, source, seq, attributes]                 a primitive event
     [type, lo, hi, source, digest, attributes, ids, events] a composite one, with its own constituents
 
-Derivations and gaps are appended to composite events, to their frames as to their rows, only where requested (design,
-section 2, "Cutting"); not to events inside others, which would grow with every pattern they have gone through:
+Derivations and gaps are appended to composite events (frames and rows) only where requested (design, section 2,
+"Cutting"); not to events inside others, which would grow with every pattern passed:
 
     [first, last, lo, [previous, greatest_lo], key, bound, counted]  a derivation: one way an event came about
     [key, previous, greatest_lo]                                     an open gap: how far answers are complete
 
 `first`, `last` and `previous` are order keys, `[hi, lo, rank, source, seq]`: rank 0 with the sequence number of a
 primitive event, 1 with the digest of a composite one, 2 for a time event, `[due, due, 2, "@", 0]`. `key` is an array of
-attributes' values, `counted` a map of them by canonical name, `bound` a map of events as they travel inside others. Nil
-or empty ends of a derivation, a gap or an open gap are left out. Order keys without the rank were rejected: nothing
-would tell a time event.
+attributes' values, `counted` a map of them by canonical name, `bound` a map of events in the form above. Nil or empty
+ends of a derivation, a gap or an open gap are left out. Order keys without the rank were rejected: time events would be
+ambiguous.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Wire format: one MQTT message is one msgpack frame of one or many events of one type from one source.
 
-A frame is an array, in two kinds that its first element tells apart:
+A frame is an array of one of two kinds, by its first element:
 
     ["e", 1, type, source, watermark, [row, ...]]         primitive events
     ["c", 1, type, source, watermark, [row, ...], open]   composite events
@@ -9,20 +9,20 @@ A frame is an array, in two kinds that its first element tells apart:
     [lo, hi, digest, attributes, ids, events, derivations, again]   a row of composite events
 
 `lo`, `hi` and the watermark are nanoseconds since the Unix epoch in 64 bits, `digest` is the 96-bit sequence number of
-a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, where `seq` is an integer or
-such a digest, and `events` the constituents themselves where they travel along (`event_encoding`). `derivations` are
-the ways the event came about, `again` tells that only these are new, and `open` how far they are complete
-(`provenance`), all three only where requested. The watermark promises that no further event of this source has `hi <=
-watermark`; nil promises nothing. A frame without rows is a heartbeat.
+a composite event as 12 bytes, big endian. `ids` are the constituents' `[source, seq]`, with an integer or such a digest
+as `seq`, and `events` the constituents themselves if sent along (`event_encoding`). `derivations` are the ways the
+event came about, `again` marks only these as new, and `open` is how far they are complete (`provenance`), all three
+only where requested. The watermark promises that no further event of this source has `hi <= watermark`; nil promises
+nothing. A frame without rows is a heartbeat.
 
 Fields are only ever appended, to the frame or to a row: a reader of an older format ignores further fields, one of a
-newer format fills in missing ones. The version is raised only when an old reader would *misread* a frame, and a reader
-refuses versions it does not know.
+newer format fills in missing ones. The version is raised only when an old reader would *misread* a frame; readers
+refuse unknown versions.
 
-Maps with field names were rejected: names would be half of each message. So were columns: most messages hold one event.
-One bad row does not lose the others: a frame is decoded in one typed sweep by msgspec, and row by row only where that
-has failed. Where `open` is bad, the events stay, but neither it nor the watermark promises anything. Numbers have 64
-bits and are never NaN; sequence numbers of primitive events stay below 2^63.
+Rejected: maps with field names (half of each message); columns (most messages hold one event). A frame is decoded in
+one typed sweep by msgspec, and row by row only where that has failed, so a bad row does not lose the others. Where
+`open` is bad, the events stay, but neither it nor the watermark promises anything. Numbers have 64 bits and are never
+NaN; sequence numbers of primitive events stay below 2^63.
 """
 
 from __future__ import annotations
@@ -128,9 +128,9 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
     Attributes:
         kind: "e" for primitive events, "c" for composite ones.
-        watermark: no further event of this source will have `hi <= watermark`; None promises nothing.
-        events: valid events in the order sent: `Event`, or `CompositeEvent` where the kind is "c".
-        rejected: invalid ones, for a dead letter.
+        watermark: no further event of this source has `hi <= watermark`; None promises nothing.
+        events, rejected: valid `Event` or (kind "c") `CompositeEvent`, in the order sent; invalid ones, for a dead
+            letter.
         open: how far the derivations of composite events are complete.
     """
 
@@ -157,12 +157,12 @@ def encode(
 
     Args:
         watermark: ns since the Unix epoch, or None.
-        kind: of a heartbeat; "e" where left out. Events and open gaps tell by themselves.
+        kind: of a heartbeat, "e" by default; otherwise that of the events and open gaps.
         check: check each attribute; False saves half the time, for events that `EventType.create` made.
         open: how far the derivations are complete; of composite events only.
 
     Raises:
-        FrameError: an event that is malformed or does not belong here; it names the row.
+        FrameError: malformed or misplaced event; it names the row.
     """
     if kind is None:
         kind = "c" if open or (events and isinstance(events[0], CompositeEvent)) else "e"
@@ -197,8 +197,7 @@ def encode(
 def decode(payload: bytes, *, where: str | None = None) -> Frame:
     """Frame in a message: valid events, and invalid ones with the reasons; `where` is the topic, for the error.
 
-    Raises:
-        FrameError: no frame of a version this reads. Nothing else, whatever the bytes.
+    Raises `FrameError` for no frame of a readable version, and nothing else, whatever the bytes.
     """
     try:
         frame = _decoder.decode(payload)
@@ -230,7 +229,7 @@ def decode_any(
 ) -> Frame:
     """Frame in a message at the edge, or an event in JSON as a frame of one without a watermark; see `decode_json`.
 
-    JSON begins with a brace or with white space, a frame never does.
+    JSON begins with a brace or white space, a frame never does.
     """
     if payload[:1] in _JSON_STARTS:
         event = decode_json(payload, where=where, type=type, source=source, now=now)

@@ -4,9 +4,9 @@
     {"type": "Meeting", "source": "room5", "lo": 1000, "hi": 2000}
     {"specversion": "1.0", "type": "Motion", "source": "/room5", "id": "7", "time": "...", "data": {"pir": 22}}
 
-For devices and scripts; foreign payloads need a mapping. An unknown field is an error in a plain object, most often an
-attribute in the wrong place, and ignored in a CloudEvent, which producers may extend. JSON has no watermarks: a source
-that uses it holds guaranteed detection.
+For devices and scripts; foreign payloads need a mapping. An unknown field is an error in a plain object (usually a
+misplaced attribute), and ignored in a CloudEvent, which producers may extend. JSON has no watermarks: a source that
+uses it holds guaranteed detection.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def decode_json(
 ) -> Event:
     """Event in a JSON object.
 
-    The sequence number is `seq`, or a CloudEvent's `id` where that is a decimal number; otherwise a digest of the `id`,
-    or of the event, so that an event delivered twice has one id.
+    The sequence number is `seq`, or a CloudEvent's decimal `id`; otherwise a digest of the `id` or of the event, so
+    that duplicates share one id.
 
     Args:
         where: the topic, for the error.
-        type, source: default where the object names none.
-        now: default where the object names no time, ns since the Unix epoch; None makes that an error.
+        type, source: defaults.
+        now: default of the time, ns since the Unix epoch; None makes a missing time an error.
 
     Raises:
         FrameError: not such an object. Nothing else, whatever the bytes.

@@ -1,7 +1,6 @@
 """MQTT effects of a sans-I/O participant: publish, subscribe, unsubscribe, log a note (design, section 4).
 
-A participant takes messages and the time and returns effects; a driver carries them out in order: live over the bus, or
-in virtual time. A participant with further effects adds its own types to these.
+A driver carries out returned effects in order, live over the bus or in virtual time. Participants may add own types.
 """
 
 from __future__ import annotations
@@ -10,10 +9,7 @@ import msgspec
 
 
 class Caused(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Effect with its cause, the number of a stimulus of its participant (`brokers.core.causes`); 0 for unknown.
-
-    Effects with different causes are equal where they do the same.
-    """
+    """Effect with its cause (number of a stimulus, `brokers.core.causes`; 0 for unknown), ignored in comparisons."""
 
     cause: int = 0
 

@@ -22,9 +22,9 @@ from distced.middleware.wire.directory_entries import Measured, SubscriptionEntr
 
 
 class Cut(msgspec.Struct, frozen=True):
-    """Cut of a pattern: the node of the canonical tree, or the run of parts of a joint, and what is delegated there.
+    """Cut of a pattern: node of the canonical tree, or run of parts of a joint, and what is delegated there.
 
-    The other fields are those of `middleware.patterns.tree.Delegated`.
+    Other fields are those of `middleware.patterns.tree.Delegated`.
     """
 
     path: tuple[int, ...]
@@ -41,12 +41,12 @@ class Arrival(msgspec.Struct, frozen=True):
     """Announcement of a detector that comes to a node.
 
     Attributes:
-        origin: the node that hosts it so far.
+        origin: its host so far.
         asked: the subscription that asked for it.
-        cuts, parts: where its pattern was cut, and the subscriptions for it, by the id of the part's detector.
+        cuts, parts: cuts of its pattern, and the subscriptions for them, by the id of the part's detector.
         home: home server of its topic.
-        replica: whether the detector stays at the origin, too, and a replica comes, which publishes at its own site.
-        number: of the motion; tells two of one origin apart.
+        replica: whether the detector stays at the origin and a replica comes, which publishes at its own site.
+        number: of the motion; distinguishes two of one origin.
         reads: by detector that it reads, the homes where the origin listens.
     """
 
@@ -64,9 +64,9 @@ class Hosting(msgspec.Struct, frozen=True):
     """Request to host a detector, for the subscription `asked`.
 
     Attributes:
-        cuts, parts: where its pattern is cut, and the subscriptions for it, by the id of the part's detector.
+        cuts, parts: cuts of its pattern, and the subscriptions for them, by the id of the part's detector.
         home: home server of its topic.
-        expected: its expected load and traffic.
+        expected: expected load and traffic.
     """
 
     asked: SubscriptionEntry
@@ -87,11 +87,11 @@ class DetectorState(msgspec.Struct, frozen=True):
     """Whole state of a detector.
 
     Attributes:
-        snapshot: of the detector, compressed by zlib.
+        snapshot: compressed by zlib.
         subscriptions: ids of those it serves, and whether their clients listen.
-        replicas: nodes that host replicas of it, and where these publish.
+        replicas: hosts of its replicas, and where these publish.
         near: by subscription, the node whose replica it listens to.
-        constituents, derivations: what is sent along with its composite events.
+        constituents, derivations: whether these are sent along with its composite events.
     """
 
     snapshot: bytes

@@ -4,11 +4,10 @@
     <root>/c/<canonical id>      composite events of one pattern
     <root>/d/...                 the directory, retained
     <root>/a/...                 administration
-    <root>/x/...                 dead letters: messages that could not be read, for people
+    <root>/x/...                 dead letters: unreadable messages, for people
 
-A type, a source or an id may hold any characters; in a level of a topic `/`, `+`, `#`, `$`, `%` and what does not print
-are percent-encoded. Letters of any script stay as they are, since people read topics, so `urllib.parse.quote` was
-rejected for building.
+A type, a source or an id may hold any characters; `/`, `+`, `#`, `$`, `%` and non-printing ones are percent-encoded in
+a level. Letters of any script stay readable, so `urllib.parse.quote` was rejected for building.
 """
 
 from __future__ import annotations
