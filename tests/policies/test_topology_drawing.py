@@ -114,8 +114,7 @@ def test_picture_elements_do_not_overlap(kind: RandomKind, sites: int, seed: int
 
 
 def test_topology_as_json() -> None:
-    document = topology_as_dict(parse_topology(OFFICE))
-    assert json.loads(json.dumps(document)) == document
+    document = json.loads(json.dumps(topology_as_dict(parse_topology(OFFICE))))
     assert document["sites"][0] == {
         "name": "office", "server": "10.0.0.1:1883", "local_latency_ns": 150_000,
         "nodes": ["n1"], "publishers": ["badges"], "subscribers": [],
