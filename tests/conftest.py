@@ -102,6 +102,8 @@ def bounds_checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
         **os.environ,
         "NUMBA_BOUNDSCHECK": "1",
+        # Checks need no fast code, and its optimisation takes most of the time.
+        "NUMBA_OPT": "0",
         "NUMBA_CACHE_DIR": str(cache),
         "PYTHONPATH": str(PROPERTIES.parents[1]),
     }
