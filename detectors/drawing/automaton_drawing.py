@@ -11,8 +11,7 @@ from rich.tree import Tree
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.drawing.diagram import Colour, Diagram, Edge, Group, Line, Look, Node, signs
-from distced.detectors.explain.automaton_view import AutomatonView, MoveView, StateView
-from distced.detectors.explain.outline import Outline, outline
+from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, outline
 
 _COLUMNS: Final = 110
 _LABEL: Final = 30

@@ -1,8 +1,7 @@
 """Views of detector graphs: detectors, their inputs and publications, for drawings and as JSON.
 
-Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.cut`,
-with primitive events on its left, published composite events on its right, and those read again by their names. For
-reuse it is the graph of the new patterns, with the detectors that run already and are used by them.
+Text, diagrams and JSON are made from this view, so they show the same. For reuse it is the graph of the new patterns,
+with the running detectors they use.
 """
 
 from __future__ import annotations
@@ -26,16 +25,12 @@ FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
 """Primitive events; composite events with derivations, into the detector they are part of; composite events out of the
 graph; composite events into a pattern that reads them by name."""
 
+# The decomposition that distinguishes running detectors from new ones, and the remark on them.
 FOR_REUSE: Final = "for-reuse"
-"""The decomposition that distinguishes running detectors from new ones."""
-
 RUNS_ALREADY: Final = "runs already"
-"""Remark on a running detector."""
-
+# The input of a detector that reads `any`, and the output of one without a name.
 ANY: Final = "any event"
-"""The input of a detector that reads `any`."""
-
-_LEAST_SHORT: Final = 7
+UNNAMED: Final = "composite events"
 
 
 class PatternView(msgspec.Struct, frozen=True):
@@ -46,19 +41,16 @@ class PatternView(msgspec.Struct, frozen=True):
 
 
 class DetectorView(msgspec.Struct, frozen=True):
-    """A detector.
+    """A detector; a part of others has no output.
 
     Attributes:
-        text: its pattern in canonical form, with its output.
-        body: that without output, outermost keys and windows; `short`: a distinctive prefix of the id; both not in
-            JSON.
+        text: its pattern in canonical form, with its output; `body` is without output, outermost keys and windows.
         window_ns: the length of the shortest window around the whole.
-        patterns: which patterns of the file it is the detector of, by place.
-        publishes: its output in pattern notation; None where it has no name or is part of others only.
-        parts: the ids of the detectors it reads.
-        reads: the types of events it reads itself, by name, `any event` among them.
+        patterns: places in the file of the patterns it is the detector of.
+        parts, reads: the ids of the detectors and the types of events it reads itself.
         exports: the variables and registers that its derivations hand on.
         serves: number of readers, itself as a pattern's detector included.
+        short: a distinctive prefix of the id; like `body` not in JSON.
     """
 
     id: str
@@ -98,7 +90,7 @@ class PublicationView(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The text of the publication."""
-        return quote_name(self.type) if self.type else "composite events"
+        return quote_name(self.type) if self.type else UNNAMED
 
 
 class Flow(msgspec.Struct, frozen=True, rename={"source": "from", "target": "to"}):
@@ -150,7 +142,7 @@ def graph_view(
     for plan in plans:
         throttled |= throttled_names(plan.compiled.throttlings, derived or {})
     published = {name for plan in plans if (name := _published(plan))}
-    length = _LEAST_SHORT
+    length = 7
     while len({each[:length] for each in graph.plans}) < len(graph.plans):
         length += 1
     detectors: list[DetectorView] = []
@@ -168,13 +160,13 @@ def graph_view(
                 flows.append(Flow("events", name, plan.id, (label, f"throttled: {seen}") if seen else (label,)))
         for part in plan.parts:
             exports = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
-            carried = ("composite events", f"with records: {exports}" if exports else "with records")
+            carried = (UNNAMED, f"with records: {exports}" if exports else "with records")
             flows.append(Flow("records", part, plan.id, carried))
         name = _published(plan)
         if name or plan.id in graph.roots:
             id_ = _publication_id(name or plan.id)
             publications[id_] = PublicationView(id_, name or None)
-            flows.append(Flow("published", plan.id, id_, ("composite events",)))
+            flows.append(Flow("published", plan.id, id_, (UNNAMED,)))
     return GraphView(
         decomposition,
         tuple(PatternView(compiled.text, root) for compiled, root in zip(patterns, graph.roots, strict=True)),
