@@ -11,15 +11,14 @@ from rich.text import Text
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate
 from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, Cuts
 from distced.detectors.drawing.diagram import Colour, Diagram, Edge, Group, Line, Look, Node, fold, signs
-from distced.detectors.explain.graph_view import FOR_REUSE, RUNS_ALREADY, DetectorView, FlowKind, GraphView
+from distced.detectors.explain.graph_view import FOR_REUSE, RUNS_ALREADY, UNNAMED, DetectorView, FlowKind, GraphView
 from distced.middleware.cli.output import table
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_pattern
 from distced.middleware.sets.expressions import quote_name
 
-READ_AGAIN: Final = "⇢"
-"""Sign of a type whose events a pattern of the file publishes."""
-
+# Sign of a type whose events a pattern of the file publishes.
+_READ_AGAIN: Final = "⇢"
 _TITLE: Final = 110
 _COLUMNS: Final = 40
 _MOST_LINES: Final = 14
@@ -29,10 +28,8 @@ _FLOWS: Final[dict[FlowKind, tuple[Look, str, str]]] = {
     "published": (Look(Colour.BROWN, 1.6), "─▶", "published composite events"),
     "read": (Look(Colour.PURPLE, 1.6, dashed=True), "╌▶", "read again by their name"),
 }
+# Maximum length of a sub-pattern's text, in characters; JSON has all of it.
 _MOST_TEXT: Final = 240
-"""Maximum length of a sub-pattern's text, in characters; JSON has all of it."""
-
-_ABOVE: Final = "as above"
 _NARROWEST: Final = 40
 _NARROWEST_CUT: Final = 24
 _HEADS: Final = ("detector", "state", "serves", "reads", "hands on", "by", "within", "detects")
@@ -58,7 +55,7 @@ def graph_diagram(view: GraphView) -> Diagram:
     for flow in view.flows:
         look = _FLOWS[flow.kind][0]
         # What stands in the box at its beginning, or in the legend, is not said again.
-        known = (texts.get(flow.source, ""), "composite events")
+        known = (texts.get(flow.source, ""), UNNAMED)
         lines = [Line(line, look.colour, 10) for line in flow.carries if line not in known]
         edges.append(Edge(f"event {flow.source}" if flow.kind == "events" else flow.source, flow.target, lines, look))
     title = [Line(f"decomposition {view.decomposition}: {view.summary()}", size=13, bold=True)]
@@ -83,13 +80,10 @@ def _detector(detector: DetectorView) -> Iterator[Line]:
     yield from Line(detector.body).folded(_COLUMNS, _MOST_LINES)
     if detector.remarks():
         yield from Line(" · ".join(detector.remarks()), Colour.GREY, 10).folded(_COLUMNS)
-    if detector.patterns:
+    if detector.root:
         places = ", ".join(str(place + 1) for place in detector.patterns)
-        number = f"pattern{'s' if len(detector.patterns) > 1 else ''} {places}: "
-        published = f"{number}publishes {detector.publishes or 'composite events'}"
-        yield from Line(published, Colour.BROWN).folded(_COLUMNS)
-    elif detector.publishes:
-        yield from Line(f"publishes {detector.publishes}", Colour.BROWN).folded(_COLUMNS)
+        number = f"pattern{'s' * (len(detector.patterns) > 1)} {places}: " if places else ""
+        yield from Line(f"{number}publishes {detector.publishes or UNNAMED}", Colour.BROWN).folded(_COLUMNS)
 
 
 def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
@@ -98,8 +92,7 @@ def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
     told: set[str] = set()
     rows: list[list[Text]] = []
     heads = [
-        (each.detector, f"pattern {place}", "composite events without a name")
-        for place, each in enumerate(view.patterns, 1)
+        (each.detector, f"pattern {place}", f"{UNNAMED} without a name") for place, each in enumerate(view.patterns, 1)
     ]
     heads += [(each.id, RUNS_ALREADY, "") for each in view.detectors if each.publishes and each.running]
     for id_, title, unnamed in heads:
@@ -119,7 +112,7 @@ def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
     yield table(_HEADS, rows)
     if any(flow.kind == "read" for flow in view.flows):
         yield Text()
-        yield Text(f"{READ_AGAIN} composite events that a pattern here publishes, read by their name", "dim")
+        yield Text(f"{_READ_AGAIN} composite events that a pattern here publishes, read by their name", "dim")
 
 
 def _below(view: GraphView, id_: str, indent: str, last: bool, told: set[str]) -> Iterator[list[Text]]:
@@ -133,7 +126,7 @@ def _below(view: GraphView, id_: str, indent: str, last: bool, told: set[str]) -
     reads = [
         flow.carries[0] + "".join(f" ({each})" for each in flow.carries[1:]) for flow in flows if flow.kind == "events"
     ]
-    reads += [f"{READ_AGAIN} {flow.carries[0]}" for flow in flows if flow.kind == "read"]
+    reads += [f"{_READ_AGAIN} {flow.carries[0]}" for flow in flows if flow.kind == "read"]
     cells = (
         f"{indent}{'└─ ' if last else '├─ '}{detector.short}\n{deeper}{'│' if parts else ''}",
         (RUNS_ALREADY if detector.running else "new") if view.decomposition == FOR_REUSE else "",
@@ -142,7 +135,7 @@ def _below(view: GraphView, id_: str, indent: str, last: bool, told: set[str]) -
         "" if again else ", ".join(map(quote_name, detector.exports)),
         ", ".join(map(quote_name, detector.key)),
         "" if detector.window_ns is None else format_duration(detector.window_ns),
-        _ABOVE if again else detector.body + (" (by epochs: not cut)" if detector.consumption == "epoch" else ""),
+        "as above" if again else detector.body + (" (by epochs: not cut)" if detector.consumption == "epoch" else ""),
     )
     styles = ("bold yellow" if detector.shared else "bold" if detector.root else "", *_STYLES[1:-1], "dim" * again)
     yield list(map(Text, cells, styles))

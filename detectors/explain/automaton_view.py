@@ -29,6 +29,12 @@ _WORDS: Final[dict[type, str]] = {
     tree.Parallel: "both, in any order ( & )",
     tree.Hidden: "hidden ( ~ ): what it matches is no constituent",
 }
+_TIMES: Final[dict[tuple[int, int | None], str]] = {
+    (0, None): "any number of times ( * )",
+    (1, None): "once or more ( + )",
+    (0, 1): "once or not at all",
+    (1, 1): "once",
+}
 
 
 class MoveView(msgspec.Struct, frozen=True):
@@ -288,15 +294,8 @@ def _text(pattern: tree.Pattern) -> str:
 
 
 def _times(least: int, most: int | None) -> str:
-    match least, most:
-        case (0, None):
-            return "any number of times ( * )"
-        case (1, None):
-            return "once or more ( + )"
-        case (_, None):
-            return f"{least} times or more"
-        case (0, 1):
-            return "once or not at all"
-        case _ if least == most:
-            return "once" if least == 1 else f"{least} times"
-    return f"{least} to {most} times"
+    if (least, most) in _TIMES:
+        return _TIMES[least, most]
+    if most is None:
+        return f"{least} times or more"
+    return f"{least} times" if least == most else f"{least} to {most} times"
