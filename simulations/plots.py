@@ -28,11 +28,9 @@ _STYLE: Final = {
 def histogram(values: Sequence[float], *, title: str, unit: str, bins: int = 40) -> str:
     """Frequencies of values, with median and 99th percentile. Values below 0 count as 0; the last bar has the rest."""
     ordered = sorted(max(value, 0.0) for value in values)
-    if not ordered:
-        return _plot(title, _nothing)
-    most = percentile(ordered, 0.995) or ordered[-1] or 1.0
 
     def draw(axes: Axes) -> None:
+        most = percentile(ordered, 0.995) or ordered[-1] or 1.0
         axes.hist([min(value, most) for value in ordered], bins, range=(0.0, most), rwidth=0.9)
         for share, name, colour in ((0.5, "p50", COLOURS[2]), (0.99, "p99", COLOURS[1])):
             value = percentile(ordered, share)
@@ -40,25 +38,24 @@ def histogram(values: Sequence[float], *, title: str, unit: str, bins: int = 40)
         axes.set(xlabel=unit, ylabel="count")
         axes.legend()
 
-    return _plot(title, draw)
+    return _plot(title, draw if ordered else _nothing)
 
 
 def bars(figures: Sequence[tuple[str, float]], *, title: str, unit: str) -> str:
     """A bar for each figure, with its value."""
-    if not figures:
-        return _plot(title, _nothing)
 
     def draw(axes: Axes) -> None:
         places = range(len(figures))
         drawn = axes.barh(places, [value for _, value in figures], height=0.7)
-        axes.bar_label(drawn, [f"{_short(value)} {unit}" for _, value in figures], padding=4)
+        texts = (f"{value:,.0f}" if value >= 1000 else f"{value:.4g}" for _, value in figures)
+        axes.bar_label(drawn, [f"{text} {unit}" for text in texts], padding=4)
         axes.set_yticks(places, [name for name, _ in figures])
         axes.invert_yaxis()
         axes.margins(x=0.2)
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
 
-    return _plot(title, draw)
+    return _plot(title, draw if figures else _nothing)
 
 
 def lines(
@@ -69,17 +66,11 @@ def lines(
     unit: str,
     logarithmic: bool = False,
 ) -> str:
-    """A line for each series, through its points from left to right. On a logarithmic scale points not above 0 are left
-    out.
-
-    Args:
-        across: name of the first of two numbers; `unit` is that of the second.
-    """
+    """A line for each series, through its points (`across`, `unit`) from left to right. On a logarithmic scale points
+    not above 0 are left out."""
     shown = {
         name: sorted(point for point in points if point[1] > 0 or not logarithmic) for name, points in series.items()
     }
-    if not any(shown.values()):
-        return _plot(title, _nothing)
 
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import EngFormatter
@@ -96,16 +87,12 @@ def lines(
         # Names that begin with an underscore would be left out without their handles.
         axes.legend(axes.lines, list(shown), loc="upper left", bbox_to_anchor=(1, 1))
 
-    return _plot(title, draw)
+    return _plot(title, draw if any(shown.values()) else _nothing)
 
 
 def _nothing(axes: Axes) -> None:
     axes.set_axis_off()
     axes.text(0.5, 0.5, "nothing to show", ha="center")
-
-
-def _short(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:

@@ -31,12 +31,10 @@ from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.cut_report import cuts_of
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.detectors.drawing.automaton_drawing import automata_diagram, pattern_as_text
-from distced.detectors.drawing.cuts_text import cuts_as_text
 from distced.detectors.drawing.diagram import drawn
-from distced.detectors.drawing.graph_drawing import graph_as_text, graph_diagram
-from distced.detectors.explain.automaton_view import view_of
+from distced.detectors.drawing.graph_drawing import cuts_as_text, graph_as_text, graph_diagram
+from distced.detectors.explain.automaton_view import outline, view_of
 from distced.detectors.explain.graph_view import GraphView, graph_view
-from distced.detectors.explain.outline import outline
 from distced.detectors.language.derived import throttled_names
 from distced.detectors.pattern_files import Patterns, compile_source, read_source
 from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, plain, print_json, show_notes

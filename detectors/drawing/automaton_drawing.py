@@ -11,15 +11,12 @@ from rich.tree import Tree
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.drawing.diagram import Colour, Diagram, Edge, Group, Line, Look, Node, signs
-from distced.detectors.explain.automaton_view import AutomatonView, MoveView, StateView
-from distced.detectors.explain.outline import Outline, outline
+from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, outline
 
 _COLUMNS: Final = 110
 _LABEL: Final = 30
+# Maximum width of the column of labels, in characters.
 _WIDEST: Final = 60
-"""Maximum width of the column of labels, in characters."""
-
-_STYLES: Final = {"atom": "bold cyan", "reference": "bold cyan"}
 
 
 def automata_diagram(drawings: Sequence[tuple[str, AutomatonView]]) -> Diagram:
@@ -75,13 +72,13 @@ def _group(view: AutomatonView, prefix: str, text: str) -> Group:
 
 def _depths(view: AutomatonView) -> dict[str, tuple[int, int]]:
     """Distance of each state from a start, and its place, so that none are equal."""
-    places = {state.name: place for place, state in enumerate(view.states)}
     depths = {state.name: (0, place) for place, state in enumerate(view.states)}
     reached = list(view.starts)
     for name in reached:
-        for target in (each for move in view.states[places[name]].moves for each in move.to):
+        depth, place = depths[name]
+        for target in (each for move in view.states[place].moves for each in move.to):
             if target not in reached:
-                depths[target] = (depths[name][0] + 1, places[target])
+                depths[target] = (depth + 1, depths[target][1])
                 reached.append(target)
     return depths
 
@@ -118,7 +115,8 @@ def pattern_as_text(compiled: Compiled, view: AutomatonView) -> Iterator[Rendera
 
 
 def _tree(node: Outline, above: Tree | None = None) -> Tree:
-    text = Text.assemble((f"{node.role}: " if node.role else "", "italic"), (node.text, _STYLES.get(node.kind, "")))
+    style = "bold cyan" if node.kind in ("atom", "reference") else ""
+    text = Text.assemble((f"{node.role}: " if node.role else "", "italic"), (node.text, style))
     tree = Tree(text, guide_style="dim") if above is None else above.add(text)
     for part in node.parts:
         _tree(part, tree)

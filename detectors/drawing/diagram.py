@@ -6,32 +6,39 @@ Python package only does the same; a layout of our own had 1,200 lines and was n
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from html import escape
 from pathlib import Path
+from textwrap import TextWrapper
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.detectors.drawing.folding import fold
 from distced.middleware.model.errors import DistcedError
 
 DiagramForm: TypeAlias = Literal["svg", "png", "dot", "mermaid"]
 Ends: TypeAlias = Literal["none", "forward", "back", "both"]
 
+# Time limit of a layout, seconds.
 LONGEST: Final = 120.0
-"""Time limit of a layout, seconds."""
 
 _SUFFIXES: Final[dict[str, DiagramForm]] = {".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 _FONT: Final = 'fontname="DejaVu Sans Mono,Menlo,Consolas,monospace"'
+# Line length of the legend, in characters.
 _LEGEND: Final = 120
-"""Line length of the legend, in characters."""
-
 _FLOW: Final = "rankdir=LR, nodesep=0.3"
 _NETWORK: Final = 'layout=neato, overlap=prism, overlap_scaling=2, splines=true, sep="+12", esep="+6"'
 # Entities by number, with the semicolon that a statement would end at.
 _MERMAID: Final = str.maketrans({each: f"#{ord(each)};" for each in '#"<>&`'})
+
+
+# In a folded text: a blank that is no place for a break, and the place of a break.
+_BLANK: Final = "\0"
+_BREAK: Final = "\1"
+_KEPT: Final = (r"'[^']*'|\"[^\"]*\"|`[^`]*`", r"\{[^{}]*\}", r"\([^()]*\)", r"\[[^\[\]]*\]")
+_SIGNS: Final = re.compile(r"(?<!\S)(?:;|\||&|<=|⊆|@|and|or|where|as|set|->|within|by) | (?:=|==|!=|<|>|>=) ")
 
 
 class Colour(StrEnum):
@@ -47,6 +54,30 @@ class Colour(StrEnum):
     PALE = "#eef3f8"
     YELLOW = "#fff3d1"
     WHITE = "#ffffff"
+
+
+def fold(text: str, columns: int, most: int | None = None) -> list[str]:
+    """The text of a pattern in at most n lines (None for no limit) of at most n characters, with an ellipsis for the
+    rest. A sign stays with what follows it, a comparison with both sides; quoted text and short brackets are whole."""
+    if len(text) <= columns:
+        return [text]
+    indent = "  " if columns > 10 else ""
+    for kept in _KEPT:
+        text = re.sub(kept, lambda found: _together(found[0], columns), text)
+    text = _SIGNS.sub(lambda found: found[0].replace(" ", _BLANK), text)
+    wrapper = TextWrapper(columns, subsequent_indent=indent, break_on_hyphens=False)
+    lines: list[str] = []
+    for part in text.split(f" {_BREAK}"):
+        lines += [line.replace(_BLANK, " ") for line in wrapper.wrap(part.replace(_BREAK, ""))]
+        wrapper.initial_indent = indent
+    return lines if most is None or len(lines) <= most else [*lines[: most - 1], "…"]
+
+
+def _together(text: str, columns: int) -> str:
+    """A bracket without breaks if it fits; else an atom begins a line."""
+    if len(text) <= columns - 2:
+        return text.replace(" ", _BLANK)
+    return f"{_BREAK}{text}" if text.startswith("[") else text
 
 
 class Line(NamedTuple):
@@ -132,8 +163,7 @@ def drawn(diagram: Diagram, form: DiagramForm) -> str | bytes:
 
 
 def _laid_out(source: str, form: str) -> bytes:
-    program = shutil.which("dot")
-    if program is None:
+    if (program := shutil.which("dot")) is None:
         raise DistcedError(
             "Graphviz is not installed: there is no program dot",
             given=f"--format {form}",
@@ -143,10 +173,8 @@ def _laid_out(source: str, form: str) -> bytes:
         command = [program, f"-T{form}"]
         return subprocess.run(command, input=source.encode(), capture_output=True, timeout=LONGEST, check=True).stdout
     except subprocess.TimeoutExpired:
-        limit = f"no layout within {LONGEST:.0f} s"
-        raise DistcedError(
-            "too large for a picture", given=limit, advice="--format text or json shows any size"
-        ) from None
+        limit, advice = f"no layout within {LONGEST:.0f} s", "--format text or json shows any size"
+        raise DistcedError("too large for a picture", given=limit, advice=advice) from None
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip()
         raise DistcedError("Graphviz failed", given=program, advice=said or str(error)) from None
@@ -205,11 +233,12 @@ def _dot_edge(edge: Edge, between: str) -> Iterator[str]:
 
 def _legend(diagram: Diagram) -> list[str]:
     rows: list[str] = []
-    width = _LEGEND
+    used = _LEGEND
     for sign, meaning in diagram.legend:
-        width += len(sign.text) + len(meaning) + 4
-        if width > _LEGEND:
-            width = len(sign.text) + len(meaning) + 4
+        width = len(sign.text) + len(meaning) + 4
+        used += width
+        if used > _LEGEND:
+            used = width
             rows.append("")
         rows[-1] += f"{_font(sign)}{_font(Line(f' {meaning}   ', Colour.GREY, 10))}"
     return rows

@@ -1,13 +1,14 @@
 """Views of automata: states and transitions in the pattern's notation, for drawings and as JSON.
 
-Text, diagrams and JSON are made from this view, so they show the same. States are called q0, q1, ... as in
-composite-event-framework-2004, Appendix B; a move there is a transition with its label. An automaton knows time events,
-the sides of a `&` and throttled types under internal names; the view has those of the pattern.
+Text, diagrams and JSON are made from this view, so they show the same. States are q0, q1, ... and moves are labelled as
+in composite-event-framework-2004, Appendix B. Time events, sides of `&` and throttled types have their pattern names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import repeat
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -15,21 +16,30 @@ from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Auto
 from distced.detectors.compiler import Compiled
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
 from distced.middleware.model.timestamps import format_duration
-from distced.middleware.patterns.printer import format_when
+from distced.middleware.patterns import tree
+from distced.middleware.patterns.printer import format_pattern, format_when
 from distced.middleware.sets import expressions
-from distced.middleware.sets.describable import EMPTY, ConditionByType, union
+from distced.middleware.sets.describable import EMPTY, ConditionByType, format_set, union
+
+_KINDS: Final[dict[type, str]] = {tree.Keyed: "key", tree.Init: "registers"}
+_WORDS: Final[dict[type, str]] = {
+    tree.Concatenation: "one after the other, weakly: they may overlap",
+    tree.Sequence: "one after the other, strongly ( ; )",
+    tree.Alternation: "either ( | ), an instance for each branch",
+    tree.Parallel: "both, in any order ( & )",
+    tree.Hidden: "hidden ( ~ ): what it matches is no constituent",
+}
+_TIMES: Final[dict[tuple[int, int | None], str]] = {
+    (0, None): "any number of times ( * )",
+    (1, None): "once or more ( + )",
+    (0, 1): "once or not at all",
+    (1, 1): "once",
+}
 
 
 class MoveView(msgspec.Struct, frozen=True):
-    """A transition out of a state.
-
-    Attributes:
-        label: the described set it matches.
-        to: the next states; several where an instance forks.
-        hidden: whether its match is no constituent.
-        binds, sets: the variable the event is bound to, and the registers changed.
-        opens: the windows that begin with it and the keys whose value it settles.
-    """
+    """A transition out of a state: the described set it matches, the next states (several where an instance forks),
+    whether its match is no constituent, the variable bound, the registers changed, the windows and keys begun."""
 
     label: str
     strong: bool
@@ -46,11 +56,9 @@ class MoveView(msgspec.Struct, frozen=True):
 
 
 class StateView(msgspec.Struct, frozen=True):
-    """A state.
+    """A state; a start is always active, and arrival in a generative one emits an output or sets off time events.
 
     Attributes:
-        start: whether it is a start state, which is always active.
-        generative: whether arrival has an effect: it `emits` an output, or `sets_off` time events.
         domain: the described set it looks at; None for a state without moves, where instances end.
         fails: the events of its domain that no move matches, which end an instance.
         timers, windows, keys: those that may be running, open or settled in it.
@@ -70,13 +78,8 @@ class StateView(msgspec.Struct, frozen=True):
 
 
 class AutomatonView(msgspec.Struct, frozen=True):
-    """An automaton.
-
-    Attributes:
-        title: its published type, or its side of a `&`.
-        key, within: the attributes the whole is keyed by; the window around it.
-        sides: the automata of the sides of `&`, which are detected on their own.
-    """
+    """An automaton: its published type or side of a `&`, its key, the window around it, and the automata of its own
+    sides of `&`, which are detected independently."""
 
     title: str
     canonical_id: str
@@ -105,24 +108,22 @@ class AutomatonView(msgspec.Struct, frozen=True):
 
 def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> AutomatonView:
     """The view of a compiled pattern; `derived` are names of throttled types by mark, where known."""
-    output = compiled.automaton.output
-    throttled = throttled_names(compiled.throttlings, derived or {})
-    if output is None:
-        return _Viewer(compiled.automaton, "pattern", "composite event", "", throttled).view()
-    type_name, *attributes = map(expressions.quote_name, (output.type_name, *(name for name, _ in output.attributes)))
-    emits = f"{type_name}({', '.join(attributes)})"
-    return _Viewer(compiled.automaton, output.type_name, emits, "", throttled).view()
+    title, emits = "pattern", "composite event"
+    if output := compiled.automaton.output:
+        title = output.type_name
+        attributes = ", ".join(expressions.quote_name(name) for name, _ in output.attributes)
+        emits = f"{expressions.quote_name(title)}({attributes})"
+    return _Viewer(compiled.automaton, title, emits, "", throttled_names(compiled.throttlings, derived or {})).view()
 
 
-class _Viewer:
+class _Viewer(NamedTuple):
     """Makes the view of one automaton, whose sides are numbered after a prefix."""
 
-    def __init__(self, automaton: Automaton, title: str, emits: str, prefix: str, throttled: Mapping[str, str]) -> None:
-        self.automaton = automaton
-        self.title = title
-        self.emits = emits
-        self.numbers = [f"{prefix}{place + 1}" for place in range(len(automaton.parts))]
-        self.throttled = throttled
+    automaton: Automaton
+    title: str
+    emits: str
+    prefix: str
+    throttled: Mapping[str, str]
 
     def view(self) -> AutomatonView:
         automaton = self.automaton
@@ -139,8 +140,8 @@ class _Viewer:
             starts=tuple(f"q{place}" for place in automaton.starts),
             states=tuple(self._state(place, state) for place, state in enumerate(automaton.states)),
             sides=tuple(
-                _Viewer(part, f"side {number}", f"side {number}", f"{number}.", self.throttled).view()
-                for part, number in zip(automaton.parts, self.numbers, strict=True)
+                _Viewer(part, side, side, f"{side.removeprefix('side ')}.", self.throttled).view()
+                for part, side in zip(automaton.parts, map(self._side, range(len(automaton.parts))), strict=True)
                 if isinstance(part, Automaton)
             ),
         )
@@ -222,8 +223,11 @@ class _Viewer:
         if type_name.startswith(TIMER_PREFIX):
             return self.automaton.timers[int(type_name.removeprefix(TIMER_PREFIX))].name
         if type_name.startswith(PART_PREFIX):
-            return f"side {self.numbers[int(type_name.removeprefix(PART_PREFIX))]}"
+            return self._side(int(type_name.removeprefix(PART_PREFIX)))
         return expressions.quote_name(type_name)
+
+    def _side(self, place: int) -> str:
+        return f"side {self.prefix}{place + 1}"
 
     def _member(self, name: str, condition: expressions.Expression) -> str:
         throttled, rest = split_mark(condition, self.throttled) or (self._name(name), condition)
@@ -246,3 +250,52 @@ def _alternatives(condition: expressions.Expression) -> list[expressions.Express
     if isinstance(condition, expressions.Binary) and condition.operator == "or":
         return [*_alternatives(condition.left), *_alternatives(condition.right)]
     return [condition]
+
+
+class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A node of the tree, in JSON as here: its role in the node above, its kind (`atom`, `sequence`, ...), its text,
+    its parts."""
+
+    role: str = ""
+    kind: str
+    text: str
+    parts: tuple[Outline, ...] = ()
+
+
+def outline(pattern: tree.Pattern, role: str = "") -> Outline:
+    """The outline of a pattern."""
+    kind = _KINDS.get(type(pattern), type(pattern).__name__.lower())
+    roles = ("first", f"then, with {pattern.timer}") if isinstance(pattern, tree.Timing) else repeat("")
+    return Outline(role=role, kind=kind, text=_text(pattern), parts=tuple(map(outline, tree.children(pattern), roles)))
+
+
+def _text(pattern: tree.Pattern) -> str:
+    match pattern:
+        case tree.Reference(name=name):
+            return name
+        case tree.Delegated(detector=detector):
+            return f"detected by {detector}"
+        case tree.Iteration(least=least, most=most):
+            return _times(least, most)
+        case tree.Timing(timer=timer, when=when):
+            after = " after the end of the first" if isinstance(when, tree.Relative) else ""
+            return f"the time event {timer} comes {format_when(when)}{after}"
+        case tree.Scope(domain=domain):
+            return f"every state inside also looks at {format_set(domain)}"
+        case tree.Window(length=length):
+            return f"within {format_duration(length)}"
+        case tree.Keyed(attributes=attributes):
+            return f"by {', '.join(attributes)}: for each value on its own"
+        case tree.Init(registers=registers):
+            texts = ((expressions.quote_name(name), expressions.format_expression(value)) for name, value in registers)
+            return f"registers: {', '.join(f'{name} = {value}' for name, value in texts)}"
+        case _:
+            return _WORDS.get(type(pattern)) or format_pattern(pattern)
+
+
+def _times(least: int, most: int | None) -> str:
+    if (least, most) in _TIMES:
+        return _TIMES[least, most]
+    if most is None:
+        return f"{least} times or more"
+    return f"{least} times" if least == most else f"{least} to {most} times"

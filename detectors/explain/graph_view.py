@@ -1,13 +1,13 @@
 """Views of detector graphs: detectors, their inputs and publications, for drawings and as JSON.
 
-Text, diagrams and JSON are made from this view, so they show the same. The graph is that of `detectors.cutting.cut`,
-with primitive events on its left, published composite events on its right, and those read again by their names. For
-reuse it is the graph of the new patterns, with the detectors that run already and are used by them.
+Text, diagrams and JSON are made from this view, so they show the same. For reuse it is the graph of the new patterns,
+with the running detectors they use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -26,16 +26,14 @@ FlowKind: TypeAlias = Literal["events", "records", "published", "read"]
 """Primitive events; composite events with derivations, into the detector they are part of; composite events out of the
 graph; composite events into a pattern that reads them by name."""
 
+# The decomposition that distinguishes running detectors from new ones, and the remark on them.
 FOR_REUSE: Final = "for-reuse"
-"""The decomposition that distinguishes running detectors from new ones."""
-
 RUNS_ALREADY: Final = "runs already"
-"""Remark on a running detector."""
-
+# The input of a detector that reads `any`, and the output of one without a name.
 ANY: Final = "any event"
-"""The input of a detector that reads `any`."""
-
-_LEAST_SHORT: Final = 7
+UNNAMED: Final = "composite events"
+# No type and no detector is called like this.
+_PUBLICATION: Final = "-> "
 
 
 class PatternView(msgspec.Struct, frozen=True):
@@ -46,19 +44,16 @@ class PatternView(msgspec.Struct, frozen=True):
 
 
 class DetectorView(msgspec.Struct, frozen=True):
-    """A detector.
+    """A detector; its output, `publishes`, is None without a name and where it is part of others only.
 
     Attributes:
-        text: its pattern in canonical form, with its output.
-        body: that without output, outermost keys and windows; `short`: a distinctive prefix of the id; both not in
-            JSON.
+        text: its pattern in canonical form, with its output; `body` is without output, outermost keys and windows.
         window_ns: the length of the shortest window around the whole.
-        patterns: which patterns of the file it is the detector of, by place.
-        publishes: its output in pattern notation; None where it has no name or is part of others only.
-        parts: the ids of the detectors it reads.
-        reads: the types of events it reads itself, by name, `any event` among them.
+        patterns: places in the file of the patterns it is the detector of.
+        parts, reads: the ids of the detectors and the types of events it reads itself.
         exports: the variables and registers that its derivations hand on.
         serves: number of readers, itself as a pattern's detector included.
+        short: a distinctive prefix of the id; like `body` not in JSON.
     """
 
     id: str
@@ -98,7 +93,7 @@ class PublicationView(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """The text of the publication."""
-        return quote_name(self.type) if self.type else "composite events"
+        return quote_name(self.type) if self.type else UNNAMED
 
 
 class Flow(msgspec.Struct, frozen=True, rename={"source": "from", "target": "to"}):
@@ -129,11 +124,12 @@ class GraphView(msgspec.Struct, frozen=True):
 
     def summary(self) -> str:
         """Summary in numbers."""
-        shared = sum(each.shared for each in self.detectors)
-        counted = f"{_count(len(self.patterns), 'pattern')}, {_count(len(self.detectors), 'detector')}"
+        patterns, detectors = len(self.patterns), len(self.detectors)
+        counted = f"{patterns} pattern{'s' * (patterns != 1)}, {detectors} detector{'s' * (detectors != 1)}"
         if self.decomposition == FOR_REUSE:
             running = sum(each.running for each in self.detectors)
-            counted += f": {running} run{'s' * (running == 1)} already, {len(self.detectors) - running} new"
+            counted += f": {running} run{'s' * (running == 1)} already, {detectors - running} new"
+        shared = sum(each.shared for each in self.detectors)
         return f"{counted}{';' if self.decomposition == FOR_REUSE else ','} {shared} shared" if shared else counted
 
     def detector(self, id_: str) -> DetectorView:
@@ -150,7 +146,7 @@ def graph_view(
     for plan in plans:
         throttled |= throttled_names(plan.compiled.throttlings, derived or {})
     published = {name for plan in plans if (name := _published(plan))}
-    length = _LEAST_SHORT
+    length = 7
     while len({each[:length] for each in graph.plans}) < len(graph.plans):
         length += 1
     detectors: list[DetectorView] = []
@@ -158,23 +154,43 @@ def graph_view(
     flows: list[Flow] = []
     for plan in plans:
         reads = _reads(plan.compiled.automaton, published)
-        detectors.append(_detector(plan, graph, plan.id[:length], tuple(reads), throttled))
+        publication = with_throttled_names(plan.compiled.plain, throttled)
+        core = core_of(publication.pattern)
+        shared = plan.id in graph.shared
+        detector = DetectorView(
+            id=plan.id,
+            text=format_publication(publication),
+            key=core.key,
+            window_ns=core.window,
+            consumption="epoch" if plan.compiled.epochs else "ordered",
+            patterns=tuple(place for place, root in enumerate(graph.roots) if root == plan.id),
+            publishes=None if publication.output is None else format_output(publication.output) or None,
+            parts=plan.parts,
+            reads=tuple(reads),
+            exports=tuple(sorted(plan.exports)),
+            serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if shared else 1,
+            shared=shared,
+            running=plan.id in graph.reused,
+            short=plan.id[:length],
+            body=format_pattern(core.pattern),
+        )
+        detectors.append(detector)
         for name, marks in reads.items():
             if name in published:
-                flows.append(Flow("read", _publication_id(name), plan.id, (quote_name(name),)))
+                flows.append(Flow("read", _PUBLICATION + name, plan.id, (quote_name(name),)))
             else:
                 seen = ", ".join(throttled[mark] for mark in sorted(marks) if mark in throttled)
                 label = name if name == ANY else quote_name(name)
                 flows.append(Flow("events", name, plan.id, (label, f"throttled: {seen}") if seen else (label,)))
         for part in plan.parts:
             exports = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
-            carried = ("composite events", f"with records: {exports}" if exports else "with records")
+            carried = (UNNAMED, f"with records: {exports}" if exports else "with records")
             flows.append(Flow("records", part, plan.id, carried))
         name = _published(plan)
         if name or plan.id in graph.roots:
-            id_ = _publication_id(name or plan.id)
+            id_ = _PUBLICATION + (name or plan.id)
             publications[id_] = PublicationView(id_, name or None)
-            flows.append(Flow("published", plan.id, id_, ("composite events",)))
+            flows.append(Flow("published", plan.id, id_, (UNNAMED,)))
     return GraphView(
         decomposition,
         tuple(PatternView(compiled.text, root) for compiled, root in zip(patterns, graph.roots, strict=True)),
@@ -185,45 +201,15 @@ def graph_view(
     )
 
 
-def _detector(
-    plan: DetectorPlan, graph: DetectorGraph, short: str, reads: tuple[str, ...], throttled: Mapping[str, str]
-) -> DetectorView:
-    publication = with_throttled_names(plan.compiled.plain, throttled)
-    core = core_of(publication.pattern)
-    shared = plan.id in graph.shared
-    return DetectorView(
-        id=plan.id,
-        text=format_publication(publication),
-        key=core.key,
-        window_ns=core.window,
-        consumption="epoch" if plan.compiled.epochs else "ordered",
-        patterns=tuple(place for place, root in enumerate(graph.roots) if root == plan.id),
-        publishes=None if publication.output is None else format_output(publication.output) or None,
-        parts=plan.parts,
-        reads=reads,
-        exports=tuple(sorted(plan.exports)),
-        serves=len(graph.readers(plan.id)) + (plan.id in graph.roots) if shared else 1,
-        shared=shared,
-        running=plan.id in graph.reused,
-        short=short,
-        body=format_pattern(core.pattern),
-    )
-
-
 def _published(plan: DetectorPlan) -> str:
     output = plan.compiled.publication.output
     return "" if output is None else output.type_name
 
 
-def _publication_id(name: str) -> str:
-    # No type and no detector is called like this.
-    return f"-> {name}"
-
-
-def _reads(automaton: Automaton, published: Iterable[str]) -> dict[str, frozenset[str]]:
+def _reads(automaton: Automaton, published: Collection[str]) -> dict[str, set[str]]:
     """The event types an automaton itself reads, each with the names its conditions use; `any` is every primitive
     event."""
-    found: dict[str, set[str]] = {}
+    found: defaultdict[str, set[str]] = defaultdict(set)
     for position in automaton.positions:
         if position.domain.others != FALSE:
             found.setdefault(ANY, set())
@@ -231,13 +217,8 @@ def _reads(automaton: Automaton, published: Iterable[str]) -> dict[str, frozense
             if name[0] in (TIMER_PREFIX, PART_PREFIX) or condition == FALSE:
                 continue
             if name in published or condition != position.domain.others:
-                asked = names(condition) | names(position.label.condition(name))
-                found.setdefault(name, set()).update(asked)
+                found[name] |= names(condition) | names(position.label.condition(name))
     for part in automaton.inner:
-        for name, asked_inside in _reads(part, published).items():
-            found.setdefault(name, set()).update(asked_inside)
-    return {name: frozenset(found[name]) for name in sorted(found)}
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'s' * (number != 1)}"
+        for name, asked in _reads(part, published).items():
+            found[name] |= asked
+    return dict(sorted(found.items()))

@@ -20,11 +20,9 @@ from distced.policies.topology.topology import Topology
 
 _TITLE: Final = 90
 _WIDEST: Final = 34
+# Maximum number of participants of a kind at a site, and of names in a cell; JSON has them all.
 _MOST: Final = 6
-"""Maximum number of participants of a kind shown at a site."""
-
 _MOST_NAMES: Final = 12
-"""Maximum number of names in a cell; JSON has them all."""
 
 
 class Hosted(NamedTuple):
@@ -79,10 +77,10 @@ def _site(topology: Topology, site: Site, over: Overlay) -> Iterator[Line]:
         found = over.hosted.get(node.name, ()) if line in shown else ()
         signed = ((_cut(each.text), "●" if each.new else "◇") for each in found)
         yield from _limited([Line(f"  {sign} {text}", Colour.BLUE, 10) for text, sign in signed], "detectors")
-    publishers = [f"▷ {_cut(_about_publisher(each))}" for each in topology.publishers_at(site.name)]
-    yield from _limited([Line(text, Colour.GREEN) for text in publishers], "publishers")
-    subscribers = [f"○ {_cut(each.name)}" for each in topology.subscribers_at(site.name)]
-    yield from _limited([Line(text, Colour.BROWN) for text in subscribers], "subscribers")
+    publishers = map(_about_publisher, topology.publishers_at(site.name))
+    yield from _limited([Line(f"▷ {_cut(text)}", Colour.GREEN) for text in publishers], "publishers")
+    subscribers = topology.subscribers_at(site.name)
+    yield from _limited([Line(f"○ {_cut(each.name)}", Colour.BROWN) for each in subscribers], "subscribers")
 
 
 def _limited(lines: Sequence[Line], kind: str) -> list[Line]:

@@ -14,8 +14,7 @@ from distced import simulations
 from distced.detectors.compiler import compile_file, compile_pattern, compile_publication
 from distced.detectors.drawing.automaton_drawing import automata_diagram, pattern_as_text
 from distced.detectors.drawing.diagram import Diagram, DiagramForm, drawn, form_of
-from distced.detectors.explain.automaton_view import AutomatonView, view_of
-from distced.detectors.explain.outline import outline
+from distced.detectors.explain.automaton_view import AutomatonView, outline, view_of
 from distced.detectors.language.parser import parse_pattern
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.command import main

@@ -14,8 +14,7 @@ from distced import simulations
 from distced.detectors.compiler import Compiled, Consumption, compile_file, compile_publication
 from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from distced.detectors.drawing.diagram import Colour, DiagramForm, drawn
-from distced.detectors.drawing.folding import fold
+from distced.detectors.drawing.diagram import Colour, DiagramForm, drawn, fold
 from distced.detectors.drawing.graph_drawing import graph_as_text, graph_diagram
 from distced.detectors.explain.graph_view import ANY, GraphView, graph_view
 from distced.detectors.pattern_files import compile_source, read_source
