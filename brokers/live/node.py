@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any, Self
+from typing import Self
 
 import structlog
 
@@ -92,7 +92,7 @@ class LiveNode(Participant):
         pointer = self._pointer if home else b""
         return [Publish(pointer_topic(root=self.node.root), pointer, retain=True, home=home), *effects]
 
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Iterable[Effect]:
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> list[Effect]:
         return self.node.receive(topic, payload, now, home)
 
     def _time(self, now: int) -> Iterable[Effect]:
@@ -110,8 +110,7 @@ class LiveNode(Participant):
                 if self._release is not None:
                     self._release(node)
 
-    def _decide(self, here: str, decide: Callable[[], Iterable[Any]]) -> None:
-        super()._decide(here, decide)
+    def _decided(self) -> None:
         if self.node.claim.lost and not self._stopped.is_set():
             # The entries under this name belong to another node: no farewell, no last will.
             self._stopped.set()

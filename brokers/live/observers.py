@@ -71,12 +71,12 @@ class LiveDirectory(Participant):
         self._reader.lost(str(error))
         self._changed.notify_all()
 
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Iterable[Effect]:
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> list[Effect]:
         self._reader.receive(topic, payload)
         self._changed.notify_all()
-        return ()
+        return []
 
-    def _time(self, now: int) -> Iterable[Effect]:
+    def _time(self, now: int) -> list[Effect]:
         return self._reader.tick(now) if self.bus.connected else ()
 
 
@@ -100,13 +100,13 @@ class LiveWatch(Participant):
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         return self.watch.start()
 
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Iterable[Effect]:
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> list[Effect]:
         return self.watch.receive(topic, payload)
 
-    def _time(self, now: int) -> Iterable[Effect]:
+    def _time(self, now: int) -> list[Effect]:
         return self.watch.tick(now)
 
-    def _end(self, now: int) -> Iterable[Effect]:
+    def _end(self, now: int) -> list[Effect]:
         return self.watch.clear(self._nodes)
 
 

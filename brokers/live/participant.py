@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
@@ -71,7 +71,8 @@ class Outlet:
 class Participant:
     """Base of the live drivers; a context manager, or `start` and `stop`.
 
-    Drivers override the hooks at the end of the class; each is called under the lock, on the thread of a bus.
+    Drivers override the hooks at the end of the class; each is called under the lock (`_decided` without it), on the
+    thread of a bus.
 
     Attributes:
         log: a structlog logger; None for none.
@@ -195,7 +196,12 @@ class Participant:
                 self._note("warning", "connection lost", reason=str(error), **where)
 
     def _receive(self, home: str, topic: str, payload: bytes, retained: bool) -> None:
-        self._decide(home, lambda: self._message(home, topic, payload, self.clock.now()))
+        with self._turn:
+            effects = self._message(home, topic, payload, self.clock.now())
+            outlets = self._hand_out(effects) if effects else None
+        self._decided()
+        if outlets:
+            self._drain(home, outlets)
 
     def _tick(self) -> None:
         if not self._stopped.is_set():
@@ -205,6 +211,10 @@ class Participant:
         """Take a decision, on the thread of the bus to `here`, and have its effects carried out."""
         with self._turn:
             outlets = self._hand_out(decide())
+        self._decided()
+        self._drain(here, outlets)
+
+    def _drain(self, here: str, outlets: dict[str, Outlet]) -> None:
         for home, outlet in outlets.items():
             if home == here:
                 outlet.drain()
@@ -280,13 +290,16 @@ class Participant:
     def _disconnected(self, home: str, now: int, error: BusError | None) -> None:
         """Effects of a lost connection."""
 
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Iterable[Any]:
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Collection[Any]:
         """Effects of a message."""
         return ()
 
     def _time(self, now: int) -> Iterable[Any]:
         """Effects of the time."""
         return ()
+
+    def _decided(self) -> None:
+        """Consequences of a decision for the driver itself."""
 
     def _do(self, effect: Any) -> None:
         """Carry out an effect that is neither MQTT nor a log event."""

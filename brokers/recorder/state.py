@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from distced.brokers.core.effects import Effect
 from distced.detectors.runtime.detection_policy import Released

@@ -6,14 +6,14 @@ Policies stand above detectors (design, section 4), so a detector is handed one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 
 
-@dataclass(frozen=True, slots=True)
-class Released:
+class Released(Struct, frozen=True):
     """Events released for consumption.
 
     Attributes:

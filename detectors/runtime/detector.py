@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -37,8 +37,7 @@ _INSTANCE_BYTES: Final = 120
 _HELD_BYTES: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Detected:
+class Detected(msgspec.Struct, frozen=True):
     """Result of a call of a detector.
 
     Attributes:
@@ -53,7 +52,7 @@ class Detected:
     late: list[Event]
     duplicates: int = 0
     disordered: int = 0
-    fenced: list[str] = field(default_factory=list)
+    fenced: list[str] = msgspec.field(default_factory=list)
 
 
 @dataclass(slots=True)

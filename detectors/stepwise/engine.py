@@ -143,7 +143,9 @@ class StepwiseEngine:
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the current instant: best effort consumes on arrival."""
-        if self.pending and self.by_instants:
+        if not self.pending:
+            return []
+        if self.by_instants:
             self._run_until(self.pending[0].hi)
         else:
             self._offer_pending(INSTANT_MAX)
