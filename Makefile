@@ -7,7 +7,10 @@ BIN := $(VENV)/bin
 # Processes of the tests: more than cores, for live tests mostly wait.
 JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
 
-.PHONY: demo test quick lint types contracts kernel docs properties bench clean mosquitto graphviz java
+# The tests start hundreds of processes, and each would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench clean mosquitto graphviz java
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
 demo: $(VENV)/.demo mosquitto graphviz
@@ -15,7 +18,7 @@ demo: $(VENV)/.demo mosquitto graphviz
 
 ## make test: lint, types, contracts, and all tests but the long ones, in parallel
 test: $(VENV)/.dev mosquitto graphviz java
-	$(MAKE) --no-print-directory -j2 lint types contracts kernel docs
+	$(MAKE) --no-print-directory -j2 types kernel lint contracts docs bytecode
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup
 
 ## make quick: lint, types, contracts, the conformance cases on both engines, and the pure core, in about a minute
@@ -41,6 +44,10 @@ docs: $(VENV)/.dev
 # Functions of the columnar engine, compiled once for all processes of the tests.
 kernel: $(VENV)/.dev
 	$(BIN)/python -m distced.detectors.warm_start
+
+# Bytecode of the tests, compiled once for all processes of the tests.
+bytecode: $(VENV)/.dev
+	$(BIN)/pytest --collect-only -qq >/dev/null
 
 ## make properties: the long property and exhaustive runs
 properties: $(VENV)/.dev

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_Point: TypeAlias = tuple[float, float]
 
 COLOURS: Final = ("#4a7ab5", "#c92a2a", "#2b8a3e", "#e67700", "#7048b6", "#495057")
 _STYLE: Final = {
@@ -38,7 +40,7 @@ def histogram(values: Sequence[float], *, title: str, unit: str, bins: int = 40)
         axes.set(xlabel=unit, ylabel="count")
         axes.legend()
 
-    return _plot(title, draw if ordered else _nothing)
+    return _plot(title, draw, bool(ordered))
 
 
 def bars(figures: Sequence[tuple[str, float]], *, title: str, unit: str) -> str:
@@ -55,16 +57,11 @@ def bars(figures: Sequence[tuple[str, float]], *, title: str, unit: str) -> str:
         axes.set_xticks([])
         axes.spines["bottom"].set_visible(False)
 
-    return _plot(title, draw if figures else _nothing)
+    return _plot(title, draw, bool(figures))
 
 
 def lines(
-    series: Mapping[str, Sequence[tuple[float, float]]],
-    *,
-    title: str,
-    across: str,
-    unit: str,
-    logarithmic: bool = False,
+    series: Mapping[str, Sequence[_Point]], *, title: str, across: str, unit: str, logarithmic: bool = False
 ) -> str:
     """A line for each series, through its points (`across`, `unit`) from left to right. On a logarithmic scale points
     not above 0 are left out."""
@@ -87,12 +84,7 @@ def lines(
         # Names that begin with an underscore would be left out without their handles.
         axes.legend(axes.lines, list(shown), loc="upper left", bbox_to_anchor=(1, 1))
 
-    return _plot(title, draw if any(shown.values()) else _nothing)
-
-
-def _nothing(axes: Axes) -> None:
-    axes.set_axis_off()
-    axes.text(0.5, 0.5, "nothing to show", ha="center")
+    return _plot(title, draw, any(shown.values()))
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
@@ -100,14 +92,18 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
 
 
-def _plot(title: str, draw: Callable[[Axes], None]) -> str:
+def _plot(title: str, draw: Callable[[Axes], None], shown: bool) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
     with rc_context(_STYLE):
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         axes = figure.add_subplot()
-        draw(axes)
+        if shown:
+            draw(axes)
+        else:
+            axes.set_axis_off()
+            axes.text(0.5, 0.5, "nothing to show", ha="center")
         figure.suptitle(title, weight="bold", size=10)
         written = StringIO()
         figure.savefig(written, format="svg", metadata={"Date": None})

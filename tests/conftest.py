@@ -10,6 +10,7 @@ compiled functions; slow ones are apart, and first; Spark and Ray run once at a 
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 import structlog
 from hypothesis import HealthCheck, settings
+
+from tests.support.bounds_checked import BoundsChecked
 
 PROPERTIES = Path(__file__).parent / "properties"
 
@@ -33,6 +36,8 @@ def runs_long(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Spark runs for seconds here, and its JVM would spend most of them on optimising.
+    os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("long" if runs_long(config) else "small")
 
@@ -89,6 +94,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
+def pytest_collection_finish() -> None:
+    # Modules and tests stay to the end, and need not be looked through by each garbage collection.
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture
 def at_length(request: pytest.FixtureRequest) -> bool:
     """Whether this is a long run: how far an exhaustive test goes."""
@@ -96,17 +107,11 @@ def at_length(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def bounds_checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Environment of processes in which the columnar loop is compiled, once for all tests, with checks of bounds."""
-    cache = tmp_path_factory.mktemp("bounds-checked")
-    return {
-        **os.environ,
-        "NUMBA_BOUNDSCHECK": "1",
-        # Checks need no fast code, and its optimisation takes most of the time.
-        "NUMBA_OPT": "0",
-        "NUMBA_CACHE_DIR": str(cache),
-        "PYTHONPATH": str(PROPERTIES.parents[1]),
-    }
+def bounds_checked() -> Iterator[BoundsChecked]:
+    """A process with the columnar loop compiled with checks of bounds, for all tests."""
+    checked = BoundsChecked()
+    yield checked
+    checked.end()
 
 
 @pytest.fixture(autouse=True)

@@ -10,97 +10,81 @@ from rich.text import Text
 from rich.tree import Tree
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.drawing.diagram import Colour, Diagram, Edge, Group, Line, Look, Node, signs
+from distced.detectors.drawing.diagram import YELLOW, Diagram, Edge, Group, Line, Look, Node, folded
 from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, outline
 
-_COLUMNS: Final = 110
-_LABEL: Final = 30
-# Maximum width of the column of labels, in characters.
-_WIDEST: Final = 60
+_TITLE: Final = 110
+_LABEL: Final = 36
 
 
 def automata_diagram(drawings: Sequence[tuple[str, AutomatonView]]) -> Diagram:
     """The automata of patterns, each with the pattern's text."""
     groups = [
-        _group(view, f"p{place}", text if number == 0 else "")
+        _group(view, f"p{place}.{number}", view.title if number else text)
         for place, (text, whole) in enumerate(drawings)
         for number, view in enumerate(whole.every())
     ]
     states = [state for _, whole in drawings for view in whole.every() for state in view.states]
     moves = [move for state in states for move in state.moves]
-    legend = signs([
-        (any(move.strong for move in moves), "━▶", Colour.INK, "follows strongly"),
-        (any(not move.strong for move in moves), "╌▶", Colour.INK, "follows weakly"),
-        (True, "double frame", Colour.BROWN, "emits"),
-        (any(state.sets_off for state in states), "yellow", Colour.BROWN, "sets off a time event, or emits"),
-        (True, "●→", Colour.INK, "start, always active"),
-        (any(move.forks for move in moves), "●", Colour.INK, "forks"),
-        (True, "Σ", Colour.GREY, "domain: what a state looks at"),
-        (any(move.hidden for move in moves), "~", Colour.BLUE, "hidden: no constituent"),
-    ])  # fmt: skip
-    return Diagram(groups[0].title if len(groups) == 1 else (), legend, groups)
+    legend = [
+        (any(move.strong for move in moves), Line("━▶ follows strongly")),
+        (any(not move.strong for move in moves), Line("╌▶ follows weakly")),
+        (True, Line("double frame: emits", "yellow")),
+        (any(state.sets_off for state in states), Line("yellow: sets off a time event, or emits", "yellow")),
+        (True, Line("●→ start, always active")),
+        (any(move.forks for move in moves), Line("● forks")),
+        (any(move.hidden for move in moves), Line("hidden: no constituent", "dim italic")),
+    ]
+    title = groups[0].title if len(groups) == 1 else ()
+    return Diagram(title, [line for occurs, line in legend if occurs], groups)
 
 
-def _group(view: AutomatonView, prefix: str, text: str) -> Group:
-    prefix += view.title if not text else ""
-    title = Line(text or view.title, bold=True, size=12).folded(_COLUMNS)
-    title += [Line(view.canonical_id, Colour.GREY, 10, italic=True)]
-    title += [Line(each, Colour.GREY, 10) for each in view.remarks()]
-    nodes, edges = [], []
-    depth = _depths(view)
+def _group(view: AutomatonView, prefix: str, title: str) -> Group:
+    order = _order(view)
+    nodes = [Node(f"{prefix} start {name}") for name in view.starts]
+    edges = [Edge(f"{prefix} start {name}", f"{prefix} {name}") for name in view.starts]
     labels: dict[tuple[str, tuple[str, ...], bool], list[Line]] = {}
-    for place, state in enumerate(view.states):
-        look = Look(fill=Colour.YELLOW, double=bool(state.emits)) if state.generative else Look()
-        nodes.append(Node(f"{prefix} {state.name}", list(_state(state)), look))
-        if state.start:
-            nodes.append(Node(f"{prefix} start {place}"))
-            edges.append(Edge(nodes[-1].id, nodes[-2].id))
+    for state in view.states:
+        look = Look(fill=YELLOW, double=bool(state.emits)) if state.generative else Look()
+        about = [Line(state.name, "bold"), *_about(state)]
+        about += [Line(f"fails: {state.fails}", "red")] if state.fails else []
+        nodes.append(Node(f"{prefix} {state.name}", folded(about, _LABEL), look))
         for move in state.moves:
-            labels.setdefault((state.name, move.to, move.strong), []).extend(_label(move))
-    for number, ((source, targets, strong), lines) in enumerate(labels.items()):
+            labels.setdefault((state.name, move.to, move.strong), []).extend(folded(_label(move), _LABEL))
+    for number, ((source, targets, strong), label) in enumerate(labels.items()):
         look = Look(width=2.6) if strong else Look(dashed=True)
         origin = f"{prefix} {source}"
         if len(targets) > 1:
             nodes.append(Node(f"{prefix} fork {number}"))
-            edges.append(Edge(origin, nodes[-1].id, lines, look, "none"))
-            origin, lines = nodes[-1].id, []
+            edges.append(Edge(origin, nodes[-1].id, label, look, heads=0))
+            origin, label = nodes[-1].id, []
         for target in targets:
-            end, back = f"{prefix} {target}", depth[target] <= depth[source]
-            edges.append(Edge(origin, end, lines, look, back=back and origin != end))
-    return Group(nodes, edges, title)
+            end, back = f"{prefix} {target}", order.index(target) <= order.index(source)
+            edges.append(Edge(origin, end, label, look, back=back and origin != end))
+    notes = [Line(each, "dim") for each in (view.canonical_id, *view.remarks())]
+    return Group(nodes, edges, folded([Line(title, "bold"), *notes], _TITLE))
 
 
-def _depths(view: AutomatonView) -> dict[str, tuple[int, int]]:
-    """Distance of each state from a start, and its place, so that none are equal."""
-    depths = {state.name: (0, place) for place, state in enumerate(view.states)}
-    reached = list(view.starts)
-    for name in reached:
-        depth, place = depths[name]
-        for target in (each for move in view.states[place].moves for each in move.to):
-            if target not in reached:
-                depths[target] = (depth + 1, depths[target][1])
-                reached.append(target)
-    return depths
+def _order(view: AutomatonView) -> list[str]:
+    """The states by their distance from a start."""
+    moves = {state.name: state.moves for state in view.states}
+    found = list(view.starts)
+    for name in found:
+        found += dict.fromkeys(target for move in moves[name] for target in move.to if target not in found)
+    return [*found, *(name for name in moves if name not in found)]
 
 
-def _state(state: StateView) -> Iterator[Line]:
-    yield Line(state.name, bold=True, size=12)
-    effects = [f"→ {state.emits}"] if state.emits else []
-    for effect in (*effects, *(f"sets off {each}" for each in state.sets_off)):
-        yield from Line(effect, Colour.BROWN).folded(_LABEL)
-    if state.domain:
-        yield from Line(f"Σ {state.domain}", Colour.GREY, 10).folded(_LABEL)
-    if state.windows or state.keys:
-        inside = f"(inside {', '.join((*state.windows, *state.keys))})"
-        yield from Line(inside, Colour.GREY, 10, italic=True).folded(_LABEL)
-    if state.fails:
-        yield from Line(f"fails: {state.fails}", Colour.RED, 10).folded(_LABEL)
+def _about(state: StateView) -> list[Line]:
+    """The effects of arrival in a state, and what it looks at, inside of what."""
+    lines = [Line(f"emits {state.emits}", "yellow")] if state.emits else []
+    lines += [Line(f"sets off {each}", "yellow") for each in state.sets_off]
+    lines += [Line(f"looks at {state.domain}" if state.domain else "end")]
+    inside = ", ".join((*state.windows, *state.keys))
+    return [*lines, *([Line(f"(inside {inside})", "dim italic")] if inside else [])]
 
 
-def _label(move: MoveView) -> Iterator[Line]:
-    yield from Line(f"~{move.label}" if move.hidden else move.label, Colour.BLUE, 12).folded(_LABEL)
-    for note in move.notes():
-        yield from Line(note, Colour.GREY, 10, italic=True).folded(_LABEL)
+def _label(move: MoveView) -> list[Line]:
+    return [Line(move.label, "cyan"), *(Line(note, "dim italic") for note in move.notes())]
 
 
 def pattern_as_text(compiled: Compiled, view: AutomatonView) -> Iterator[RenderableType]:
@@ -127,40 +111,16 @@ def _automaton_as_text(view: AutomatonView) -> Iterator[Text]:
     title = f"automaton of {view.title}" if view.title.startswith("side ") else "automaton"
     starts = f"start{'s' if len(view.starts) > 1 else ''} {', '.join(view.starts)}, always active"
     yield Text.assemble((title, "bold underline"), (f"   {starts}", "dim"))
-    for remark in view.remarks():
-        yield Text(f"  {remark}", "italic")
-    labels = [move.label + _notes(move) for state in view.states for move in state.moves]
-    width = min(max(map(len, labels), default=0), _WIDEST)
+    yield from (Text(f"  {remark}", "italic") for remark in view.remarks())
     for state in view.states:
-        yield _state_as_text(state)
-        yield from (_move_as_text(move, width) for move in state.moves)
+        sign = ("◎ ", "yellow") if state.generative else "○ "
+        about = Text(" · ").join(Text(*line) for line in _about(state))
+        yield Text.assemble("  ", (f"{state.name:<4}", "bold"), sign, about)
+        for move in state.moves:
+            arrow, order = ("━▶", "strong") if move.strong else ("╌▶", "weak")
+            label = Text(", ").join(Text(*line) for line in _label(move))
+            forks = ("  forks" if move.forks else "", "magenta")
+            to = f"{', '.join(move.to):<8}"
+            yield Text.assemble(f"       {arrow} ", (to, "bold"), (f"  {order:<6}  ", "dim"), label, forks)
         if state.fails:
-            yield Text.assemble(("       ✗ ", "red"), state.fails, ("  fails", "red"))
-
-
-def _state_as_text(state: StateView) -> Text:
-    said = [Text("start", "green")] if state.start else []
-    said += [Text.assemble(("emits ", "yellow"), state.emits)] if state.emits else []
-    said += [Text.assemble(("sets off ", "yellow"), each) for each in state.sets_off]
-    said += [Text.assemble(("looks at ", "dim"), state.domain) if state.domain else Text("end", "dim")]
-    inside = (*state.windows, *state.keys)
-    said += [Text(f"({', '.join(inside)})", "dim")] if inside else []
-    sign = ("◎ ", "yellow") if state.generative else "○ "
-    return Text.assemble("  ", (f"{state.name:<4}", "bold"), sign, Text(" · ").join(said))
-
-
-def _move_as_text(move: MoveView, width: int) -> Text:
-    notes = _notes(move)
-    gap = " " * (width - len(move.label) - len(notes))
-    return Text.assemble(
-        ("       ━▶ ", "bold") if move.strong else "       ╌▶ ",
-        (move.label, "cyan"),
-        (notes + gap, "dim"),
-        (f"  {', '.join(move.to):<8} ", "bold"),
-        ("strong", "bold") if move.strong else ("weak", "dim"),
-        ("  forks" if move.forks else "", "magenta"),
-    )
-
-
-def _notes(move: MoveView) -> str:
-    return "".join(f", {note}" for note in (*(("hidden",) if move.hidden else ()), *move.notes()))
+            yield Text.assemble(("       ✗  fails: ", "red"), state.fails)

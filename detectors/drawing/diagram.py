@@ -6,101 +6,80 @@ Python package only does the same; a layout of our own had 1,200 lines and was n
 
 from __future__ import annotations
 
+import json
 import re
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
+from functools import partial
 from html import escape
 from pathlib import Path
-from textwrap import TextWrapper
+from textwrap import wrap
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from distced.middleware.model.errors import DistcedError
 
 DiagramForm: TypeAlias = Literal["svg", "png", "dot", "mermaid"]
-Ends: TypeAlias = Literal["none", "forward", "back", "both"]
 
 # Time limit of a layout, seconds.
 LONGEST: Final = 120.0
+# Fills of boxes.
+PALE: Final = "#eef3f8"
+YELLOW: Final = "#fff3d1"
+WHITE: Final = "#ffffff"
 
+_INK: Final = "#1f2d3d"
+# Dark shades, for paper, of the colours that a terminal has by these names.
+_SHADES: Final = {
+    "dim": "#4a5a6a", "cyan": "#0b3d66", "yellow": "#8a5a00", "green": "#2c6e3f", "magenta": "#7a3b8f", "red": "#a12a2a"
+}  # fmt: skip
 _SUFFIXES: Final[dict[str, DiagramForm]] = {".png": "png", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid"}
 _FONT: Final = 'fontname="DejaVu Sans Mono,Menlo,Consolas,monospace"'
-# Line length of the legend, in characters.
-_LEGEND: Final = 120
 _FLOW: Final = "rankdir=LR, nodesep=0.3"
 _NETWORK: Final = 'layout=neato, overlap=prism, overlap_scaling=2, splines=true, sep="+12", esep="+6"'
+# Entries of the legend in a line.
+_LEGEND: Final = 3
 # Entities by number, with the semicolon that a statement would end at.
 _MERMAID: Final = str.maketrans({each: f"#{ord(each)};" for each in '#"<>&`'})
-
-
-# In a folded text: a blank that is no place for a break, and the place of a break.
+_quoted = partial(json.dumps, ensure_ascii=False)
+# In a folded text: a blank that is no place for a break, and what is kept together.
 _BLANK: Final = "\0"
-_BREAK: Final = "\1"
-_KEPT: Final = (r"'[^']*'|\"[^\"]*\"|`[^`]*`", r"\{[^{}]*\}", r"\([^()]*\)", r"\[[^\[\]]*\]")
-_SIGNS: Final = re.compile(r"(?<!\S)(?:;|\||&|<=|⊆|@|and|or|where|as|set|->|within|by) | (?:=|==|!=|<|>|>=) ")
-
-
-class Colour(StrEnum):
-    """Dark ones for text and lines; `PALE`, `YELLOW` and `WHITE` fill boxes."""
-
-    INK = "#1f2d3d"
-    BLUE = "#0b3d66"
-    BROWN = "#8a5a00"
-    GREEN = "#2c6e3f"
-    PURPLE = "#7a3b8f"
-    GREY = "#4a5a6a"
-    RED = "#a12a2a"
-    PALE = "#eef3f8"
-    YELLOW = "#fff3d1"
-    WHITE = "#ffffff"
+_KEPT: Final = (
+    r"(?<!\S)(?:;|\||&|<=|⊆|@|and|or|where|as|set|->|within|by) | (?:=|==|!=|<|>|>=) ",
+    r"'[^']*'|\"[^\"]*\"|`[^`]*`", r"\S*\{[^{}]*\}", r"\S*\([^()]*\)", r"\S*\[[^\[\]]*\]",
+)  # fmt: skip
 
 
 def fold(text: str, columns: int, most: int | None = None) -> list[str]:
     """The text of a pattern in at most n lines (None for no limit) of at most n characters, with an ellipsis for the
     rest. A sign stays with what follows it, a comparison with both sides; quoted text and short brackets are whole."""
-    if len(text) <= columns:
-        return [text]
-    indent = "  " if columns > 10 else ""
+
+    def together(found: re.Match[str]) -> str:
+        if len(found[0]) <= columns - 6:
+            return found[0].replace(" ", _BLANK)
+        # An atom that is too long begins a line.
+        return f"\n  {found[0]}" if found[0][0] == "[" and found.start() > 0 else found[0]
+
     for kept in _KEPT:
-        text = re.sub(kept, lambda found: _together(found[0], columns), text)
-    text = _SIGNS.sub(lambda found: found[0].replace(" ", _BLANK), text)
-    wrapper = TextWrapper(columns, subsequent_indent=indent, break_on_hyphens=False)
-    lines: list[str] = []
-    for part in text.split(f" {_BREAK}"):
-        lines += [line.replace(_BLANK, " ") for line in wrapper.wrap(part.replace(_BREAK, ""))]
-        wrapper.initial_indent = indent
-    return lines if most is None or len(lines) <= most else [*lines[: most - 1], "…"]
-
-
-def _together(text: str, columns: int) -> str:
-    """A bracket without breaks if it fits; else an atom begins a line."""
-    if len(text) <= columns - 2:
-        return text.replace(" ", _BLANK)
-    return f"{_BREAK}{text}" if text.startswith("[") else text
+        text = re.sub(kept, together, text)
+    parts = (wrap(part, columns, subsequent_indent="  ", break_on_hyphens=False) for part in text.split("\n"))
+    lines = [line.replace(_BLANK, " ") for part in parts for line in part]
+    return lines if most is None or len(lines) <= most else [*lines[: most - 1], f"{lines[most - 1][: columns - 2]} …"]
 
 
 class Line(NamedTuple):
-    """A line of text; its size in points."""
+    """A line of text with its style on a terminal, which pictures follow: `dim`, `bold`, `italic` or a colour."""
 
     text: str
-    colour: str = Colour.INK
-    size: float = 11
-    bold: bool = False
-    italic: bool = False
-
-    def folded(self, columns: int, most: int | None = None) -> list[Line]:
-        """This line, broken into at most n lines."""
-        return [self._replace(text=line) for line in fold(self.text, columns, most)]
+    style: str = ""
 
 
 class Look(NamedTuple):
     """Stroke of a box or an arrow; fill of a box, and whether it has two frames."""
 
-    colour: str = Colour.INK
+    colour: str = ""
     width: float = 1.3
     dashed: bool = False
-    fill: str = Colour.PALE
+    fill: str = PALE
     double: bool = False
 
 
@@ -114,13 +93,13 @@ class Node(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """An arrow with heads at these ends; `back` for one that leads back to an earlier node."""
+    """An edge without heads, with one at its target, or with two; `back` for one to an earlier node."""
 
     source: str
     target: str
     lines: Sequence[Line] = ()
     look: Look = Look()
-    ends: Ends = "forward"
+    heads: int = 1
     back: bool = False
 
 
@@ -133,17 +112,17 @@ class Group(NamedTuple):
 
 
 class Diagram(NamedTuple):
-    """Groups under a title and a legend (sign, meaning); a network has no direction, others run from left to right."""
+    """Groups under a title and a legend; a network has no direction, others run from left to right."""
 
     title: Sequence[Line]
-    legend: Sequence[tuple[Line, str]]
+    legend: Sequence[Line]
     groups: Sequence[Group]
     network: bool = False
 
 
-def signs(meanings: Iterable[tuple[bool, str, str, str]]) -> list[tuple[Line, str]]:
-    """Entries of a legend: (whether it occurs, sign, colour, meaning)."""
-    return [(Line(sign, colour, bold=True), meaning) for occurs, sign, colour, meaning in meanings if occurs]
+def folded(lines: Iterable[Line], columns: int, most: int | None = None) -> list[Line]:
+    """Lines, each broken into at most n lines."""
+    return [Line(text, line.style) for line in lines for text in fold(line.text, columns, most)]
 
 
 def form_of(file: Path) -> DiagramForm:
@@ -153,38 +132,36 @@ def form_of(file: Path) -> DiagramForm:
 
 def drawn(diagram: Diagram, form: DiagramForm) -> str | bytes:
     """The diagram in a form; a PNG is bytes. Raises `DistcedError` if Graphviz is needed and missing, or fails."""
-    if form == "mermaid":
-        return "\n".join(_mermaid(diagram)) + "\n"
-    source = "\n".join(_dot(diagram)) + "\n"
-    if form == "dot":
+    source = "".join(f"{line}\n" for line in (_mermaid if form == "mermaid" else _dot)(diagram))
+    if form in ("mermaid", "dot"):
         return source
     image = _laid_out(source, form)
     return image if form == "png" else image.decode()
 
 
 def _laid_out(source: str, form: str) -> bytes:
-    if (program := shutil.which("dot")) is None:
+    try:
+        command = ["dot", f"-T{form}"]
+        return subprocess.run(command, input=source.encode(), capture_output=True, timeout=LONGEST, check=True).stdout
+    except FileNotFoundError:
         raise DistcedError(
             "Graphviz is not installed: there is no program dot",
             given=f"--format {form}",
             advice="apt install graphviz, or brew install graphviz; --format dot and --format mermaid need nothing",
-        )
-    try:
-        command = [program, f"-T{form}"]
-        return subprocess.run(command, input=source.encode(), capture_output=True, timeout=LONGEST, check=True).stdout
+        ) from None
     except subprocess.TimeoutExpired:
         limit, advice = f"no layout within {LONGEST:.0f} s", "--format text or json shows any size"
         raise DistcedError("too large for a picture", given=limit, advice=advice) from None
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip()
-        raise DistcedError("Graphviz failed", given=program, advice=said or str(error)) from None
-    except OSError as error:
-        raise DistcedError("Graphviz failed", given=program, advice=str(error)) from None
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", b"").decode(errors="replace").strip()
+        raise DistcedError("Graphviz failed", given="dot", advice=said or str(error)) from None
 
 
 def _dot(diagram: Diagram) -> Iterator[str]:
     """Lines of DOT. `dot` draws later elements on top, so groups and nodes are written in reverse."""
-    head = _table([*map(_font, diagram.title), *_legend(diagram)])
+    signs = list(map(_font, diagram.legend))
+    legend = ("   ".join(signs[first : first + _LEGEND]) for first in range(0, len(signs), _LEGEND))
+    head = _table([*map(_font, diagram.title), *legend])
     layout = _NETWORK if diagram.network else _FLOW
     yield "digraph distced {"
     yield f"  graph [{layout}, label={head}, labelloc=t, labeljust=l, pad=0.3, {_FONT}];"
@@ -197,7 +174,7 @@ def _dot(diagram: Diagram) -> Iterator[str]:
         for node in reversed(group.nodes):
             yield f"  {_quoted(node.id)} [{_dot_node(node)}];"
         for place, edge in enumerate(group.edges):
-            yield from _dot_edge(edge, _quoted(f"link {place}") if diagram.network and edge.lines else "")
+            yield from _dot_edge(edge, _quoted(f"link {place}") if diagram.network else "")
         if len(diagram.groups) > 1:
             yield "  }"
     yield "}"
@@ -206,10 +183,10 @@ def _dot(diagram: Diagram) -> Iterator[str]:
 def _dot_node(node: Node) -> str:
     look = node.look
     if not node.lines:
-        return f'shape=point, width=0.09, color="{look.colour}"'
+        return f'shape=point, width=0.09, color="{_INK}"'
     return (
         f'label={_table(map(_font, node.lines))}, style="filled,rounded{",dashed" * look.dashed}", '
-        f'color="{look.colour}", penwidth={look.width}, fillcolor="{look.fill}", '
+        f'color="{_shade(look.colour)}", penwidth={look.width}, fillcolor="{look.fill}", '
         f"tooltip={_quoted(node.tooltip or node.id)}, peripheries={1 + look.double}"
     )
 
@@ -217,31 +194,18 @@ def _dot_node(node: Node) -> str:
 def _dot_edge(edge: Edge, between: str) -> Iterator[str]:
     """The edge, in two halves if its label is a node between: so it has room, whatever the direction."""
     source, target, look = _quoted(edge.source), _quoted(edge.target), edge.look
-    stroke = f'color="{look.colour}", penwidth={look.width}, style={"dashed" if look.dashed else "solid"}'
+    stroke = f'color="{_shade(look.colour)}", penwidth={look.width}, style={"dashed" if look.dashed else "solid"}'
     label = _table(map(_font, edge.lines), "center") if edge.lines else '""'
+    last, weight = "forward" if edge.heads else "none", 1 if edge.back else 3 if edge.heads else 8
+    if edge.back:
+        # Turned round, so that the layout goes by what leads on.
+        source, target, last = target, source, "back"
     if between:
         yield f'  {between} [label={label}, shape=plain, style=""];'
-        yield f"  {source} -> {between} [{stroke}, dir={'back' if edge.ends in ('back', 'both') else 'none'}];"
-        yield f"  {between} -> {target} [{stroke}, dir={'forward' if edge.ends in ('forward', 'both') else 'none'}];"
-    elif edge.back:
-        # Turned round, so that the layout goes by what leads on.
-        yield f"  {target} -> {source} [label={label}, {stroke}, dir=back];"
+        yield f"  {source} -> {between} [{stroke}, dir={'back' if edge.heads == 2 else 'none'}];"
+        yield f"  {between} -> {target} [{stroke}, dir={last}];"
     else:
-        weight = 8 if edge.ends == "none" else 3
-        yield f"  {source} -> {target} [label={label}, {stroke}, dir={edge.ends}, weight={weight}];"
-
-
-def _legend(diagram: Diagram) -> list[str]:
-    rows: list[str] = []
-    used = _LEGEND
-    for sign, meaning in diagram.legend:
-        width = len(sign.text) + len(meaning) + 4
-        used += width
-        if used > _LEGEND:
-            used = width
-            rows.append("")
-        rows[-1] += f"{_font(sign)}{_font(Line(f' {meaning}   ', Colour.GREY, 10))}"
-    return rows
+        yield f"  {source} -> {target} [label={label}, {stroke}, dir={last}, weight={weight}];"
 
 
 def _table(rows: Iterable[str], align: str = "left") -> str:
@@ -250,44 +214,39 @@ def _table(rows: Iterable[str], align: str = "left") -> str:
 
 
 def _font(line: Line) -> str:
-    text = escape(line.text, quote=False)
-    text = "&#160;" * (len(text) - len(text.lstrip(" "))) + text.lstrip(" ")
-    text = f"<b>{text}</b>" if line.bold else f"<i>{text}</i>" if line.italic else text
-    return f'<font color="{line.colour}" point-size="{line.size:g}">{text}</font>'
+    text, style = escape(line.text, quote=False), line.style
+    text = f"<b>{text}</b>" if "bold" in style else f"<i>{text}</i>" if "italic" in style else text
+    size = 12 if "bold" in style else 10 if "dim" in style else 11
+    return f'<font color="{_shade(style)}" point-size="{size}">{text}</font>'
 
 
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+def _shade(style: str) -> str:
+    return next((_SHADES[word] for word in style.split() if word in _SHADES), _INK)
 
 
 def _mermaid(diagram: Diagram) -> Iterator[str]:
     """Lines of a Mermaid flowchart, which GitHub and GitLab render; title and legend are comments."""
-    yield from (f"%% {line.text}" for line in diagram.title)
-    yield from (f"%% {sign.text} {meaning}" for sign, meaning in diagram.legend)
+    yield from (f"%% {line.text}" for line in (*diagram.title, *diagram.legend))
     yield "flowchart TB" if diagram.network else "flowchart LR"
     edges = [edge for group in diagram.groups for edge in group.edges]
-    nodes = [node for group in diagram.groups for node in group.nodes]
-    names = {node.id: f"n{place}" for place, node in enumerate(nodes)}
+    names: dict[str, str] = {}
     for number, group in enumerate(diagram.groups):
         if len(diagram.groups) > 1:
             yield f"  subgraph g{number}[{_mermaid_text(group.title)}]"
         for node in group.nodes:
-            look, text, name = node.look, _mermaid_text(node.lines or [Line(" ")]), names[node.id]
-            yield f"  {name}" + (f"[[{text}]]" if look.double else f"({text})" if node.lines else f"(({text}))")
-            style = f"fill:{look.fill if node.lines else look.colour},stroke:{look.colour},stroke-width:{look.width}px"
-            yield f"  style {name} {style},color:{Colour.INK}{',stroke-dasharray:5 3' * look.dashed}"
+            look, text, name = node.look, _mermaid_text(node.lines), names.setdefault(node.id, f"n{len(names)}")
+            yield f"  {name}" + (f"[[{text}]]" if look.double else f"({text})" if node.lines else '((" "))')
+            colour = _shade(look.colour)
+            style = f"fill:{look.fill if node.lines else colour},stroke:{colour},stroke-width:{look.width}px"
+            yield f"  style {name} {style},color:{_INK}{',stroke-dasharray:5 3' * look.dashed}"
         if len(diagram.groups) > 1:
             yield "  end"
     for edge in edges:
-        source, target = names[edge.source], names[edge.target]
-        if edge.ends == "back":
-            source, target = target, source
         line = "-.-" if edge.look.dashed else "==" if edge.look.width > 2 else "--"
-        last = ("" if edge.look.dashed else line[0]) if edge.ends == "none" else ">"
+        last = ">" if edge.heads else "" if edge.look.dashed else line[0]
         label = f"|{_mermaid_text(edge.lines)}|" if edge.lines else ""
-        yield f"  {source} {'<' if edge.ends == 'both' else ''}{line}{last}{label} {target}"
-    yield from (f"  linkStyle {place} stroke:{edge.look.colour}" for place, edge in enumerate(edges))
+        yield f"  {names[edge.source]} {'<' * (edge.heads == 2)}{line}{last}{label} {names[edge.target]}"
+    yield from (f"  linkStyle {place} stroke:{_shade(edge.look.colour)}" for place, edge in enumerate(edges))
 
 
 def _mermaid_text(lines: Sequence[Line]) -> str:

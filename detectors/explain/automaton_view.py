@@ -7,6 +7,7 @@ in composite-event-framework-2004, Appendix B. Time events, sides of `&` and thr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 from itertools import repeat
 from typing import Final, NamedTuple
 
@@ -17,7 +18,7 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns import tree
-from distced.middleware.patterns.printer import format_pattern, format_when
+from distced.middleware.patterns.printer import format_assignments, format_pattern, format_when
 from distced.middleware.sets import expressions
 from distced.middleware.sets.describable import EMPTY, ConditionByType, format_set, union
 
@@ -51,8 +52,9 @@ class MoveView(msgspec.Struct, frozen=True):
     opens: tuple[str, ...]
 
     def notes(self) -> list[str]:
-        """Actions besides matching."""
-        return [*([f"as {self.binds}"] if self.binds else []), *(f"set {each}" for each in self.sets), *self.opens]
+        """What there is besides matching."""
+        notes = ["hidden"] * self.hidden + [f"as {self.binds}"] * bool(self.binds)
+        return [*notes, *(f"set {each}" for each in self.sets), *self.opens]
 
 
 class StateView(msgspec.Struct, frozen=True):
@@ -96,14 +98,11 @@ class AutomatonView(msgspec.Struct, frozen=True):
         for side in self.sides:
             yield from side.every()
 
-    def remarks(self) -> Iterator[str]:
+    def remarks(self) -> list[str]:
         """Remarks on the whole automaton."""
-        if self.key:
-            yield f"by {', '.join(self.key)}: independent instances for each value"
-        if self.within:
-            yield f"within {self.within}: an instance fails by an event beyond it"
-        if self.registers:
-            yield f"registers: {', '.join(self.registers)}"
+        remarks = [f"by {', '.join(self.key)}: independent instances for each value"] if self.key else []
+        remarks += [f"within {self.within}: an instance fails by an event beyond it"] if self.within else []
+        return [*remarks, *([f"registers: {', '.join(self.registers)}"] if self.registers else [])]
 
 
 def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> AutomatonView:
@@ -140,8 +139,8 @@ class _Viewer(NamedTuple):
             starts=tuple(f"q{place}" for place in automaton.starts),
             states=tuple(self._state(place, state) for place, state in enumerate(automaton.states)),
             sides=tuple(
-                _Viewer(part, side, side, f"{side.removeprefix('side ')}.", self.throttled).view()
-                for part, side in zip(automaton.parts, map(self._side, range(len(automaton.parts))), strict=True)
+                _Viewer(part, self._side(place), self._side(place), f"{self.prefix}{place + 1}.", self.throttled).view()
+                for place, part in enumerate(automaton.parts)
                 if isinstance(part, Automaton)
             ),
         )
@@ -199,23 +198,23 @@ class _Viewer(NamedTuple):
                 taken.append(self._name(name))
         if form.others != expressions.FALSE:
             less = f" - {{{', '.join(taken)}}}" if len(taken) > 1 else "".join(f" - {name}" for name in taken)
-            members.insert(0, _filtered("any", self._expression(form.others), form.others) + less)
+            members.insert(0, self._filtered("any", form.others) + less)
         return members
 
     def _failing(self, state: AutomatonState) -> str:
-        """The events a state reads without a move for them, which end an instance."""
-        labels = EMPTY
-        for move in state.moves:
-            labels = union(labels, self.automaton.positions[move.position].label)
+        """The events a state reads without a move for them, which end an instance, as far as conditions show."""
+        labels = reduce(union, (self.automaton.positions[move.position].label for move in state.moves), EMPTY)
         domain = self.automaton.domain(state)
         members: list[str] = []
-        for name in dict.fromkeys((*domain.by_type, *labels.by_type)):
+        # No type has an empty name: this one stands for all others.
+        for name in dict.fromkeys((*domain.by_type, *labels.by_type, "")):
             looked_at, matched = domain.condition(name), labels.condition(name)
-            if looked_at != expressions.FALSE and not _covers(matched, looked_at):
-                other = f"any other {self._name(name)}"
-                members.append(self._member(name, looked_at) if matched == expressions.FALSE else other)
-        if not _covers(labels.others, domain.others):
-            members.append("any other event")
+            covered = {*expressions.operands(matched, "or"), expressions.FALSE}
+            if matched == expressions.TRUE or covered.issuperset(expressions.operands(looked_at, "or")):
+                continue
+            whole = name and matched == expressions.FALSE
+            other = f"any other {self._name(name) if name else 'event'}"
+            members.append(self._member(name, looked_at) if whole else other)
         return ", ".join(dict.fromkeys(members))
 
     def _name(self, type_name: str) -> str:
@@ -231,25 +230,13 @@ class _Viewer(NamedTuple):
 
     def _member(self, name: str, condition: expressions.Expression) -> str:
         throttled, rest = split_mark(condition, self.throttled) or (self._name(name), condition)
-        return _filtered(throttled, self._expression(rest), rest)
+        return self._filtered(throttled, rest)
+
+    def _filtered(self, name: str, condition: expressions.Expression) -> str:
+        return name if condition == expressions.TRUE else f"{name} where {self._expression(condition)}"
 
     def _expression(self, expression: expressions.Expression, level: int = 0) -> str:
         return expressions.format_expression(without_marks(expression, self.throttled), level)
-
-
-def _filtered(name: str, text: str, condition: expressions.Expression) -> str:
-    return name if condition == expressions.TRUE else f"{name} where {text}"
-
-
-def _covers(matched: expressions.Expression, looked_at: expressions.Expression) -> bool:
-    """Whether everything in a domain is also in a label, as far as their conditions show."""
-    return matched == expressions.TRUE or set(_alternatives(looked_at)) <= {*_alternatives(matched), expressions.FALSE}
-
-
-def _alternatives(condition: expressions.Expression) -> list[expressions.Expression]:
-    if isinstance(condition, expressions.Binary) and condition.operator == "or":
-        return [*_alternatives(condition.left), *_alternatives(condition.right)]
-    return [condition]
 
 
 class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -287,8 +274,7 @@ def _text(pattern: tree.Pattern) -> str:
         case tree.Keyed(attributes=attributes):
             return f"by {', '.join(attributes)}: for each value on its own"
         case tree.Init(registers=registers):
-            texts = ((expressions.quote_name(name), expressions.format_expression(value)) for name, value in registers)
-            return f"registers: {', '.join(f'{name} = {value}' for name, value in texts)}"
+            return f"registers: {format_assignments(registers)}"
         case _:
             return _WORDS.get(type(pattern)) or format_pattern(pattern)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -15,7 +16,7 @@ import msgspec
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import core_of
-from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
+from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.cutting.cut_report import with_throttled_names
 from distced.detectors.language.derived import throttled_names
 from distced.middleware.model.timestamps import format_duration
@@ -77,11 +78,17 @@ class DetectorView(msgspec.Struct, frozen=True):
         """Whether this is the detector of a pattern: one of the file, or a running one that publishes."""
         return bool(self.patterns or self.publishes)
 
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> list[str]:
         """Remarks on the whole detector."""
-        remarks = [f"by {', '.join(map(quote_name, self.key))}"] if self.key else []
-        remarks += [f"within {format_duration(self.window_ns)}"] if self.window_ns is not None else []
-        return (*remarks, *(["by epochs: not cut"] if self.consumption == "epoch" else []))
+        remarks = context(self.key, self.window_ns, self.exports)
+        return [*remarks, "by epochs: not cut"] if self.consumption == "epoch" else remarks
+
+
+def context(key: Sequence[str], window: int | None, exports: Collection[str]) -> list[str]:
+    """The keys and windows around a pattern, and the variables and registers that its derivations hand on."""
+    said = [f"by {', '.join(map(quote_name, key))}"] if key else []
+    said += [f"within {format_duration(window)}"] if window is not None else []
+    return [*said, *([f"hands on {', '.join(map(quote_name, sorted(exports)))}"] if exports else [])]
 
 
 class PublicationView(msgspec.Struct, frozen=True):
@@ -145,10 +152,9 @@ def graph_view(
     throttled: dict[str, str] = {}
     for plan in plans:
         throttled |= throttled_names(plan.compiled.throttlings, derived or {})
-    published = {name for plan in plans if (name := _published(plan))}
-    length = 7
-    while len({each[:length] for each in graph.plans}) < len(graph.plans):
-        length += 1
+    types = {plan.id: out.type_name for plan in plans if (out := plan.compiled.publication.output) and out.type_name}
+    published = set(types.values())
+    length = next(size for size in count(7) if len({each[:size] for each in graph.plans}) == len(graph.plans))
     detectors: list[DetectorView] = []
     publications: dict[str, PublicationView] = {}
     flows: list[Flow] = []
@@ -157,7 +163,7 @@ def graph_view(
         publication = with_throttled_names(plan.compiled.plain, throttled)
         core = core_of(publication.pattern)
         shared = plan.id in graph.shared
-        detector = DetectorView(
+        detectors.append(DetectorView(
             id=plan.id,
             text=format_publication(publication),
             key=core.key,
@@ -173,8 +179,7 @@ def graph_view(
             running=plan.id in graph.reused,
             short=plan.id[:length],
             body=format_pattern(core.pattern),
-        )
-        detectors.append(detector)
+        ))  # fmt: skip
         for name, marks in reads.items():
             if name in published:
                 flows.append(Flow("read", _PUBLICATION + name, plan.id, (quote_name(name),)))
@@ -186,10 +191,9 @@ def graph_view(
             exports = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
             carried = (UNNAMED, f"with records: {exports}" if exports else "with records")
             flows.append(Flow("records", part, plan.id, carried))
-        name = _published(plan)
-        if name or plan.id in graph.roots:
-            id_ = _PUBLICATION + (name or plan.id)
-            publications[id_] = PublicationView(id_, name or None)
+        if plan.id in types or plan.id in graph.roots:
+            id_ = _PUBLICATION + types.get(plan.id, plan.id)
+            publications[id_] = PublicationView(id_, types.get(plan.id))
             flows.append(Flow("published", plan.id, id_, (UNNAMED,)))
     return GraphView(
         decomposition,
@@ -199,11 +203,6 @@ def graph_view(
         tuple(publications.values()),
         tuple(flows),
     )
-
-
-def _published(plan: DetectorPlan) -> str:
-    output = plan.compiled.publication.output
-    return "" if output is None else output.type_name
 
 
 def _reads(automaton: Automaton, published: Collection[str]) -> dict[str, set[str]]:

@@ -56,7 +56,7 @@ def format_publication(publication: tree.Publication) -> str:
 
 def format_output(output: tree.Output) -> str:
     """`Name(attribute = expression) where condition`."""
-    text = f"{quote_name(output.type_name)}({_assignments(output.attributes)})"
+    text = f"{quote_name(output.type_name)}({format_assignments(output.attributes)})"
     return text if output.condition is None else f"{text} where {format_expression(output.condition)}"
 
 
@@ -108,7 +108,7 @@ def _format(pattern: tree.Pattern) -> tuple[str, int]:
         case tree.Keyed(body=body, attributes=attributes):
             return f"{format_pattern(body)} by {_attributes(attributes)}", _WHOLE
         case tree.Init(registers=registers, body=body):
-            return f"init {_assignments(registers)} : {format_pattern(body, _INIT)}", _INIT
+            return f"init {format_assignments(registers)} : {format_pattern(body, _INIT)}", _INIT
 
 
 def _scope_body(body: tree.Pattern) -> str:
@@ -179,7 +179,8 @@ def _attributes(names: tuple[str, ...]) -> str:
     return quote_name(names[0]) if len(names) == 1 else "(" + ", ".join(map(quote_name, names)) + ")"
 
 
-def _assignments(pairs: tuple[tuple[str, Expression], ...]) -> str:
+def format_assignments(pairs: tuple[tuple[str, Expression], ...]) -> str:
+    """Registers or attributes with their values, as they are written."""
     return ", ".join(f"{quote_name(name)} = {format_expression(value)}" for name, value in pairs)
 
 

@@ -30,6 +30,7 @@ from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from tests.support.bounds_checked import BoundsChecked
 from tests.support.columnar_engine import differences
 from tests.support.event_streams import told
 
@@ -200,17 +201,9 @@ def test_error_of_a_python_call_is_raised(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-def test_loop_stays_within_array_bounds(bounds_checked: dict[str, str]) -> None:
+def test_loop_stays_within_array_bounds(bounds_checked: BoundsChecked) -> None:
     """The loop compiled with numba's checks, in a process of its own: nothing is read or written beyond an array."""
-    script = (
-        "from tests.support.columnar_engine import differences\n"
-        "print(sum(differences(seed) for seed in range(3000, 3300)))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=bounds_checked, capture_output=True, text=True, timeout=280
-    )
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 100
+    assert bounds_checked.total("differences(seed)", range(3000, 3300)) > 100
 
 
 def test_stepwise_engine_does_not_import_numba() -> None:

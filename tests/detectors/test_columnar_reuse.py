@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -21,9 +18,8 @@ from distced.detectors.columnar.results import store
 from distced.detectors.columnar.word_offsets import TAG_BITS
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.events import Event
+from tests.support.bounds_checked import BoundsChecked
 from tests.support.pattern_churn import automata_of, check, come_and_go, some_events
-
-ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -40,15 +36,10 @@ def test_many_patterns_come_and_go_with_the_same_results() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seeds", [20, pytest.param(2_000, marks=pytest.mark.properties)])
 def test_patterns_come_and_go_with_bounds_checked_and_freed_words_spoiled(
-    seeds: int, bounds_checked: dict[str, str]
+    seeds: int, bounds_checked: BoundsChecked
 ) -> None:
     """In a process of its own: whatever is read of what was freed leads beyond an array."""
-    script = "import sys; from tests.support.pattern_churn import come_and_go; "
-    script += "print(sum(come_and_go(seed, spoil=True) for seed in range(int(sys.argv[1]))))"
-    command = [sys.executable, "-c", script, str(seeds)]
-    done = subprocess.run(command, env=bounds_checked, capture_output=True, text=True, timeout=280 + seeds)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 50 * seeds
+    assert bounds_checked.total("come_and_go(seed, spoil=True)", range(seeds)) > 50 * seeds
 
 
 def test_program_stays_as_large_as_its_peak(monkeypatch: pytest.MonkeyPatch) -> None:

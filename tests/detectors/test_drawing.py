@@ -216,7 +216,7 @@ def test_diagram_has_an_arrow_for_every_move_and_a_box_for_every_state(text: str
         ways = {(state.name, move.to, move.strong) for state in view.states for move in state.moves}
         forks = sum(len(targets) > 1 for _, targets, _ in ways)
         assert len(group.nodes) == len(view.states) + len(view.starts) + forks
-        heads = [each for each in group.edges if each.ends == "forward"]
+        heads = [each for each in group.edges if each.heads]
         assert len(heads) == len(view.starts) + sum(len(targets) for _, targets, _ in ways)
         assert sum(each.look.width > 2 for each in heads) == sum(len(targets) for _, targets, strong in ways if strong)
         ids = {each.id for each in group.nodes}

@@ -14,7 +14,7 @@ from distced import simulations
 from distced.detectors.compiler import Compiled, Consumption, compile_file, compile_publication
 from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
-from distced.detectors.drawing.diagram import Colour, DiagramForm, drawn, fold
+from distced.detectors.drawing.diagram import YELLOW, DiagramForm, drawn, fold
 from distced.detectors.drawing.graph_drawing import graph_as_text, graph_diagram
 from distced.detectors.explain.graph_view import ANY, GraphView, graph_view
 from distced.detectors.pattern_files import compile_source, read_source
@@ -137,7 +137,7 @@ def test_composite_events_are_read_by_name(tmp_path: Path) -> None:
     ]
     part = next(each for each in view.detectors if not each.root)
     assert part.body == "[Seen as x0] ; [Temp where room == x0.room and temp < 15]"
-    assert (part.key, part.window_ns, part.remarks()) == ((), 300_000_000_000, ("within 5min",))
+    assert (part.key, part.window_ns, part.remarks()) == ((), 300_000_000_000, ["within 5min", "hands on x0"])
     assert ("events", "Pers", part.body, "Pers; throttled: Seen") in flows(view)
     (cold,) = (each for each in view.detectors if each.patterns == (0,))
     assert cold.publishes == "Cold(room = x0.room)"
@@ -159,7 +159,7 @@ def test_equal_patterns_are_one_detector() -> None:
 def test_patterns_by_epochs_are_not_cut() -> None:
     view = viewed(THREE, "full", "epoch")
     assert len(view.detectors) == 3
-    assert {each.remarks() for each in view.detectors} == {("by epochs: not cut",)}
+    assert [each.remarks() for each in view.detectors] == [["by epochs: not cut"]] * 3
 
 
 def test_short_ids_tell_detectors_apart() -> None:
@@ -225,8 +225,9 @@ def test_every_form_tells_what_runs_already(name: str) -> None:
     (group,) = graph_diagram(view).groups
     nodes = {each.id: each for each in group.nodes}
     for each in view.detectors:
-        state = "runs already" if each.id in there else "new"
-        assert any(row.partition(each.short)[2].strip().startswith(state) for row in rows)
+        said = [row.partition(each.short)[2] for row in rows if each.short in row]
+        assert said
+        assert {"runs already" in row for row in said} == {each.id in there}
         node = nodes[each.id]
         assert (node.look.dashed, "runs already" in node.lines[0].text) == (each.id in there,) * 2
     assert {each["id"] for each in view.as_dict()["detectors"] if each["running"]} == there
@@ -240,7 +241,7 @@ def test_sharing_is_highlighted() -> None:
         view = viewed(text)
         ids = {each.id for each in view.detectors}
         (group,) = graph_diagram(view).groups
-        return {(n.look.fill == Colour.YELLOW, n.look.width > 2) for n in group.nodes if n.id in ids}
+        return {(n.look.fill == YELLOW, n.look.width > 2) for n in group.nodes if n.id in ids}
 
     assert looks(THREE) == {(True, False), (False, True)}
     assert looks("[A] ; [B] ; [C]\n[A] ; [B]") == {(True, True), (False, True)}
@@ -281,37 +282,42 @@ def test_text_shows_the_tree_of_detectors() -> None:
     assert lines == [
         "decomposition full: 3 patterns, 4 detectors, 1 shared",
         "",
-        "detector       serves  reads  detects",
-        "pattern 1                     X()",
-        f"└─ {ids[1]}             C      [A] ; [B] ; [C]",
-        f"   └─ {ids[0]}  3       A, B   [A] ; [B]",
-        "pattern 2                     Y()",
-        f"└─ {ids[2]}             D      [A] ; [B] ; [D]",
-        f"   └─ {ids[0]}  3              as above",
-        "pattern 3                     Z()",
-        f"└─ {ids[3]}                    [A] ; [B]",
-        f"   └─ {ids[0]}  3              as above",
+        "pattern 1: publishes X()",
+        f"└── {ids[1]}   [A] ; [B] ; [C]",
+        "    reads C",
+        f"    └── {ids[0]}   shared by 3   [A] ; [B]",
+        "        reads A, B",
+        "",
+        "pattern 2: publishes Y()",
+        f"└── {ids[2]}   [A] ; [B] ; [D]",
+        "    reads D",
+        f"    └── {ids[0]}   shared by 3   as above",
+        "",
+        "pattern 3: publishes Z()",
+        f"└── {ids[3]}   [A] ; [B]",
+        f"    └── {ids[0]}   shared by 3   as above",
     ]
 
 
-def test_long_patterns_are_wrapped_in_their_column() -> None:
+def test_long_patterns_are_wrapped_in_their_branch() -> None:
     lines = plain(graph_as_text(viewed(SIX), 90)).splitlines()
-    column = lines[2].index("detects")
-    wrapped = [line for line in lines[4:] if line[:column].strip(" │└─") == ""]
+    detectors = [place for place, line in enumerate(lines) if "└── " in line]
+    assert detectors
+    assert all(len(line) <= 90 for line in lines)
+    wrapped = [place + 1 for place in detectors if not re.match(" *(reads|hands)", lines[place + 1])]
     assert wrapped
-    assert all(len(line) <= 90 for line in lines[4:])
-    assert all(line[column:].strip() for line in lines[4:])
+    assert all(lines[place].startswith(" " * (lines[place - 1].index("└── ") + 4)) for place in wrapped)
 
 
 @pytest.mark.parametrize(
     ("text", "columns", "lines"),
     [
         ("[A] ; [B]", 20, ["[A] ; [B]"]),
-        ("[A] ; [B] ; [C]", 10, ["[A] ; [B]", "; [C]"]),
+        ("[A] ; [B] ; [C]", 10, ["[A] ; [B]", "  ; [C]"]),
         ("[A where x == 1 and y == 2]*", 14, ["[A", "  where x == 1", "  and y == 2]*"]),
         ("([A] [B], [T <= {T, B}]) @ T = 5s", 20, ["([A] [B],", "  [T <= {T, B}])", "  @ T = 5s"]),
         ("[A where x == 'a ; b ; c'] ; [B]", 28, ["[A where x == 'a ; b ; c']", "  ; [B]"]),
-        ("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5]),
+        ("x" * 25, 10, ["x" * 10, "  " + "x" * 8, "  " + "x" * 7]),
     ],
 )
 def test_text_is_folded_between_parts(text: str, columns: int, lines: Sequence[str]) -> None:
@@ -328,7 +334,7 @@ def test_folding_loses_nothing(columns: int) -> None:
         lines = fold(text, columns)
         assert "".join("".join(lines).split()) == "".join(text.split())
         assert max(map(len, lines)) <= columns
-        assert fold(text, columns, 2) == (lines if len(lines) <= 2 else [lines[0], "…"])
+        assert fold(text, columns, 2) == (lines if len(lines) <= 2 else [lines[0], lines[1][: columns - 2] + " …"])
 
 
 # The verb.

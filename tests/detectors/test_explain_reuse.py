@@ -136,8 +136,9 @@ def test_explain_shows_reused_detectors(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"decomposition for-reuse: {summary}"
     for each in shown["detectors"]:
-        state = "runs already" if each["running"] else "new"
-        assert any(each["id"][:7] in line and f" {state} " in line for line in lines)
+        told = [line for line in lines if each["id"][:7] in line]
+        assert told
+        assert {" runs already " in line for line in told} == {each["running"]}
     for form in ("dot", "mermaid"):
         assert main(explained(tmp_path, there, new, "--format", form)) == 0
         picture = capsys.readouterr().out

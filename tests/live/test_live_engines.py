@@ -32,7 +32,7 @@ def test_node_detects_stepwise_until_the_columnar_engine_is_ready(distced: Calla
         source = client.source("s", ["A"])
         subscription = client.subscribe("[A as one] ; [A as other where k == one.k + 1] -> Next(k = other.k)",
                                         quality=QualityOfService(detection="best-effort"))  # fmt: skip
-        engines, deadline = set[str](), time.monotonic() + 120
+        engines, deadline = set[str](), time.monotonic() + 240
         for number in count():
             # Each is found while the engine is on its way, and with either.
             source.publish(source.create("A", time.time_ns() - MILLISECOND, k=number))

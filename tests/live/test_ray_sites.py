@@ -81,7 +81,7 @@ def nodes(sites: LocalSites) -> Iterator[RayNodes]:
 @pytest.fixture
 def client(sites: LocalSites, nodes: RayNodes) -> Iterator[Client]:
     """An application at the site of the directory."""
-    with Client(sites.url, name="app") as made:
+    with Client(sites.url, name="app", patience=SECONDS) as made:
         made.wait_for_nodes(len(NODES))
         yield made
 
@@ -137,7 +137,7 @@ def test_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_path
         assert broker.stdout is not None
         told = next(each for line in broker.stdout if (each := json.loads(line))["event"] == "ready")
         assert (told["nodes"], told["ray"]) == (["guest"], True)
-        with Client(sites.url, name="visitor") as client:
+        with Client(sites.url, name="visitor", patience=SECONDS) as client:
             wait(lambda: "guest" in client.nodes)
             assert (client.nodes["guest"].home, client.nodes["guest"].isolates) == (sites.servers["b"].url, True)
             broker.terminate()
@@ -290,7 +290,7 @@ def neighbour(sites: LocalSites, client: Client) -> Iterator[Client]:
     """
     topic = directory_topic("topology", "overlay")
     publish_entries(sites.url, {topic: encode(TopologyEntry(described(sites, "1s")))})
-    with Client(sites.url, home=sites.servers["b"].url, name="neighbour") as made:
+    with Client(sites.url, home=sites.servers["b"].url, name="neighbour", patience=SECONDS) as made:
         made.wait_for_nodes(len(NODES))
         yield made
     publish_entries(sites.url, {topic: b""})

@@ -64,7 +64,7 @@ def test_directory_site_is_shown() -> None:
         console.print(part)
     assert isinstance(console.file, StringIO)
     lines = [line.split() for line in console.file.getvalue().splitlines()]
-    assert ["rome", "yes", "rome.example:8883", "150us"] in lines
+    assert ["rome", "directory,", "rome.example:8883", "150us"] in lines
     # Where there is one only, there is nothing to tell.
     (only,) = topology_diagram(Topology([Site("only")])).groups[0].nodes
     assert [line.text for line in only.lines] == ["only"]
