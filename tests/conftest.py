@@ -94,10 +94,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in left_out]
 
 
-def pytest_collection_finish() -> None:
-    # Modules and tests stay to the end, and need not be looked through by each garbage collection.
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if session.config.getoption("loadgroup", False) and any("@" not in item.nodeid for item in session.items):
+        # Ray and Spark would run several times at once.
+        raise pytest.UsageError("pytest-xdist does not group tests under this pytest: install the extra dev again")
+    # Modules and tests stay to the end, and need not be looked through by each garbage collection; and what a test
+    # leaves behind may wait: collecting as often as by default takes a tenth of the time.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 @pytest.fixture
