@@ -105,8 +105,9 @@ class HostedInput:
                 at = hosted.published_at
                 if at is None or now - at >= UNREAD_EVERY:
                     yield hosted
-                elif hosted.published != watermark:
-                    self._turn_at, self._behind = min(self._turn_at, at + UNREAD_EVERY), 1
+                else:
+                    self._turn_at = min(self._turn_at, at + UNREAD_EVERY)
+                    self._behind += hosted.published != watermark
             return
         self._turn_at = now + UNREAD_PAUSE
         for _ in range(min(UNREAD_AT_ONCE, self._behind)):
