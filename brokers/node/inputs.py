@@ -103,7 +103,7 @@ class HostedInput:
             self._turn_at, self._behind = now + UNREAD_EVERY, 0
             for hosted in self._turns.values():
                 at = hosted.published_at
-                if at is None or now - at >= UNREAD_EVERY:
+                if at is None or (hosted.published != watermark and now - at >= UNREAD_EVERY):
                     yield hosted
                 else:
                     self._turn_at = min(self._turn_at, at + UNREAD_EVERY)
