@@ -241,7 +241,7 @@ class EventPath:
         self.counts["duplicates"] += passed.duplicates
         for detector, found in passed.found:
             self._publish(there.members[detector.id], found, watermark, now, effects)
-        if watermark is not None:
+        if watermark is not None and there.is_turn(watermark, now):
             for hosted in there.watermarks_due(watermark, now):
                 self._publish(hosted, [], watermark, now, effects)
         return effects

@@ -92,6 +92,10 @@ class HostedInput:
         else:
             self.read.pop(hosted.id, None)
 
+    def is_turn(self, watermark: int, now: int) -> bool:
+        """Whether any watermark may be due."""
+        return bool(self.read) or (now >= self._turn_at and (self._behind > 0 or watermark != self._watermark))
+
     def watermarks_due(self, watermark: int, now: int) -> Iterator[HostedDetector]:
         """Members whose watermark is to be published now, with or without readers."""
         yield from self.read.values()

@@ -168,7 +168,10 @@ class Node(NodePart):
 
     def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Effects of a message over the connection to this home."""
-        return self.receive_all(((topic, payload),), now, home)
+        route = self._routes.get(topic)
+        if route is None or self._stopped:
+            return self.receive_all(((topic, payload),), now, home)
+        return self._consumed(topic, home, now, self.event_path.collect(route, topic, payload, now, home))
 
     def receive_all(self, messages: Iterable[tuple[str, bytes]], now: int, home: str = "") -> list[Effect]:
         """Effects of messages that have arrived together over the connection to this home, topic and payload of each;

@@ -154,7 +154,11 @@ class SharedInput:
         disordered = 0
         if events:
             for member, concerned in self._concerned(events).items():
-                disordered += self._consume(member, concerned, watermark, now, clock, found)
+                composites, behind = member.consume(concerned, watermark, now, clock)
+                disordered += behind
+                if composites:
+                    found.append((member, composites))
+                self.touched[member] = None
                 self._note_due(member)
         if rises and self._due:
             assert watermark is not None
@@ -189,6 +193,10 @@ class SharedInput:
 
     def _concerned(self, events: list[Event]) -> dict[Detector, list[Event]]:
         """Events by the indexed member to consume them, in order."""
+        if len(self._concerns) == 1:
+            # A look into the index costs as much as one into the pattern.
+            (only,) = self._concerns
+            return {self.members[only]: events}
         concerned, timed = self._index.concerned, self._timed
         if len(events) == 1 and not timed:
             return dict.fromkeys(concerned(events[0]), events)
