@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Self
 
 import structlog
@@ -71,6 +72,8 @@ class LiveNode(Participant):
         )
         super().__init__(url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will())
         self._pointer = encode(Pointer(server_name(url)))
+        # Messages that have arrived together, by home; each list belongs to the thread of the bus there.
+        self._arrived: dict[str, list[tuple[str, bytes]]] = {}
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect to the server of the directory, then to that of the node's site; see `Participant.start`."""
@@ -84,16 +87,33 @@ class LiveNode(Participant):
         dead = {f"dead letters, {name}": count for name, count in self.node.dead_letters.counts.items()}
         return {"detectors": len(self.node.hosted), **self.node.counts, **dead, "unsent": self.unsent}
 
+    def _receive(self, home: str, topic: str, payload: bytes, retained: bool) -> None:
+        arrived = self._arrived.setdefault(home, [])
+        if not arrived:
+            # Behind all messages that have arrived together with it.
+            self._outlets[home].bus.call_soon(partial(self._take, home))
+        arrived.append((topic, payload))
+
+    def _take(self, home: str) -> None:
+        self._decide(home, lambda: self._consumed(home, self.clock.now()))
+
+    def _consumed(self, home: str, now: int) -> list[Effect]:
+        """Effects of the messages that have arrived from a home."""
+        arrived = self._arrived.get(home)
+        if not arrived:
+            return []
+        self._arrived[home] = []
+        return self.node.receive_all(arrived, now, home)
+
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
-        effects = self.node.linked(home, now) if home else self.node.start(now)
+        # Those of the last connection came before this one.
+        effects = self._consumed(home, now)
+        effects += self.node.linked(home, now) if home else self.node.start(now)
         if home not in ("", self.node.home):
             return effects
         # Clients that know only the server of their own site find the directory by it.
         pointer = self._pointer if home else b""
         return [Publish(pointer_topic(root=self.node.root), pointer, retain=True, home=home), *effects]
-
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> list[Effect]:
-        return self.node.receive(topic, payload, now, home)
 
     def _time(self, now: int) -> Iterable[Effect]:
         return self.node.tick(now)

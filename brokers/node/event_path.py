@@ -15,13 +15,16 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.node.hosted import HostedDetector, Phase
+from distced.brokers.node.inputs import HostedInput, Inputs
 from distced.brokers.node.metering import Meter
 from distced.brokers.node.story import Stories
+from distced.detectors.runtime.detection_policy import Arrival
 from distced.detectors.runtime.detector import Detected
+from distced.detectors.runtime.shared_input import Passed
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, OpenGap
 from distced.middleware.wire.administration import Heartbeat
-from distced.middleware.wire.directory_entries import LoadEntry
+from distced.middleware.wire.directory_entries import LoadEntry, SourceEntry
 from distced.middleware.wire.frames import Frame, decode_any
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import composite_topic
@@ -34,8 +37,9 @@ class EventPath:
 
     Attributes:
         hosted, moving: detectors by id; those arriving or leaving.
+        inputs: inputs of the running detectors.
         counts: counters since the start.
-        routes: topics of events to detectors; cleared when detectors or types change.
+        routes: topics of events to inputs; cleared when inputs or types change.
     """
 
     def __init__(self, name: str, root: str, directory: Directory, stories: Stories) -> None:
@@ -44,20 +48,25 @@ class EventPath:
         self.directory = directory
         self.hosted: dict[str, HostedDetector] = {}
         self.moving: dict[str, HostedDetector] = {}
+        self.inputs = Inputs()
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
         self.meter = Meter()
         self.dead_letters = DeadLetters(name, root)
         self.routes = TopicRoutes(
             directory,
             self._published,
-            readers_of_type=lambda name: [each for each in self.all_hosted() if each.takes(name)],
+            readers_of_type=lambda name: [
+                each for each in (*self.inputs.readers(), *self.moving.values()) if each.takes(name)
+            ],
             readers_of_detector=lambda detector: [
                 each for each in self.all_hosted() if detector in each.upstream or detector in each.parts
             ],
         )
+        # Inputs with frames to be consumed, in the order of arrival.
+        self._arrived: list[HostedInput | HostedDetector] = []
 
-    def receive(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
-        """Take a frame from a home, or an event in JSON."""
+    def collect(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
+        """Take a frame from a home, or an event in JSON, for `consume_arrived`."""
         self.counts["frames"] += 1
         try:
             frame = decode_any(payload, where=topic, type=route.type_name, source=route.source, now=now)
@@ -74,16 +83,19 @@ class EventPath:
             frame = replace(frame, events=events)
         self.counts["events"] += len(events)
         source = frame.source if route.kind == "e" else route.source
-        for hosted in route.readers:
-            if hosted.phase is _RUNNING:
-                if hosted.meter is not None:
-                    hosted.meter.received(source, len(payload) + len(topic), len(frame.events))
-                effects += self._hear(hosted, source, home, frame, now)
-            elif hosted.moving or source in hosted.parts:
-                hosted.keep((source, home, frame))
+        for reader in route.readers:
+            if reader.__class__ is HostedInput:
+                reader.meter.received(source, len(payload) + len(topic), len(events))
+                self._arrive(reader, (source, events, frame.watermark))
+            elif reader.phase is _RUNNING:
+                if reader.meter is not None:
+                    reader.meter.received(source, len(payload) + len(topic), len(events))
+                self._hear(reader, source, home, frame)
+            elif reader.moving or source in reader.parts:
+                reader.keep((source, home, frame))
         return effects
 
-    def _hear(self, hosted: HostedDetector, source: str, home: str, frame: Frame, now: int) -> list[Effect]:
+    def _hear(self, hosted: HostedDetector, source: str, home: str, frame: Frame) -> None:
         watermark = frame.watermark
         if frame.kind == "c":
             if frame.open and watermark is not None:
@@ -91,20 +103,55 @@ class EventPath:
             streams = hosted.streams.get(source)
             if streams is not None:
                 watermark = streams.hear(home, watermark)
-        return self.detected(hosted, hosted.detector.receive(source, frame.events, watermark, now), now)
+        self._arrive(hosted, (source, frame.events, watermark))
+
+    def _arrive(self, reader: HostedInput | HostedDetector, arrival: Arrival) -> None:
+        if not reader.arrivals:
+            self._arrived.append(reader)
+        reader.arrivals.append(arrival)
+
+    def consume_arrived(self, now: int) -> list[Effect]:
+        """Consume what was collected, each input in one go."""
+        effects: list[Effect] = []
+        arrived, self._arrived = self._arrived, []
+        for reader in arrived:
+            arrivals, reader.arrivals = reader.arrivals, []
+            if isinstance(reader, HostedInput):
+                effects += self._passed(reader, reader.shared.receive(arrivals, now), now)
+            elif len(arrivals) == 1:
+                effects += self._detected(reader, reader.detector.receive(*arrivals[0], now), now)
+            else:
+                effects += self._detected(reader, reader.detector.receive_all(arrivals, now), now)
+        return effects
+
+    # Detectors.
+
+    def share(self, hosted: HostedDetector) -> bool:
+        """Let a new detector share an input that is there; False where there is none for it."""
+        return self.inputs.join(hosted)
+
+    def separate(self, hosted: HostedDetector) -> None:
+        """Give a detector an input of its own."""
+        self.inputs.separate(hosted)
+        self.routes.forget()
 
     def begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Run a detector from now on; buffered inputs come first."""
         effects: list[Effect] = []
+        self.inputs.begin(hosted)
         meter = self.meter.begin(hosted.id, now, hosted.detector.touched)
+        there = self.inputs.of(hosted.id)
+        meter.input = None if there is None else there.meter
         for kept in hosted.begin(now, meter):
             match kept:
                 case Heartbeat(sources=sources, watermark=watermark):
-                    effects += self.detected(hosted, hosted.detector.heartbeat(sources, watermark, now), now)
+                    effects += self._detected(hosted, hosted.detector.heartbeat(sources, watermark, now), now)
                 case str():
-                    effects += self.detected(hosted, hosted.detector.fence(kept, now), now)
+                    effects += self._detected(hosted, hosted.detector.fence(kept, now), now)
                 case (source, home, frame):
-                    effects += self._hear(hosted, source, home, frame, now)
+                    self._hear(hosted, source, home, frame)
+                    effects += self.consume_arrived(now)
+        self.routes.forget()
         return effects
 
     def all_hosted(self) -> Iterator[HostedDetector]:
@@ -115,72 +162,137 @@ class EventPath:
     def heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
         """Advance sources beyond a watermark."""
         effects: list[Effect] = []
-        for hosted in self.all_hosted():
-            if hosted.running:
-                effects += self.detected(hosted, hosted.detector.heartbeat(beat.sources, beat.watermark, now), now)
-            elif hosted.moving:
-                hosted.keep(beat)
+        for reader in self.inputs.readers():
+            if isinstance(reader, HostedInput):
+                effects += self._passed(reader, reader.shared.heartbeat(beat.sources, beat.watermark, now), now)
+            else:
+                effects += self._detected(reader, reader.detector.heartbeat(beat.sources, beat.watermark, now), now)
+        for hosted in self.moving.values():
+            hosted.keep(beat)
         return effects
 
     def fence(self, source: str, now: int) -> list[Effect]:
         """Fence off a source: detectors wait no longer for it."""
         effects: list[Effect] = [warning("source fenced off", source=source)]
-        for hosted in self.all_hosted():
-            if hosted.running:
+        for reader in self.inputs.readers():
+            for hosted in reader.members.values() if isinstance(reader, HostedInput) else (reader,):
                 self.stories.happened("detector", hosted.id, f"source {source} fenced off")
-                effects += self.detected(hosted, hosted.detector.fence(source, now), now)
-            elif hosted.moving:
-                hosted.keep(source)
+            if isinstance(reader, HostedInput):
+                effects += self._passed(reader, reader.shared.fence(source, now), now)
+            else:
+                effects += self._detected(reader, reader.detector.fence(source, now), now)
+        for hosted in self.moving.values():
+            hosted.keep(source)
         return effects
 
-    def leave(self, source: str, hosted: HostedDetector, now: int) -> list[Effect]:
-        """End a source, or a detector that is one."""
-        self.stories.happened("source", source, f"no longer read by {hosted.id}")
-        return self.detected(hosted, hosted.detector.leave(source, now), now)
+    def join(self, source: str, entry: SourceEntry, now: int) -> tuple[int, bool]:
+        """Wait for a source where its types are read; the watermark beyond which it has to stay, and whether it is
+        read."""
+        watermark, read = entry.watermark, False
+        for reader in self.inputs.readers():
+            if any(map(reader.takes, entry.types)):
+                target = reader.shared if isinstance(reader, HostedInput) else reader.detector
+                watermark, read = max(watermark, target.join(source, entry.watermark, now, entry.lease)), True
+                self.stories.happened("source", source, f"read by {reader.name}")
+        return watermark, read
+
+    def leave(self, source: str, reader: HostedInput | HostedDetector, now: int) -> list[Effect]:
+        """End a source, or a detector that is one, for an input."""
+        self.stories.happened("source", source, f"no longer read by {reader.name}")
+        if isinstance(reader, HostedInput):
+            return self._passed(reader, reader.shared.leave(source, now), now)
+        return self._detected(reader, reader.detector.leave(source, now), now)
 
     def tick(self, now: int, *, publish_again: bool) -> list[Effect]:
         """Effects of the time. Watermarks are published again from time to time, for later readers."""
         effects: list[Effect] = []
-        for hosted in self.hosted.values():
-            if hosted.running:
-                if publish_again:
+        for reader in self.inputs.readers():
+            if isinstance(reader, HostedInput):
+                for hosted in reader.read.values() if publish_again else ():
                     hosted.publish_again()
-                effects += self.detected(hosted, hosted.detector.tick(now), now)
-                if hosted.engine_changed():
-                    effects.append(info("engine switched", detector=hosted.id, engine=hosted.engine))
+                effects += self._passed(reader, reader.shared.tick(now), now)
+                for detector in reader.shared.take_touched():
+                    effects += _engine_news(reader.members[detector.id])
+            else:
+                if publish_again:
+                    reader.publish_again()
+                effects += self._detected(reader, reader.detector.tick(now), now)
+                effects += _engine_news(reader)
+        if self.inputs.merge(now):
+            self.routes.forget()
         return effects
 
-    def detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
-        """Publish the results of an input of a detector."""
+    def readers_known(self, hosted: HostedDetector, has_readers: bool) -> None:
+        """Note whether detectors read the composite events of one by their type."""
+        hosted.readers_known(has_readers)
+        there = self.inputs.of(hosted.id)
+        if there is not None:
+            there.readers_known(hosted)
+
+    # Results.
+
+    def _passed(self, there: HostedInput, passed: Passed, now: int) -> list[Effect]:
+        """Publish the results of a shared input."""
         effects: list[Effect] = []
-        counts, where = self.counts, hosted.detector.id
-        if detected.late:
-            problem = f"late for detector {where}, which is beyond it"
-            for source in sorted({each.source for each in detected.late}):
-                self.stories.happened("source", source, f"late for {where}")
-                self.stories.happened("detector", where, f"events of {source} late")
-            effects += [self.dead_letters.event("late", problem, each, where) for each in detected.late]
-        for source in detected.fenced:
-            effects.append(warning("source fenced off", source=source, detector=where, reason="its lease has run out"))
-        counts["late"] += len(detected.late) + detected.disordered
-        counts["duplicates"] += detected.duplicates
-        found, watermark = detected.events, detected.watermark
+        watermark = passed.watermark
+        if passed.late or passed.fenced:
+            effects += self._problems(there.name, passed)
+        self.counts["late"] += len(passed.late) + passed.disordered
+        self.counts["duplicates"] += passed.duplicates
+        for detector, found in passed.found:
+            self._publish(there.members[detector.id], found, watermark, now, effects)
+        if watermark is not None and there.is_turn(watermark, now):
+            for hosted in there.watermarks_due(watermark, now):
+                self._publish(hosted, [], watermark, now, effects)
+        return effects
+
+    def _detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
+        """Publish the results of a detector with an input of its own."""
+        effects: list[Effect] = []
+        if detected.late or detected.fenced:
+            effects += self._problems(hosted.id, detected)
+        self.counts["late"] += len(detected.late) + detected.disordered
+        self.counts["duplicates"] += detected.duplicates
+        self._publish(hosted, detected.events, detected.watermark, now, effects)
+        return effects
+
+    def _problems(self, where: str, result: Passed | Detected) -> list[Effect]:
+        problem = f"late for detector {where}, which is beyond it"
+        for source in sorted({each.source for each in result.late}):
+            self.stories.happened("source", source, f"late for {where}")
+            self.stories.happened("detector", where, f"events of {source} late")
+        reason = "its lease has run out"
+        return [
+            *(self.dead_letters.event("late", problem, each, where) for each in result.late),
+            *(warning("source fenced off", source=each, detector=where, reason=reason) for each in result.fenced),
+        ]
+
+    def _publish(
+        self,
+        hosted: HostedDetector,
+        found: list[CompositeEvent],
+        watermark: int | None,
+        now: int,
+        effects: list[Effect],
+    ) -> None:
+        """Publish composite events, or the watermark where it is due."""
         if hosted.news(bool(found), watermark, now):
-            counts["composite events"] += len(found)
+            self.counts["composite events"] += len(found)
             frame = self._frame(hosted, found, watermark)
             effects.append(frame)
             if hosted.meter is not None:
                 hosted.meter.sent(len(frame.payload) + len(frame.topic), found, now)
-        return effects
 
     def rest(self, hosted: HostedDetector) -> None:
         """Stop a detector here, for good or for now."""
+        self.inputs.end(hosted)
         self.meter.end(hosted.id)
         self.routes.forget()
 
     def measured(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
         """Load of this node, where it has changed."""
-        if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.touched):
+        inputs = [each.meter for each in self.inputs.shared.values()]
+        if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.touched, inputs):
             return None
         for identity, meter in self.meter.detectors.items():
             detector = self.hosted[identity].detector
@@ -209,3 +321,9 @@ class EventPath:
     def _published(self, detector: str) -> str:
         entry = self.directory.detectors.get(detector)
         return "" if entry is None else entry.publishes or detector
+
+
+def _engine_news(hosted: HostedDetector) -> list[Effect]:
+    if hosted.engine_changed():
+        return [info("engine switched", detector=hosted.id, engine=hosted.engine)]
+    return []

@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 from distced.brokers.core.replica_streams import Streams
 from distced.brokers.node.metering import DetectorMeter
 from distced.brokers.node.planning import Planned
+from distced.detectors.runtime.detection_policy import Arrival
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.timestamps import SECOND
@@ -100,6 +101,7 @@ class HostedDetector:
         parts: detectors read as parts of the pattern, and whether each is running; all are while this one runs.
         streams: of `upstream` and `parts`: the homes where it listens to them.
         kept: inputs received before it runs, in order; empty while it runs.
+        arrivals: frames received and not consumed yet, within one call; none where it shares an input.
         engine: engine last reported.
         published, published_at: watermark published last, ns, None for none or due again; time of it, ns, None for
             never.
@@ -127,6 +129,7 @@ class HostedDetector:
     parts: dict[str, bool] = field(init=False)
     streams: dict[str, Streams] = field(default_factory=dict)
     kept: list[Kept] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
     engine: EngineName = "stepwise"
     published: int | None = None
     published_at: int | None = None
@@ -148,6 +151,11 @@ class HostedDetector:
     @property
     def id(self) -> str:
         """Its name in the directory."""
+        return self.detector.id
+
+    @property
+    def name(self) -> str:
+        """Its name for messages, as of an input."""
         return self.detector.id
 
     @property

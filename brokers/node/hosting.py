@@ -137,6 +137,7 @@ class DetectorHosting(NodePart):
     def leaving(self, identity: str) -> None:
         """Buffer the inputs of a detector on its way from here."""
         hosted = self.event_path.moving[identity] = self.event_path.hosted.pop(identity)
+        self.event_path.separate(hosted)
         self.event_path.rest(hosted)
         hosted.leave()
         for name in hosted.subscriptions:
@@ -245,11 +246,12 @@ class DetectorHosting(NodePart):
             return []
         ready = hosted.ready_subscriptions()
         hosted.run()
-        self.upstream.join_sources(hosted, now)
-        for part in hosted.parts:
-            hosted.detector.join(part, INSTANT_MIN, now)
-        effects = [
-            *self.upstream.connect(hosted, now),
+        effects = self.upstream.connect(hosted, now)
+        if not self.event_path.share(hosted):
+            self.upstream.join_sources(hosted, now)
+            for part in hosted.parts:
+                hosted.detector.join(part, INSTANT_MIN, now)
+        effects += [
             *self.topic_filters.refilter(),
             *self._announce_active(hosted, ready, now),
         ]
@@ -411,10 +413,10 @@ class DetectorHosting(NodePart):
         """Compute the extras of composite events; replicas without them are given up."""
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
-        news = hosted.send_along(
-            constituents=any(entry.constituents for entry in entries),
-            derivations=any(entry.derivations for entry in entries),
-        )
+        derivations = any(entry.derivations for entry in entries)
+        if derivations:
+            self.event_path.separate(hosted)
+        news = hosted.send_along(constituents=any(entry.constituents for entry in entries), derivations=derivations)
         return self.without_replicas(hosted, hosted.replicas) if news else []
 
     def _leave_parts(self, hosted: HostedDetector) -> list[Effect]:

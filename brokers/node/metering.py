@@ -67,12 +67,14 @@ class DetectorMeter:
         since: begin of counting, ns.
         touched: instances touched by its engine at the last reading.
         state, engine: bytes of its state at the last measurement, 0 before the first; the engine then.
+        input: meter of the shared input that receives on its behalf; None for an input of its own.
     """
 
     since: int
     touched: int = 0
     state: int = 0
     engine: str = ""
+    input: DetectorMeter | None = None
     # Since the last reading, which was at `_at`, ns: events read; bytes by input; composite events, the bytes of their
     # frames, and the sum of their delays, ns.
     _at: int = field(init=False)
@@ -130,12 +132,15 @@ class DetectorMeter:
         if self._at - self.since < WARM_UP:
             return None
         load, events, rate, size, _ = (_rounded(total / self._weight) for total in self._sums)
+        received = self.input or self
+        if received is not self and received._weight:
+            events = _rounded(received._sums[1] / received._weight)
         found, delays = self._sums[2], self._sums[4]
         return Measured(
             load=load,
             rate=rate,
             size=size,
-            inputs={name: _rounded(level / self._weight) for name, level in sorted(self._inputs.items())},
+            inputs={name: _rounded(level / received._weight) for name, level in sorted(received._inputs.items())},
             events=events,
             state=self.state,
             delay=round(delays / found) if found >= _LEAST_FOUND else 0,
@@ -166,13 +171,16 @@ class Meter:
         """Remove the meter of a detector."""
         self.detectors.pop(detector, None)
 
-    def tick(self, now: int, touched: Callable[[str], int]) -> bool:
-        """Effects of the time; True where the meters were read (once a second). `touched`: instances, by detector."""
+    def tick(self, now: int, touched: Callable[[str], int], inputs: Iterable[DetectorMeter] = ()) -> bool:
+        """Effects of the time; True where the meters were read (once a second). `touched`: instances, by detector;
+        `inputs`: meters of shared inputs."""
         if self._read_at is not None and 0 <= now - self._read_at < READ_EVERY:
             return False
         self._read_at = now
         for identity, meter in self.detectors.items():
             meter.read(now, touched(identity))
+        for meter in inputs:
+            meter.read(now, 0)
         return True
 
     def entry(self, latencies: Mapping[str, int]) -> LoadEntry:

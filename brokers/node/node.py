@@ -25,9 +25,10 @@ from distced.brokers.core.causes import (
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, Subscribe, info, warning
 from distced.brokers.core.rendezvous import chosen
+from distced.brokers.core.topic_routes import TopicRoute
 from distced.brokers.node.admission import Admission
 from distced.brokers.node.event_path import EventPath
-from distced.brokers.node.hosted import HostedDetector, Phase
+from distced.brokers.node.hosted import Phase
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.membership import Membership, NameClaim
@@ -44,7 +45,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Acknowledgement, Answer, Heartbeat, MoveRequest
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import NodeEntry, SourceEntry
+from distced.middleware.wire.directory_entries import NodeEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
 from distced.policies.detection.guaranteed import Guaranteed
@@ -167,24 +168,51 @@ class Node(NodePart):
 
     def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Effects of a message over the connection to this home."""
-        if self._stopped:
-            return []
         route = self._routes.get(topic)
-        if route is not None:
-            return self.stories.end_events(topic, home, now, self.event_path.receive(route, topic, payload, now, home))
-        self.stories.begin(MessageArrived(topic, home), now)
-        effects = self.stories.end(self._message(topic, payload, now, home))
-        if self._validates:
-            self.validate()
-        return effects
+        if route is None or self._stopped:
+            return self.receive_all(((topic, payload),), now, home)
+        return self._consumed(topic, home, now, self.event_path.collect(route, topic, payload, now, home))
+
+    def receive_all(self, messages: Iterable[tuple[str, bytes]], now: int, home: str = "") -> list[Effect]:
+        """Effects of messages that have arrived together over the connection to this home, topic and payload of each;
+        frames in a row are consumed in one go."""
+        effects: list[Effect] = []
+        collected: list[Effect] | None = None
+        last = ""
+        for topic, payload in messages:
+            if self._stopped:
+                break
+            route = self._routes.get(topic) or self._route(topic)
+            if route is not None:
+                made = self.event_path.collect(route, topic, payload, now, home)
+                collected = made if collected is None else collected + made
+                last = topic
+                continue
+            if collected is not None:
+                effects += self._consumed(last, home, now, collected)
+                collected = None
+            self.stories.begin(MessageArrived(topic, home), now)
+            effects += self.stories.end(self._message(topic, payload, now, home))
+            if self._validates:
+                self.validate()
+        return effects if collected is None else effects + self._consumed(last, home, now, collected)
+
+    def _consumed(self, topic: str, home: str, now: int, collected: list[Effect]) -> list[Effect]:
+        """Effects of the frames collected, the last of them on this topic."""
+        return self.stories.end_events(topic, home, now, collected + self.event_path.consume_arrived(now))
+
+    def _route(self, topic: str) -> TopicRoute | None:
+        """Route of a topic of events that is not remembered; None for other topics, and for unusable ones."""
+        try:
+            area, levels = parse_topic(topic, root=self.root)
+        except DistcedError:
+            return None
+        events = area is Area.EVENTS or area is Area.COMPOSITE_EVENTS
+        return self.event_path.routes.find(topic, area, levels) if events else None
 
     def _message(self, topic: str, payload: bytes, now: int, home: str) -> list[Effect]:
         try:
             area, levels = parse_topic(topic, root=self.root)
-            if area in (Area.EVENTS, Area.COMPOSITE_EVENTS):
-                return self.event_path.receive(
-                    self.event_path.routes.find(topic, area, levels), topic, payload, now, home
-                )
             if area is Area.DIRECTORY:
                 return self._entry(levels, payload, now, topic)
             if area is Area.ADMINISTRATION:
@@ -248,6 +276,9 @@ class Node(NodePart):
             assert identity == hosted.id and hosted.moving and identity not in self.hosted, identity
             hosted.validate()
             assert self.migration.moving[identity].arrives == (hosted.phase is Phase.ARRIVING), identity
+        self.event_path.inputs.validate()
+        running = {each.id for each in self.hosted.values() if each.running}
+        assert running == self.event_path.inputs.members(), running
         for name, identity in self.hosting.by_subscription.items():
             assert name in self.hosted[identity].subscriptions, (name, identity)
 
@@ -303,31 +334,27 @@ class Node(NodePart):
     def _source_changed(self, change: Change, now: int) -> list[Effect]:
         name, entry, before = change.name, change.entry, change.before
         effects: list[Effect] = []
-        reading = [] if entry is None else self._reading(entry)
         if entry is None or (before is not None and before.types != entry.types):
             # Its last events come from its own server, its end from that of the directory.
             home = "" if before is None else before.home
             effects += self.homes.flush({home}, lambda now: self._leave(name, now), now)
         if entry is None:
             return effects
-        watermark = entry.watermark
-        for hosted in reading:
-            watermark = max(watermark, hosted.detector.join(name, entry.watermark, now, entry.lease))
-            self.stories.happened("source", name, f"read by {hosted.id}")
+        watermark, read = self.event_path.join(name, entry, now)
         ack = Publish(administration_topic("ack", name, self.name, root=self.root), encode(Acknowledgement(watermark)))
         # It publishes once its events are subscribed to.
-        homes = {entry.home} if reading else set()
-        effects += self.hosting.topic_filters.refilter() if reading else []
+        homes = {entry.home} if read else set()
+        effects += self.hosting.topic_filters.refilter() if read else []
         return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
 
     def _leave(self, source: str, now: int) -> list[Effect]:
         """Stop waiting for a source that no longer publishes for detectors."""
         entry = self.directory.sources.get(source)
-        reading = [] if entry is None else self._reading(entry)
+        types = () if entry is None else entry.types
         effects: list[Effect] = []
-        for hosted in self.hosted.values():
-            if hosted.running and hosted not in reading:
-                effects += self.event_path.leave(source, hosted, now)
+        for reader in self.event_path.inputs.readers():
+            if not any(map(reader.takes, types)):
+                effects += self.event_path.leave(source, reader, now)
         return effects
 
     def _client_changed(self, change: Change) -> list[Effect]:
@@ -349,9 +376,6 @@ class Node(NodePart):
         if change.entry is not None:
             effects += self.isolation.node_up(change.name)
         return [*effects, *self.hosting.upstream.listen_elsewhere(now), *self._inspect()]
-
-    def _reading(self, entry: SourceEntry) -> list[HostedDetector]:
-        return [each for each in self.hosted.values() if each.running and any(map(each.takes, entry.types))]
 
     # Administration.
 

@@ -133,12 +133,14 @@ class Upstream(NodePart):
             everything |= entry.reads is None
             reads.update(entry.reads or ())
         for hosted in self.event_path.hosted.values():
-            hosted.readers_known(bool(hosted.publishes) and (everything or hosted.publishes in reads))
+            self.event_path.readers_known(hosted, bool(hosted.publishes) and (everything or hosted.publishes in reads))
 
     def connect(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and no others."""
         detector = hosted.detector
         wanted = self.detectors(hosted)
+        if wanted:
+            self.event_path.separate(hosted)
         effects: list[Effect] = []
         for each in sorted(wanted):
             if each not in hosted.upstream:

@@ -35,6 +35,7 @@ class ColumnarEngine:
         beside: stepwise engine for other patterns; None without any.
         throttlers: of outside events, each after those it builds on.
         by_instants: whether events wait for the end of their instant.
+        with_clock: whether results may depend on the clock.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class ColumnarEngine:
         self.by_instants = self.cascade is not None and (
             self.cascade.by_instants or (self.beside is not None and self.beside.by_instants)
         )
+        self.with_clock = True
         self._pending: list[Event] = []
         self._late = 0
         # Whether late events have started time events already due; matches these complete are late, too.
@@ -139,6 +141,11 @@ class ColumnarEngine:
         """Receive a completeness bound of the derivations of a delegated part; drop what waits in vain."""
         if self.beside is not None:
             self.beside.hear_open(detector, opens)
+
+    def waits_for(self) -> int | None:
+        """The least instant up to which `advance` has something to do, ns; None for nothing."""
+        instants = [self.next_due(), *(each[0].hi for each in (self._pending, self._pending_beside()) if each)]
+        return min((each for each in instants if each is not None), default=None)
 
     def let_go_soon(self) -> None:
         """Compact with the next batch, whatever its size."""
@@ -267,6 +274,9 @@ class ColumnarEngine:
             (stage.loop, {number: by_automaton[id(each)] for number, each in enumerate(stage.automata)})
             for stage in (() if self.cascade is None else self.cascade.stages)
         ]
+
+    def _pending_beside(self) -> list[Event]:
+        return [] if self.beside is None else self.beside.pending
 
     def _loops_touched(self) -> int:
         return 0 if self.cascade is None else sum(stage.loop.touched for stage in self.cascade.stages)

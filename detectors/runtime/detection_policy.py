@@ -6,11 +6,14 @@ Policies stand above detectors (design, section 4), so a detector is handed one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, Self, TypeAlias
 
 from msgspec import Struct, field
 
 from distced.middleware.model.events import CompositeEvent, Event, EventId
+
+Arrival: TypeAlias = tuple[str, Sequence[Event], int | None]
+"""Content of a frame: source, events, and the source's watermark if given."""
 
 
 class Released(Struct, frozen=True):
@@ -39,12 +42,20 @@ def delivery_id(event: Event) -> EventId:
 
 
 class DetectionPolicy(Protocol):
-    """Decides when the events that reach a detector are consumed."""
+    """Decides when the events that reach a detector are consumed.
+
+    `watermark`: no event with `hi` at or before it is released any more, ns; None if unknown. Never decreases.
+    """
 
     name: str
+    watermark: int | None
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
         """Receive events of a source, with its watermark if given."""
+        ...
+
+    def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
+        """Receive what has arrived together, in the order of arrival."""
         ...
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
@@ -82,4 +93,12 @@ class DetectionPolicy(Protocol):
 
     def resume(self, state: Any) -> None:
         """Resume from a result of `state`."""
+        ...
+
+    def is_level_with(self, other: Self) -> bool:
+        """Whether another policy releases the same events from now on, if both receive the same."""
+        ...
+
+    def copy(self) -> Self:
+        """An independent policy that continues from here."""
         ...

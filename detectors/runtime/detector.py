@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.runtime.detection_policy import DetectionPolicy, Released
+from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
@@ -24,6 +24,7 @@ from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, Gap, OpenGap
+from distced.middleware.model.timestamps import INSTANT_MIN
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.engine import ColumnarEngine
@@ -70,6 +71,10 @@ class Detector:
 
     Its `id` in the directory and the topic it publishes on is the canonical id, with the policy where that is not
     guaranteed: one detector per canonical form, kind of consumption and policy.
+
+    Attributes:
+        policy: its own, or that of the input it shares (`detectors.runtime.shared_input`), which then calls `consume`.
+        keeps_derivations: whether it attaches provenance to composite events.
     """
 
     def __init__(
@@ -87,11 +92,14 @@ class Detector:
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
-        self._switched = SwitchedEngine(compiled, kinds, engines, derivations=derivations)
         self.statistics = DetectorStatistics()
+        self.keeps_derivations = derivations
         self._at_once = policy.name == "best-effort"
+        # Made when the first event is consumed: most of a thousand detectors are seldom concerned.
+        self._engine: SwitchedEngine | None = None
+        self._settings = (kinds, engines)
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
-        self._opens: deque[tuple[str, int, list[OpenGap]]] = deque()
+        self._opens: deque[tuple[str, int, list[OpenGap]]] | None = None
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
 
@@ -99,12 +107,19 @@ class Detector:
         """Receive events of a source, with its watermark if given."""
         return self._consume(self.policy.receive(source, events, watermark, now), now)
 
+    def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Detected:
+        """Receive what has arrived together, in the order of arrival."""
+        return self._consume(self.policy.receive_all(arrivals, now), now)
+
     def hear_open(self, part: str, opens: Iterable[OpenGap], watermark: int) -> None:
         """Receive the completeness bound of a part's derivations, together with a watermark."""
+        if self._opens is None:
+            self._opens = deque()
         self._opens.append((part, watermark, list(opens)))
 
     def keep_derivations(self) -> None:
         """Attach provenance to composite events from now on; matches already begun have none."""
+        self.keeps_derivations = True
         self._switched.stay().keep_derivations()
 
     def open_gaps(self) -> list[OpenGap]:
@@ -139,27 +154,86 @@ class Detector:
     @property
     def at_work(self) -> EngineName:
         """The name of the current engine."""
-        return self._switched.at_work
+        return "stepwise" if self._engine is None else self._engine.at_work
 
     @property
     def touched(self) -> int:
         """Number of pairs of an instance and an event examined, over all engines: the load so far."""
-        return self._switched.touched
+        return 0 if self._engine is None else self._engine.touched
 
     @property
     def size(self) -> int:
         """Approximate size of a snapshot, in bytes: estimated from its instances and events."""
-        return _BYTES + _INSTANCE_BYTES * self._switched.live + _HELD_BYTES * self.policy.held
+        live = 0 if self._engine is None else self._engine.live
+        return _BYTES + _INSTANCE_BYTES * live + _HELD_BYTES * self.policy.held
+
+    # As a member of a shared input.
+
+    def share(self, policy: DetectionPolicy) -> None:
+        """Continue behind the policy of a shared input."""
+        self.policy = policy
+        if self._engine is not None and policy.watermark is not None:
+            self._engine.level(policy.watermark)
+
+    def part(self) -> None:
+        """Continue with a policy of its own, from where that of the shared input is."""
+        self._level()
+        self.policy = self.policy.copy()
+
+    def due(self) -> int | None:
+        """The least instant up to which the engine has something to do, ns; None for nothing."""
+        return None if self._engine is None else self._engine.engine.waits_for()
+
+    def consume(
+        self, events: Sequence[Event], watermark: int | None, now: int, clock: int | None = None
+    ) -> tuple[list[CompositeEvent], int]:
+        """Consume released events, then everything up to the watermark.
+
+        Args:
+            events: those that may concern it, in the order of consumption.
+            clock: watermark before these events, ns, for an engine that is brought to the clock only where it has
+                something to do; None for one that is kept level.
+
+        Returns: the composite events, and the number of events consumed out of order, by best effort.
+        """
+        switched = self._engine or self._switched
+        engine = switched.engine
+        if clock is not None and engine.with_clock and engine.clock < clock:
+            switched.level(clock)
+        found: list[CompositeEvent] = []
+        calls = disordered = 0
+        if events:
+            calls = 1
+            found = engine.feed(events)
+            if self._at_once:
+                found += engine.settle()
+                behind = engine.behind
+                disordered, self._behind = behind - self._behind, behind
+        if watermark is not None and watermark > engine.clock:
+            due = watermark if clock is None else engine.waits_for()
+            if due is not None and due <= watermark:
+                calls += 1
+                found += engine.advance(watermark)
+                if self._opens:
+                    self._hear_what_is_due()
+        if calls:
+            switched.used(calls, len(events), len(found), now)
+        counts = self.statistics
+        counts.consumed += len(events)
+        counts.found += len(found)
+        counts.late += disordered
+        return found, disordered
 
     def snapshot(self) -> bytes:
         """The whole state: engine, policy and statistics."""
         counts = self.statistics
+        self._switched.level(INSTANT_MIN if self.policy.watermark is None else self.policy.watermark)
         body = [
             self.id,
             snapshot(self._switched.home()),
             self.policy.state(),
             [counts.consumed, counts.found, counts.late, counts.duplicates],
-            [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens],
+            [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens or ()],
         ]
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
@@ -188,38 +262,32 @@ class Detector:
         another.
         """
         waiting = deque[tuple[str, int, list[OpenGap]]]()
-        for part, heard, opens in self._opens:
+        for part, heard, opens in self._opens or ():
             if heard <= self.engine.clock:
                 self.engine.hear_open(part, opens)
             else:
                 waiting.append((part, heard, opens))
-        self._opens = waiting
+        self._opens = waiting or None
 
     def _consume(self, released: Released, now: int) -> Detected:
-        engine = self._switched.engine
-        found: list[CompositeEvent] = []
-        calls = disordered = 0
-        if released.events:
-            calls = 1
-            found = engine.feed(released.events)
-            if self._at_once:
-                found += engine.settle()
-                behind = engine.behind
-                disordered, self._behind = behind - self._behind, behind
-        if released.watermark is not None and released.watermark > engine.clock:
-            calls += 1
-            found += engine.advance(released.watermark)
-            if self._opens:
-                self._hear_what_is_due()
-        if calls:
-            self._switched.used(calls, len(released.events), len(found), now)
+        found, disordered = self.consume(released.events, released.watermark, now)
         counts = self.statistics
-        counts.consumed += len(released.events)
-        counts.found += len(found)
-        counts.late += len(released.late) + disordered
+        counts.late += len(released.late)
         counts.duplicates += released.duplicates
         watermark = None if self._at_once else released.watermark
         return Detected(found, watermark, released.late, released.duplicates, disordered, released.fenced)
+
+    @property
+    def _switched(self) -> SwitchedEngine:
+        if self._engine is None:
+            kinds, engines = self._settings
+            self._engine = SwitchedEngine(self.compiled, kinds, engines, derivations=self.keeps_derivations)
+        return self._engine
+
+    def _level(self) -> None:
+        """Bring the engine to the watermark of the policy."""
+        if self._engine is not None and self.policy.watermark is not None:
+            self._engine.level(self.policy.watermark)
 
 
 def _pack_open(news: OpenGap) -> list[Any]:

@@ -87,6 +87,13 @@ class SwitchedEngine:
         """The name of the current engine."""
         return "stepwise" if isinstance(self.engine, StepwiseEngine) else "columnar"
 
+    def level(self, clock: int) -> None:
+        """Advance an engine that has nothing to do up to here."""
+        engine = self.engine
+        if engine.clock < clock:
+            found = engine.advance(clock)
+            assert not found, (self._compiled.text, clock, found)
+
     @property
     def touched(self) -> int:
         """Number of pairs of an instance and an event examined."""

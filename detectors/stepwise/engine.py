@@ -56,6 +56,7 @@ class StepwiseEngine:
         clock: instant up to which time events have fired, ns.
         late: number of events behind a finished instant, if `by_instants`.
         by_instants: whether instants run one after the other.
+        with_clock: whether results depend on the clock, by time events or instants.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class StepwiseEngine:
             unit.readers or unit.matcher.automaton.epochs for unit in self.units
         )
         self._with_timers = [unit for unit in self.units if unit.matcher.automaton.timers]
+        self.with_clock = self.by_instants or bool(self._with_timers)
         throttled = frozenset(throttling.type_name for throttling in throttlings.values())
         # Of these there is more to come in an instant, before or behind what there is: they are throttled by who reads
         # them, when all is found that there is.
@@ -192,6 +194,14 @@ class StepwiseEngine:
         return min(
             (due for unit in self._with_timers if (due := unit.matcher.store.next_due()) is not None), default=None
         )
+
+    def waits_for(self) -> int | None:
+        """The least instant up to which `advance` has something to do, ns; None for nothing."""
+        due = self.next_due() if self._with_timers else None
+        if not self.pending:
+            return due
+        instant = self.pending[0].hi
+        return instant if due is None or instant < due else due
 
     def live_instances(self) -> int:
         """Number of live instances."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
-from distced.detectors.runtime.detection_policy import Released, delivery_id
+from distced.detectors.runtime.detection_policy import Arrival, Released, delivery_id
 from distced.detectors.snapshot_format import unpack_id
 from distced.middleware.model.events import Event, OrderKey
 from distced.policies.detection.recent_ids import RecentIds
@@ -50,6 +50,18 @@ class BestEffort:
             kept.sort(key=_order)
         return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
 
+    def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
+        recent, kept, duplicates = self.recent, list[Event](), 0
+        for source, events, watermark in arrivals:
+            self.sources.add(source)
+            known = len(kept)
+            kept += [event for event in events if recent.add(delivery_id(event))]
+            duplicates += len(events) - (len(kept) - known)
+            self._heard(watermark)
+        if len(kept) > 1:
+            kept.sort(key=_order)
+        return Released(kept, self.watermark, duplicates=duplicates)
+
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
         if self.sources.isdisjoint(sources):
             return Released([], self.watermark)
@@ -70,6 +82,16 @@ class BestEffort:
 
     def tick(self, now: int) -> Released:
         return Released([], self.watermark)
+
+    def is_level_with(self, other: Self) -> bool:
+        same = self.watermark == other.watermark and self.sources == other.sources
+        # What only one has received may still arrive here.
+        return same and self.recent <= other.recent
+
+    def copy(self) -> Self:
+        made = type(self)()
+        made.watermark, made.sources, made.recent = self.watermark, set(self.sources), self.recent.copy()
+        return made
 
     def _heard(self, watermark: int | None) -> int | None:
         if watermark is not None and (self.watermark is None or watermark > self.watermark):

@@ -7,11 +7,11 @@ its later events are late. An event by itself promises nothing: it may be out of
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from distced.detectors.runtime.detection_policy import Released, delivery_id
+from distced.detectors.runtime.detection_policy import Arrival, Released, delivery_id
 from distced.detectors.snapshot_format import pack_event, unpack_event, unpack_id
 from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
@@ -85,29 +85,14 @@ class Guaranteed:
             self.recent.add(unpack_id(each))
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        floor, waiting, heap, recent = self._floor, self.waiting, self._heap, self.recent
-        fenced = source in self.fenced
-        late: list[Event] = []
-        duplicates = 0
-        for event in events:
-            key = event.key
-            if not recent.add(delivery_id(event)) or key in waiting:
-                duplicates += 1
-            elif event.hi <= floor or fenced:
-                late.append(event)
-            else:
-                waiting[key] = event
-                heappush(heap, key)
-        state = self.sources.get(source)
-        if state is None and not fenced and (not events or len(late) + duplicates < len(events)):
-            # Nobody announced this source: it is waited for from here on. A straggler of one that has left is not its
-            # word that it is back.
-            self.join(source, floor, now)
-            state = self.sources[source]
-        if state is not None:
-            state.events += len(events)
-            state.late += len(late)
-            self._hear(state, watermark, now)
+        return self._released(*self._take(source, events, watermark, now))
+
+    def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
+        late, duplicates = list[Event](), 0
+        for source, events, watermark in arrivals:
+            behind, again = self._take(source, events, watermark, now)
+            late += behind
+            duplicates += again
         return self._released(late, duplicates)
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
@@ -150,10 +135,52 @@ class Guaranteed:
         least = min((state.watermark for state in self.sources.values()), default=None)
         return sorted(source for source, state in self.sources.items() if state.watermark == least)
 
+    def is_level_with(self, other: Self) -> bool:
+        return (
+            self.watermark == other.watermark
+            and self.sources.keys() == other.sources.keys()
+            and self.fenced.keys() == other.fenced.keys()
+            and self.waiting.keys() == other.waiting.keys()
+        )
+
+    def copy(self) -> Self:
+        made = type(self)()
+        made.watermark, made.fenced, made.recent = self.watermark, dict(self.fenced), self.recent.copy()
+        made.sources = {name: replace(each) for name, each in self.sources.items()}
+        made.waiting, made._heap = dict(self.waiting), list(self._heap)
+        return made
+
     @property
     def _floor(self) -> int:
         """The watermark, or the least instant before anything was released."""
         return INSTANT_MIN if self.watermark is None else self.watermark
+
+    def _take(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> tuple[list[Event], int]:
+        """Receive events of a source without release: those that are late, and the number of duplicates."""
+        floor, waiting, heap, recent = self._floor, self.waiting, self._heap, self.recent
+        fenced = source in self.fenced
+        late: list[Event] = []
+        duplicates = 0
+        for event in events:
+            key = event.key
+            if not recent.add(delivery_id(event)) or key in waiting:
+                duplicates += 1
+            elif event.hi <= floor or fenced:
+                late.append(event)
+            else:
+                waiting[key] = event
+                heappush(heap, key)
+        state = self.sources.get(source)
+        if state is None and not fenced and (not events or len(late) + duplicates < len(events)):
+            # Nobody announced this source: it is waited for from here on. A straggler of one that has left is not its
+            # word that it is back.
+            self.join(source, floor, now)
+            state = self.sources[source]
+        if state is not None:
+            state.events += len(events)
+            state.late += len(late)
+            self._hear(state, watermark, now)
+        return late, duplicates
 
     def _fence(self, source: str) -> None:
         state = self.sources.pop(source, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from distced.detectors.snapshot_format import pack_id
 from distced.middleware.model.events import EventId
@@ -27,6 +27,16 @@ class RecentIds:
         if len(self._ids) > self.limit:
             self._ids.popitem(last=False)
         return True
+
+    def __le__(self, other: RecentIds) -> bool:
+        """Whether another memory has every id of this one."""
+        return all(map(other._ids.__contains__, reversed(self._ids)))
+
+    def copy(self) -> Self:
+        """An independent memory with the same ids."""
+        made = type(self)(self.limit)
+        made._ids = self._ids.copy()
+        return made
 
     def __len__(self) -> int:
         return len(self._ids)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
@@ -57,12 +58,13 @@ class Checked(NamedTuple):
     homes: int
 
 
-def check(seed: int, *, lose: bool = False, disturbed: bool = False) -> Checked:
+def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bool = False) -> Checked:
     """One run; asserts that every subscription got what it should.
 
     Args:
         lose: one of at least three nodes is lost, everything is to be reliable, and nothing else happens.
         disturbed: servers restart and links are down while sources and subscriptions come about.
+        crowded: many more subscribers, whose detectors share inputs; some come or go while events flow.
     """
     random = Random(seed)
     registry = TypeRegistry(KINDS)
@@ -93,12 +95,15 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False) -> Checked:
         for number, pattern in enumerate(patterns)
     )
     moves = () if lose else tuple(ScheduledMove(random.randrange(PUBLISHING)) for _ in range(random.randrange(5)))
+    crowd, more = _crowd(Random(-seed), sorted(topology.subscribers), registry, asked_at[0]) if crowded else ([], ())
+    if crowded:
+        moves += tuple(ScheduledMove(random.randrange(PUBLISHING)) for _ in range(random.randrange(10)))
     changes = () if lose else tuple(_change(random, policies) for _ in range(random.choice((0, 0, 0, 1, 3))))
     scenario = Scenario(
         topology,
         tuple(KINDS),
         tuple(_stream(random, number, sorted(topology.publishers)[number], events) for number in range(sources)),
-        subscriptions,
+        (*subscriptions, *more),
         moves,
         faults,
         seed=seed,
@@ -111,12 +116,20 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False) -> Checked:
     )
     outcome = simulate(scenario)
     _compare(outcome, seed)
-    engine = StepwiseEngine(patterns)
+    engine = StepwiseEngine([*patterns, *crowd])
     expected = engine.feed(events) + engine.advance(END)
     for number, pattern in enumerate(patterns):
         own = [each for each in expected if each.source == pattern.automaton.canonical_id]
         got = outcome.subscriptions[f"q{number}"].events
         assert told(got) == told(own), f"seed {seed}: {pattern.text}"
+    for pattern, subscription in zip(crowd, more, strict=True):
+        own = told([each for each in expected if each.source == pattern.automaton.canonical_id])
+        got = told(outcome.subscriptions[subscription.name].events)
+        if _to_the_end(subscription):
+            assert got == own, f"seed {seed}: {pattern.text}"
+        else:
+            # It misses what began before it came, and what ended after it went.
+            assert all(each in own for each in got), f"seed {seed}: {pattern.text}"
     read = patterns[2].automaton.canonical_id
     return Checked(
         len(expected),
@@ -127,8 +140,56 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False) -> Checked:
     )
 
 
+SHAPES = (
+    "[A where k == {0}] ; [B where k == {0} and v >= 1] within 8ns",
+    "[A where k == {0}] ; ~[C where v == {1}]* [B where k == {1}]",
+    "([A where k == {0}], [T <= {{T, B where k == {1}}}]) @ T = 3ns",
+    "([A where k == {0}] & [C where v == {1}]) ; [B]",
+    "[{{A, B}} where k == {0}]+",
+    "[A] ; [B where v == {1}] by k",
+)
+"""Patterns of a crowd, with constants to be filled in."""
+
+
+def _crowd(
+    random: Random, subscribers: Sequence[str], registry: TypeRegistry, asked_at: int
+) -> tuple[list[Compiled], tuple[ScenarioSubscription, ...]]:
+    """Patterns that share inputs, each with its subscription."""
+    patterns: list[Compiled] = []
+    subscriptions: list[ScenarioSubscription] = []
+    for number in range(random.randrange(4, 12)):
+        shape = random.choice(SHAPES).format(random.randrange(3), random.randrange(3))
+        pattern = compile_pattern(f"{shape} -> More{number}()", registry)
+        patterns.append(pattern)
+        at = asked_at + random.randrange(5 * SECOND)
+        until = None
+        if random.random() < 0.2:
+            at = random.randrange(PUBLISHING)
+        elif random.random() < 0.2:
+            until = random.randrange(PUBLISHING)
+        subscriptions.append(
+            ScenarioSubscription(
+                f"more{number}",
+                random.choice(subscribers),
+                pattern.text,
+                at,
+                until,
+                decomposition=random.choice(("", "none", "none", "full")),
+            )
+        )
+    return patterns, tuple(subscriptions)
+
+
+def _to_the_end(subscription: ScenarioSubscription) -> bool:
+    """Whether a subscription is there from before the first event to the last."""
+    return subscription.until is None and subscription.at is not None and subscription.at < 0
+
+
 def _compare(outcome: ScenarioOutcome, seed: int) -> None:
+    whole = {each.name for each in outcome.scenario.subscriptions if _to_the_end(each)}
     for name, subscribed in outcome.subscriptions.items():
+        if name not in whole:
+            continue
         assert not subscribed.refused, f"seed {seed}: {subscribed.refused}"
         assert subscribed.active_at is not None, f"seed {seed}: {name} has not begun"
         assert subscribed.active_at < outcome.scenario.start, f"seed {seed}: {name} has begun too late"
@@ -200,6 +261,19 @@ def test_composite_events_outlive_any_one_node() -> None:
     checked = [check(seed, lose=True) for seed in range(40)]
     assert sum(each.found for each in checked) > 50
     assert sum(each.cut for each in checked) > 5
+
+
+@pytest.mark.slow
+def test_composite_events_do_not_depend_on_shared_inputs() -> None:
+    checked = [check(seed, crowded=True) for seed in range(60)]
+    assert sum(each.found for each in checked) > 300
+    assert sum(each.moved for each in checked) > 100
+
+
+@pytest.mark.properties
+@pytest.mark.parametrize("start", range(1_000, 6_000, 500))
+def test_composite_events_do_not_depend_on_shared_inputs_at_length(start: int) -> None:
+    assert sum(check(seed, crowded=True).moved for seed in range(start, start + 500)) > 200
 
 
 @pytest.mark.properties

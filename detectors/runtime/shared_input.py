@@ -1,0 +1,247 @@
+"""Input that detectors share: one detection policy, and one pass over the released events.
+
+Detectors that read the same types under the same policy wait for the same sources, so one memory of ids and one
+stability buffer serve them all; Cayuga runs its automata behind one queue, too (cayuga-algebra-cesar, section 4). A
+released event is handed to the engines it may concern (`detectors.runtime.pattern_index`), and the clock to those with
+a time event due. The others are brought to the clock when they are needed, so an event costs what it concerns, not what
+there is.
+
+A detector joins at the watermark of the input, and leaves with a policy of its own that continues there. One big engine
+for all patterns was rejected: a detector moves alone, and its engine is chosen by its own load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+
+from msgspec import Struct
+
+from distced.detectors.automata.automaton import Automaton
+from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
+from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.pattern_index import Equality, PatternIndex, concerns
+from distced.middleware.model.events import CompositeEvent, Event
+
+_STALE: Final = 64
+"""Number of outdated entries of the queue of due instants before it is made again, for each member that is in it."""
+
+
+class Passed(Struct, frozen=True):
+    """Result of a call of a shared input.
+
+    Attributes:
+        found: composite events by detector, for those with any.
+        watermark, late, duplicates, fenced: as in `Released`; the watermark None under best effort.
+        disordered: number of events consumed out of order by a detector, summed over detectors; by best effort only.
+    """
+
+    found: list[tuple[Detector, list[CompositeEvent]]]
+    watermark: int | None
+    late: list[Event]
+    duplicates: int
+    disordered: int
+    fenced: list[str]
+
+
+class SharedInput:
+    """Detectors behind one detection policy.
+
+    Attributes:
+        policy: the policy of all members.
+        members: by id.
+        touched: members that consumed an event or a time event since the last `take_touched`.
+    """
+
+    def __init__(self, policy: DetectionPolicy) -> None:
+        self.policy = policy
+        self.members: dict[str, Detector] = {}
+        self.touched: dict[Detector, None] = {}
+        self._at_once = policy.name == "best-effort"
+        # The watermark of the last pass, which the engines are level with, or would be.
+        self._clock = policy.watermark
+        self._index: PatternIndex[Detector] = PatternIndex()
+        self._concerns: dict[str, dict[str, set[Equality]]] = {}
+        # Members that see every event and every watermark, as the index does not say what concerns them.
+        self._beside: dict[str, Detector] = {}
+        # Instants at which members have something to do, ns; an entry counts where it is the earliest of its member.
+        self._due: list[tuple[int, int, Detector]] = []
+        self._earliest: dict[str, int] = {}
+        self._numbers = count()
+        # Members with time events, under best effort.
+        self._timed: set[Detector] = set()
+
+    # Members.
+
+    def add(self, detector: Detector) -> None:
+        """Add a detector, which continues behind the watermark of this input. Its own policy is dropped: it is new, or
+        `is_level_with` the shared one."""
+        self.members[detector.id] = detector
+        detector.share(self.policy)
+        described = None if self._sees_all(detector) else concerns(detector.compiled)
+        if described is None:
+            self._beside[detector.id] = detector
+            return
+        self._concerns[detector.id] = described
+        self._index.add(detector, described)
+        if self._at_once and _has_timers(detector.compiled.automaton):
+            self._timed.add(detector)
+        self._note_due(detector)
+
+    def remove(self, detector: Detector) -> None:
+        """Remove a detector, which may continue from here by itself (`Detector.part`)."""
+        del self.members[detector.id]
+        self.touched.pop(detector, None)
+        if self._beside.pop(detector.id, None) is None:
+            self._index.remove(detector, self._concerns.pop(detector.id))
+            self._earliest.pop(detector.id, None)
+            self._timed.discard(detector)
+
+    def take_touched(self) -> list[Detector]:
+        """Members that have consumed since the last call."""
+        touched, self.touched = list(self.touched), {}
+        return touched
+
+    # Arrivals.
+
+    def receive(self, arrivals: Sequence[Arrival], now: int) -> Passed:
+        """Receive what has arrived together, in the order of arrival."""
+        if len(arrivals) == 1:
+            return self._pass(self.policy.receive(*arrivals[0], now), now)
+        return self._pass(self.policy.receive_all(arrivals, now), now)
+
+    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Passed:
+        """Receive watermarks of sources without events."""
+        return self._pass(self.policy.heartbeat(sources, watermark, now), now)
+
+    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+        """Add a source; the watermark beyond which it has to stay."""
+        return self.policy.join(source, watermark, now, lease)
+
+    def leave(self, source: str, now: int) -> Passed:
+        """Remove a source that has finished."""
+        return self._pass(self.policy.leave(source, now), now)
+
+    def fence(self, source: str, now: int) -> Passed:
+        """Stop waiting for a source."""
+        return self._pass(self.policy.fence(source, now), now)
+
+    def tick(self, now: int) -> Passed:
+        """Advance the time."""
+        return self._pass(self.policy.tick(now), now)
+
+    def validate(self) -> None:
+        """Raise `AssertionError` where an invariant does not hold."""
+        assert self._concerns.keys() | self._beside.keys() == self.members.keys()
+        assert self._concerns.keys().isdisjoint(self._beside)
+        assert self._earliest.keys() <= self._concerns.keys()
+        for identity, member in self.members.items():
+            assert member.policy is self.policy, identity
+            due = member.due()
+            if identity in self._concerns and due is not None:
+                assert self._earliest.get(identity, due + 1) <= due, identity
+
+    # The pass.
+
+    def _pass(self, released: Released, now: int) -> Passed:
+        events, watermark, clock = released.events, released.watermark, self._clock
+        found: list[tuple[Detector, list[CompositeEvent]]] = []
+        rises = watermark is not None and (clock is None or watermark > clock)
+        if rises:
+            self._clock = watermark
+        disordered = 0
+        if events:
+            for member, concerned in self._concerned(events).items():
+                composites, behind = member.consume(concerned, watermark, now, clock)
+                disordered += behind
+                if composites:
+                    found.append((member, composites))
+                self.touched[member] = None
+                self._note_due(member)
+        if rises and self._due:
+            assert watermark is not None
+            for member in self._take_due(watermark):
+                self._consume(member, (), watermark, now, clock, found)
+                self._note_due(member)
+        for member in self._beside.values() if events or rises else ():
+            disordered += self._consume(member, events, watermark, now, None, found)
+        return Passed(
+            found,
+            None if self._at_once else watermark,
+            released.late,
+            released.duplicates,
+            disordered,
+            released.fenced,
+        )
+
+    def _consume(
+        self,
+        member: Detector,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        clock: int | None,
+        found: list[tuple[Detector, list[CompositeEvent]]],
+    ) -> int:
+        composites, disordered = member.consume(events, watermark, now, clock)
+        if composites:
+            found.append((member, composites))
+        self.touched[member] = None
+        return disordered
+
+    def _concerned(self, events: list[Event]) -> dict[Detector, list[Event]]:
+        """Events by the indexed member to consume them, in order."""
+        if len(self._concerns) == 1:
+            # A look into the index costs as much as one into the pattern.
+            (only,) = self._concerns
+            return {self.members[only]: events}
+        concerned, timed = self._index.concerned, self._timed
+        if len(events) == 1 and not timed:
+            return dict.fromkeys(concerned(events[0]), events)
+        found: dict[Detector, list[Event]] = {}
+        for place, event in enumerate(events):
+            if timed:
+                # By best effort any event is a clock.
+                for member in self._take_due(event.hi - 1):
+                    found.setdefault(member, events[place:])
+            for member in concerned(event):
+                own = found.get(member)
+                if own is None:
+                    found[member] = events[place:] if member in timed else [event]
+                elif member not in timed and own[-1] is not event:
+                    own.append(event)
+        return found
+
+    def _sees_all(self, detector: Detector) -> bool:
+        """Whether events that do not concern a detector's pattern count: by best effort any event ends an epoch."""
+        return detector.keeps_derivations or (self._at_once and detector.compiled.epochs)
+
+    def _take_due(self, watermark: int) -> list[Detector]:
+        """Members with something to do up to a watermark."""
+        due, found = self._due, list[Detector]()
+        while due and due[0][0] <= watermark:
+            instant, _, member = heappop(due)
+            if self._earliest.get(member.id) == instant:
+                del self._earliest[member.id]
+                found.append(member)
+        return found
+
+    def _note_due(self, member: Detector) -> None:
+        due = member.due()
+        if due is None:
+            if self._earliest:
+                self._earliest.pop(member.id, None)
+            return
+        if self._earliest.get(member.id) == due:
+            return
+        self._earliest[member.id] = due
+        heappush(self._due, (due, next(self._numbers), member))
+        if len(self._due) > _STALE + 2 * len(self._earliest):
+            self._due = [entry for entry in self._due if self._earliest.get(entry[2].id) == entry[0]]
+            heapify(self._due)
+
+
+def _has_timers(automaton: Automaton) -> bool:
+    return bool(automaton.timers) or any(map(_has_timers, automaton.inner))

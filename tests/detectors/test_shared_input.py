@@ -1,0 +1,224 @@
+"""A shared input: each member detects what it would with an input of its own, whoever joins, leaves and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+import pytest
+
+from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
+from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy
+from distced.detectors.runtime.detector import Detected, Detector
+from distced.detectors.runtime.engines import has_columnar
+from distced.detectors.runtime.pattern_index import ANY_EVENT, PatternIndex, concerns
+from distced.detectors.runtime.shared_input import Passed, SharedInput
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.events import Event
+from distced.policies.detection import detection_policy
+from tests.support.engine_switches import by_chance
+from tests.support.event_streams import Message, interleaved, messages, spread, told
+from tests.support.random_patterns import PatternMaker
+
+SEEDS = 400
+
+NAMED = (
+    "[A where k == 1 as x] ; [B where k == 1 and v > x.v]",
+    "[A where k == 2] ; ~[C where k == 2]* [B where k == 2] within 6ns",
+    "([A where k == 1], [T <= {T, B where k == 1}]) @ T = 4ns",
+    "([A where k == 0] & [C where v == 1]) ; [B where k == 0 or v == 2]",
+    "[{A, B} where k == 1] [D where k == 1] by v",
+    "[A where k == 1] ; [A where k == 2] within 3ns",
+)
+"""Patterns that look at events with constants."""
+
+
+def _compiled(random: Random) -> Compiled | None:
+    if random.random() < 0.5:
+        return compile_pattern(random.choice(NAMED))
+    if random.random() < 0.1:
+        return compile_file("type Seen = A every 3ns by k\n[Seen] ; [B]\n")[0]
+    consumption = random.choice(("ordered", "ordered", "epoch"))
+    try:
+        made = PatternMaker(random).publication(random.randrange(1, 6))
+        return compile_publication(made, consumption=consumption)  # type: ignore[arg-type]
+    except PatternError:
+        return None
+
+
+class _Crowd:
+    """A shared input with its members; and for each detector a reference with an input of its own, which receives the
+    same from the same watermark on."""
+
+    def __init__(self, seed: int, random: Random, policy: str, names: Sequence[str]) -> None:
+        self.random = random
+        self.shared = SharedInput(detection_policy(policy))
+        for name in names:
+            self.shared.join(name, -5, 0, 7)
+        self.members: dict[str, Detector] = {}
+        # Members that have left, and go on by themselves.
+        self.apart: dict[str, Detector] = {}
+        self.references: dict[str, Detector] = {}
+        self.found = self.back = 0
+        self._engines = by_chance(seed) if has_columnar() else None
+
+    def _detector(self, pattern: Compiled, policy: DetectionPolicy) -> Detector:
+        return Detector(pattern, policy, engines=self._engines if self.random.random() < 0.3 else None)
+
+    def join(self, pattern: Compiled | None) -> None:
+        if pattern is None:
+            return
+        made = self._detector(pattern, self.shared.policy)
+        if made.id in self.references:
+            return
+        self.shared.add(made)
+        self.members[made.id] = made
+        reference = self.references[made.id] = Detector(pattern, self.shared.policy.copy())
+        if self.shared.policy.watermark is not None:
+            reference.engine.advance(self.shared.policy.watermark)
+
+    def leave(self) -> None:
+        if not self.members:
+            return
+        detector = self.members.pop(self.random.choice(sorted(self.members)))
+        self.shared.remove(detector)
+        if self.random.random() < 0.2:
+            del self.references[detector.id]
+            return
+        detector.part()
+        if self.random.random() < 0.5:
+            # As on another node.
+            arrived = self._detector(detector.compiled, detection_policy(self.shared.policy.name))
+            arrived.resume(detector.snapshot())
+            detector = arrived
+        self.apart[detector.id] = detector
+
+    def come_back(self) -> None:
+        for identity, detector in list(self.apart.items()):
+            if detector.policy.is_level_with(self.shared.policy):
+                del self.apart[identity]
+                self.members[identity] = detector
+                self.shared.add(detector)
+                self.back += 1
+
+    def replicate(self) -> None:
+        """A snapshot is taken of some members, which go on."""
+        for detector in self.members.values():
+            if self.random.random() < 0.3:
+                detector.snapshot()
+
+    def do(self, call: Callable[[Any], Any]) -> None:
+        """Let everybody receive the same, and compare what is found."""
+        passed: Passed = call(self.shared)
+        found = {detector.id: events for detector, events in passed.found}
+        assert len(found) == len(passed.found)
+        assert found.keys() <= self.members.keys()
+        for identity, detector in self.apart.items():
+            found[identity] = call(detector).events
+        for identity, reference in self.references.items():
+            expected: Detected = call(reference)
+            assert told(found.get(identity, [])) == told(expected.events), reference.compiled.text
+            assert expected.watermark == passed.watermark or identity in self.apart
+            if identity in self.members:
+                assert (expected.late, expected.duplicates) == (passed.late, passed.duplicates)
+            self.found += len(expected.events)
+        self.shared.validate()
+
+
+def _arrival(message: Message) -> Arrival:
+    return message.source, message.events, message.watermark
+
+
+def _received(arriving: Sequence[Message], now: int) -> Callable[[Any], Any]:
+    """Receive messages, or a single one as a heartbeat where it has no events."""
+    first = arriving[0]
+    if len(arriving) == 1 and not first.events and first.watermark is not None:
+        return lambda target: target.heartbeat([first.source, "unknown"], first.watermark, now)
+    arrivals = [_arrival(each) for each in arriving]
+    return lambda target: (
+        target.receive(arrivals, now) if isinstance(target, SharedInput) else target.receive_all(arrivals, now)
+    )
+
+
+@pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
+def test_member_detects_what_it_would_by_itself(policy: str) -> None:
+    found = back = 0
+    for seed in range(SEEDS):
+        random = Random(seed)
+        sources = random.randrange(1, 4)
+        events = spread(random, random.randrange(4, 30), sources, span=20)
+        names = [f"s{number}" for number in range(sources)]
+        streams = [messages(random, events, name, shuffled=random.random() < 0.3) for name in names]
+        arriving = interleaved(random, *streams, again=0.2)
+        crowd = _Crowd(seed, random, policy, names)
+        for _ in range(random.randrange(6)):
+            crowd.join(_compiled(random))
+        now = 0
+        while arriving:
+            match random.randrange(10):
+                case 0 | 1:
+                    crowd.join(_compiled(random))
+                case 2:
+                    crowd.leave()
+                case 3:
+                    crowd.replicate()
+                case 4:
+                    crowd.come_back()
+                case 5 if random.random() < 0.2:
+                    name = random.choice(names)
+                    if random.random() < 0.5:
+                        crowd.do(lambda target, name=name, now=now: target.fence(name, now))  # type: ignore[misc]
+                    else:
+                        crowd.do(lambda target, name=name, now=now: target.leave(name, now))  # type: ignore[misc]
+                case 6:
+                    now += random.randrange(4)
+                    crowd.do(lambda target, now=now: target.tick(now))  # type: ignore[misc]
+                case _:
+                    together = [arriving.pop(0) for _ in range(min(len(arriving), random.choice((1, 1, 2, 5))))]
+                    crowd.do(_received(together, now))
+        found, back = found + crowd.found, back + crowd.back
+    assert found > SEEDS
+    assert back > SEEDS // 10
+
+
+def test_index_says_which_events_may_concern_a_pattern() -> None:
+    described = {
+        "[A where k == 1] ; [B where 2 == k and v > 1]": {"A": {("k", 1)}, "B": {("k", 2)}},
+        "[A where k == 1 or v == 2] ; [B]": {"A": {("k", 1), ("v", 2)}, "B": {ANY_EVENT}},
+        "[A where k == 1] ; [A]": {"A": {ANY_EVENT}},
+        "[A where k == 1 as x] ; [A where k == 2 and v == x.v]": {"A": {("k", 1), ("k", 2)}},
+        # An event with another value ends a match.
+        "[A where k == 1] [B where k == 1]": {"A": {("k", 1)}, "B": {("k", 1)}},
+        "([A where k == 1], [T <= {T, B}]) @ T = 1s": {"A": {("k", 1)}, "B": {ANY_EVENT}},
+        "[A] ; [B] by k": {"A": {ANY_EVENT}, "B": {ANY_EVENT}},
+        "[any where k == 1]": None,
+        "[A - {B}] ; [any - C]": None,
+    }
+    for text, expected in described.items():
+        assert concerns(compile_pattern(text)) == expected, text
+
+
+def test_event_concerns_those_that_name_its_value() -> None:
+    index: PatternIndex[str] = PatternIndex()
+    added: dict[str, dict[str, set[tuple[str, Any]]]] = {
+        "one": {"A": {("k", 1)}},
+        "many": {"A": {("k", 1), ("k", 2), ("v", 3)}},
+        "every": {"A": {ANY_EVENT}, "B": {("k", 1)}},
+    }
+    for name, described in added.items():
+        index.add(name, described)
+
+    def concerned(type_name: str, **attributes: Any) -> set[str]:
+        return set(index.concerned(Event(type_name, 0, 0, "s", 0, attributes)))
+
+    assert concerned("A", k=1) == {"one", "many", "every"}
+    assert concerned("A", k=1.0) == {"one", "many", "every"}
+    assert concerned("A", k=3, v=3) == {"many", "every"}
+    assert concerned("A", k=None) == concerned("A") == {"every"}
+    assert concerned("B", k=1) == {"every"}
+    assert concerned("C", k=1) == set()
+    for name, described in added.items():
+        index.remove(name, described)
+        assert name not in concerned("A", k=1, v=3)
+    assert not index.types
