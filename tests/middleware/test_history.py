@@ -28,7 +28,7 @@ from tests.support.history_form import events, in_order, without_nulls
 
 @pytest.mark.slow
 @given(events(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_history_reads_back_what_was_written(
     tmp_path_factory: pytest.TempPathFactory, given: list[Event], data: st.DataObject
 ) -> None:

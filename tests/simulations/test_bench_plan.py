@@ -40,7 +40,7 @@ from distced.simulations.report import as_dict, show
 from tests.support.pictures import needs_matplotlib, svg_texts
 
 ATOMS = 24
-SIZE = 90
+SIZE = 60
 ROUNDS = 2
 
 
@@ -182,15 +182,15 @@ def test_figures_are_shown_as_a_table(figures: PlanFigures) -> None:
 @needs_matplotlib
 @pytest.mark.slow
 def test_verb_plan_writes_a_report(tmp_path: Path) -> None:
-    arguments = ["plan", "--atoms", "20", "--catalogue", "60", "--rounds", "1", "--seed", "3"]
+    arguments = ["plan", "--atoms", "16", "--catalogue", "40", "--rounds", "1", "--seed", "3"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     told = json.loads(result.stdout)
-    assert told["figures"]["catalogue"] == 60
+    assert told["figures"]["catalogue"] == 40
     assert told["sound"] is True
     assert len(told["figures"]["rows"]) == len(SHAPES) * len(FILLS)
     for row in told["tables"][0]["rows"]:
-        assert row["atoms"] == 20
+        assert row["atoms"] == 16
         assert row["best"] == row["plan"] == row["worst"] > 0
     for name in ("plan.svg", "plan-ratio.svg"):
         ElementTree.parse(tmp_path / name)

@@ -49,7 +49,7 @@ def small_files(root: Path) -> list[Event]:
 
 @pytest.mark.slow
 @given(events(), st.lists(st.integers(0, 8), max_size=4), st.booleans(), st.sampled_from((2, 4, 1_000)))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=70, deadline=None)
 def test_compaction_keeps_the_events(
     tmp_path_factory: pytest.TempPathFactory, given: list[Event], cuts: list[int], repeat: bool, rows: int
 ) -> None:

@@ -37,7 +37,7 @@ seeds = st.integers(0, 10_000)
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(seeds)
 def test_optimum_is_the_best_of_all_placements(seed: int) -> None:
     """Of all placements, the one with the least bytes has as many as the programme says; so with load and latency."""
@@ -73,7 +73,7 @@ def test_detector_with_two_hosts_outlives_any_node(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(seeds)
 def test_optimum_respects_capacities(seed: int) -> None:
     """With as much as the patterns need if each has a node of its own, and hardly more."""
@@ -94,7 +94,7 @@ def test_optimum_respects_capacities(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
     instance = random_instance(seed, 10)
@@ -111,7 +111,7 @@ def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(seeds)
 def test_settling_and_replanning_improve_a_placement(seed: int) -> None:
     """What was replanned is no worse, and every pattern is still there."""
