@@ -192,13 +192,16 @@ def _node(url: str, count: int, frame: int, ready: Any, answer: Any, profiled: b
         client.register(TYPE)
         client.subscribe(PATTERN, quality=BEST_EFFORT)
         times: list[float] = []
-        counts, receive = node.node.counts, node.node.receive
+        counts, receive = node.node.counts, node.node.receive_all
 
-        def timed(topic: str, payload: bytes, now: int, home: str = "") -> Any:
-            times.append(time.perf_counter())
-            return receive(topic, payload, now, home)
+        def timed(messages: Any, now: int, home: str = "") -> Any:
+            begin = time.perf_counter()
+            effects = receive(messages, now, home)
+            if counts["events"]:
+                times.extend((begin, time.perf_counter()))
+            return effects
 
-        node.node.receive = timed  # type: ignore[method-assign]
+        node.node.receive_all = timed  # type: ignore[method-assign]
         if profiler is not None:
             node.bus.call_soon(profiler.enable)
         ready.set()

@@ -21,7 +21,7 @@ from tests.support.engine_switches import by_chance
 from tests.support.event_streams import Message, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
 
-SEEDS = 400
+SEEDS = 160
 
 NAMED = (
     "[A where k == 1 as x] ; [B where k == 1 and v > x.v]",

@@ -15,5 +15,5 @@ from tests.support.columnar_engine import differences
 @given(st.integers(min_value=0, max_value=2**32))
 @settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
 def test_engines_detect_the_same(seed: int) -> None:
-    for number in range(20):
-        differences(seed * 20 + number)
+    for number in range(15):
+        differences(seed * 15 + number)

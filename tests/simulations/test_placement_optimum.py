@@ -104,7 +104,7 @@ def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
         instance = instance.with_ways(placed[name].plans)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
     for metric in METRICS:
-        best = optimum(instance, metric, seconds=4)  # The bound holds after any time.
+        best = optimum(instance, metric, seconds=2)  # The bound holds after any time.
         for name, cost in costs.items():
             if not cost.overloaded:
                 assert cost.by(metric) >= best.bound * (1 - 1e-3) - 1e-9, name
