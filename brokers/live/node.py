@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
 import structlog
 
@@ -20,6 +21,17 @@ from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import ROOT, pointer_topic
+
+TOGETHER: Final = 256 * 1024
+"""Bytes of messages that are consumed in one go at most: some hundredths of a second of work."""
+
+
+@dataclass(slots=True)
+class _Arrived:
+    """Messages that have arrived together, topic and payload of each, with the bytes of the payloads."""
+
+    messages: list[tuple[str, bytes]] = field(default_factory=list)
+    size: int = 0
 
 
 class LiveNode(Participant):
@@ -72,8 +84,8 @@ class LiveNode(Participant):
         )
         super().__init__(url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will())
         self._pointer = encode(Pointer(server_name(url)))
-        # Messages that have arrived together, by home; each list belongs to the thread of the bus there.
-        self._arrived: dict[str, list[tuple[str, bytes]]] = {}
+        # By home; each belongs to the thread of the bus there.
+        self._arrived: dict[str, _Arrived] = {}
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect to the server of the directory, then to that of the node's site; see `Participant.start`."""
@@ -88,11 +100,14 @@ class LiveNode(Participant):
         return {"detectors": len(self.node.hosted), **self.node.counts, **dead, "unsent": self.unsent}
 
     def _receive(self, home: str, topic: str, payload: bytes, retained: bool) -> None:
-        arrived = self._arrived.setdefault(home, [])
-        if not arrived:
+        arrived = self._arrived.get(home) or self._arrived.setdefault(home, _Arrived())
+        if not arrived.messages:
             # Behind all messages that have arrived together with it.
             self._outlets[home].bus.call_soon(partial(self._take, home))
-        arrived.append((topic, payload))
+        arrived.messages.append((topic, payload))
+        arrived.size += len(payload)
+        if arrived.size > TOGETHER:
+            self._take(home)
 
     def _take(self, home: str) -> None:
         self._decide(home, lambda: self._consumed(home, self.clock.now()))
@@ -100,10 +115,10 @@ class LiveNode(Participant):
     def _consumed(self, home: str, now: int) -> list[Effect]:
         """Effects of the messages that have arrived from a home."""
         arrived = self._arrived.get(home)
-        if not arrived:
+        if arrived is None or not arrived.messages:
             return []
-        self._arrived[home] = []
-        return self.node.receive_all(arrived, now, home)
+        messages, arrived.messages, arrived.size = arrived.messages, [], 0
+        return self.node.receive_all(messages, now, home)
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         # Those of the last connection came before this one.
