@@ -118,6 +118,7 @@ class DetectorHosting(NodePart):
         del self.event_path.moving[identity]
         self.event_path.hosted[identity] = hosted
         hosted.arrived(state, self.directory.subscriptions, replica=replica)
+        self.upstream.update_readers(hosted)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
@@ -341,8 +342,6 @@ class DetectorHosting(NodePart):
             # Given up here while the primary was away.
             effects.append(self.send(entry.node, "lacking", identity, encode(Lacking(self.name))))
         published = {each.publishes for each in (entry, before) if each is not None}
-        if entry is None or before is None or entry.reads != before.reads:
-            self.upstream.update_readers()
         if entry is None or before is None or (entry.policy, entry.publishes) != (before.policy, before.publishes):
             for hosted in self.event_path.hosted.values():
                 if hosted.running and not published.isdisjoint(hosted.names):

@@ -308,6 +308,8 @@ class Node(NodePart):
         return self._changed(change, now)
 
     def _changed(self, change: Change, now: int) -> list[Effect]:
+        if change.kind == "detector":
+            self.hosting.upstream.readers_changed(change)
         return [*self.placement.changed(change), *self._react(change, now)]
 
     def _react(self, change: Change, now: int) -> list[Effect]:

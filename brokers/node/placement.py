@@ -56,6 +56,8 @@ class Placement:
 
     def changed(self, change: Change) -> list[Effect]:
         """The directory has changed."""
+        if change.kind == "detector":
+            self.planner.detector_changed(change.name)
         if change.kind != "topology":
             self.situation.changed(change.kind, change.name, change.entry)
             if change.kind == "detector" and change.entry is not None and change.before is None:

@@ -144,6 +144,12 @@ class Planner:
         self._reusable = Catalogue()
         # Pattern, policy and exports of the detectors in the catalogue.
         self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
+        # Detectors of the directory whose entries have changed since.
+        self._changed: set[str] = set()
+
+    def detector_changed(self, name: str) -> None:
+        """The entry of a detector has changed."""
+        self._changed.add(name)
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
         """Detector of a subscription, its automaton not built. Raises `DistcedError` where there can be none."""
@@ -223,17 +229,19 @@ class Planner:
 
     def catalogue(self, registry: TypeRegistry) -> Catalogue:
         """Detectors of the directory that may be read as parts."""
-        detectors = self.directory.detectors
-        for name in [each for each in self._known if each not in detectors]:
-            del self._known[name]
-            self._reusable.remove(name)
-        for name, entry in detectors.items():
-            shown = (entry.pattern, entry.policy, entry.exports)
-            if self._known.get(name) != shown:
+        changed, self._changed = self._changed, set()
+        for name in sorted(changed):
+            entry = self.directory.detectors.get(name)
+            shown = None if entry is None else (entry.pattern, entry.policy, entry.exports)
+            known = self._known.pop(name, None)
+            if shown is not None:
                 self._known[name] = shown
-                plan = running_plan(entry, registry)
-                if plan is not None:
-                    self._reusable.add(plan)
+            if known == shown:
+                continue
+            if entry is None:
+                self._reusable.remove(name)
+            elif (plan := running_plan(entry, registry)) is not None:
+                self._reusable.add(plan)
         return self._reusable
 
 

@@ -10,10 +10,12 @@ have arrived.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
 from distced.brokers.core.barriers import HeldFilters
+from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect
 from distced.brokers.core.replica_streams import Streams
 from distced.brokers.node.hosted import HostedDetector
@@ -40,16 +42,17 @@ class TopicFilters(NodePart):
         publishing = self._publishing()
         filters = {(self.home, everything)} if self.inspecting else set()
         for hosted in self.event_path.all_hosted():
+            if not hosted.streams:
+                continue
             for each, streams in hosted.streams.items():
                 filters |= {(home, composite_topic(each, root=self.root)) for home in streams.homes}
                 streams.left = False
-            if not hosted.running and not hosted.moving:
-                continue
-            if hosted.reads is None:
+        for reads in self._reads():
+            if reads is None:
                 filters |= {(home, everything) for homes in publishing.values() for home in homes}
                 filters.add(("", everything))
                 continue
-            for name in hosted.reads & self.directory.types.keys():
+            for name in reads & self.directory.types.keys():
                 topic = event_filter(name, root=self.root)
                 # A source that was not announced publishes at the server of the directory.
                 filters |= {(home, topic) for home in publishing.get(name, set()) | {""}}
@@ -66,17 +69,25 @@ class TopicFilters(NodePart):
     def _beside(self, filters: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Filters beside those of events: heartbeats of their sources, and barriers."""
         found = {(home, self.homes.topic) for home, _ in filters if home}
-        for hosted in self.event_path.all_hosted():
-            if hosted.home:
-                found.add((hosted.home, self.homes.topic))
-            # The publisher of an unannounced source is unknown.
-            found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
-            found |= {
-                (source.home, administration_topic("heartbeat", source.publisher, root=self.root))
-                for source in self.directory.sources.values()
-                if source.home and any(map(hosted.takes, source.types))
-            }
+        hosted = list(self.event_path.all_hosted())
+        if not hosted:
+            return found
+        found |= {(home, self.homes.topic) for home in {each.home for each in hosted} if home}
+        # The publisher of an unannounced source is unknown.
+        found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
+        # Of detectors that do not run yet, too: their sources beat all the time.
+        reads = {each.reads for each in hosted}
+        types = None if None in reads else frozenset().union(*(each for each in reads if each is not None))
+        found |= {
+            (source.home, administration_topic("heartbeat", source.publisher, root=self.root))
+            for source in self.directory.sources.values()
+            if source.home and (types is None or not types.isdisjoint(source.types))
+        }
         return found
+
+    def _reads(self) -> set[frozenset[str] | None]:
+        """Types of primitive events read by detectors that run or move, each set once."""
+        return {each.reads for each in self.event_path.all_hosted() if each.running or each.moving}
 
     def homes_used(self) -> set[str]:
         """Servers that this node receives from, that of the directory left out."""
@@ -118,6 +129,9 @@ class Upstream(NodePart):
     def __init__(self, shared: Shared, topic_filters: TopicFilters) -> None:
         super().__init__(shared)
         self.topic_filters = topic_filters
+        # Number of detectors of the directory that read each type by its name, and of those that read every type.
+        self._reads: Counter[str] = Counter()
+        self._read_all = 0
 
     def join_sources(self, hosted: HostedDetector, now: int) -> None:
         """Wait for the sources of primitive events."""
@@ -125,15 +139,31 @@ class Upstream(NodePart):
             if any(hosted.takes(type_name) for type_name in each.types):
                 hosted.detector.join(source, each.watermark, now, each.lease)
 
-    def update_readers(self) -> None:
-        """Note which detectors here have readers of their type."""
-        reads: set[str] = set()
-        everything = False
-        for entry in self.directory.detectors.values():
-            everything |= entry.reads is None
-            reads.update(entry.reads or ())
-        for hosted in self.event_path.hosted.values():
-            self.event_path.readers_known(hosted, bool(hosted.publishes) and (everything or hosted.publishes in reads))
+    def readers_changed(self, change: Change) -> None:
+        """Note which detectors here have readers of their type, as the entry of a detector has changed."""
+        before, after = (
+            (set[str](), False) if each is None else (set(each.reads or ()), each.reads is None)
+            for each in (change.before, change.entry)
+        )
+        if before != after:
+            crossing = {name for name in before[0] ^ after[0] if self._reads[name] == (name in before[0])}
+            self._reads.update(after[0])
+            self._reads.subtract(before[0])
+            self._reads = +self._reads if crossing else self._reads
+            crosses = before[1] != after[1] and self._read_all == before[1]
+            self._read_all += after[1] - before[1]
+            if crossing or crosses:
+                for hosted in self.event_path.hosted.values():
+                    if hosted.publishes and (crosses or hosted.publishes in crossing):
+                        self.update_readers(hosted)
+        mine = self.event_path.hosted.get(change.name)
+        if mine is not None:
+            self.update_readers(mine)
+
+    def update_readers(self, hosted: HostedDetector) -> None:
+        """Note whether a detector here has readers of its type."""
+        name = hosted.publishes
+        self.event_path.readers_known(hosted, bool(name) and (self._read_all > 0 or self._reads[name] > 0))
 
     def connect(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and no others."""
