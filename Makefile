@@ -19,7 +19,7 @@ demo: $(VENV)/.demo mosquitto graphviz
 ## make test: lint, types, contracts, and all tests but the long ones, in parallel
 test: $(VENV)/.dev mosquitto graphviz java
 	$(MAKE) --no-print-directory -j2 types kernel lint contracts docs bytecode
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 ## make quick: lint, types, contracts, the conformance cases on both engines, and the pure core, in about a minute
 quick: $(VENV)/.dev
@@ -64,6 +64,7 @@ bench: $(VENV)/.dev mosquitto java
 	$(BIN)/distced bench placement --report reports/bench
 	$(BIN)/distced bench prediction --report reports/bench
 	$(BIN)/distced bench live --report reports/bench
+	$(BIN)/distced bench node --report reports/bench
 	$(BIN)/distced bench migrate --report reports/bench
 
 ## make clean: take the environment and everything that was generated away

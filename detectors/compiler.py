@@ -83,6 +83,11 @@ class Compiled:
             )
         return automaton
 
+    @property
+    def structure(self) -> Automaton:
+        """The automaton, or that of the pattern's shape: equal but for texts and the id."""
+        return self.automaton
+
     def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
         """The published types read, those behind derived ones; None where the pattern reads `any`."""
         names = self.automaton.type_names()

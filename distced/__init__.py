@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         EventError,
         PatternError,
         SubscriptionError,
+        SubscriptionsError,
         TypeRegistryError,
     )
     from distced.middleware.model.event_types import EventType, derive, event_type
@@ -44,6 +45,7 @@ _HOMES = {
     "Source": "middleware.client.client",
     "Subscription": "middleware.client.subscription",
     "SubscriptionError": "middleware.model.errors",
+    "SubscriptionsError": "middleware.model.errors",
     "Timestamp": "middleware.model.timestamps",
     "TypeRegistryError": "middleware.model.errors",
     "derive": "middleware.model.event_types",
@@ -67,6 +69,7 @@ __all__ = [
     "Source",
     "Subscription",
     "SubscriptionError",
+    "SubscriptionsError",
     "Timestamp",
     "TypeRegistryError",
     "derive",

@@ -24,7 +24,7 @@ from tests.support.bounds_checked import BoundsChecked
 PROPERTIES = Path(__file__).parent / "properties"
 
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
-settings.register_profile("small", max_examples=140, derandomize=True, **_QUIET)
+settings.register_profile("small", max_examples=100, derandomize=True, **_QUIET)
 settings.register_profile("quick", parent=settings.get_profile("small"), max_examples=20)
 settings.register_profile("long", max_examples=20_000, print_blob=True, **_QUIET)
 

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -17,8 +17,9 @@ from typer import Option
 
 from distced.brokers.cli import node_locations
 from distced.brokers.cli.node_locations import Described
-from distced.brokers.core.node_location import NodeLocation
+from distced.brokers.core.node_location import SUBSCRIPTIONS, NodeLocation
 from distced.brokers.live.bridge import LiveBridge
+from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.mqtt_server import Server, start_server
 from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
@@ -90,6 +91,9 @@ class BrokerOptions:
         float | None,
         Option(help="Instances a node can touch per second; the topology's, or unknown, if left out.", min=0),
     ] = None
+    max_subscriptions: Annotated[
+        int, Option(metavar="N", help="Subscriptions of one client at most; more are refused.", min=1)
+    ] = SUBSCRIPTIONS
     engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto is the cheaper for each.")] = (
         "auto"
     )
@@ -169,6 +173,7 @@ def host(options: BrokerOptions, log: Any) -> int:
             node_locations.publish_hints(url, hints)
         watch = stack.enter_context(LiveWatch(url, options.node_names, log)).watch
         _start_nodes(options, url, placed, stack)
+        adapt_garbage_collection()
         bridge = None
         if mappings:
             bridge = LiveBridge(
@@ -226,9 +231,10 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
     """Site and capacity of each node."""
     if described is None and options.site and not options.home:
         described = node_locations.published(url)
-    return node_locations.node_locations(
+    placed = node_locations.node_locations(
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
+    return {name: replace(each, subscriptions=options.max_subscriptions) for name, each in placed.items()}
 
 
 def _start_nodes(options: BrokerOptions, url: str, placed: dict[str, NodeLocation], stack: ExitStack) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
+from queue import Empty, SimpleQueue
 from typing import Annotated, Final
 
 from rich.console import Console
@@ -18,7 +20,7 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node
 from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.batch_run.report import event_as_dict
-from distced.detectors.compiler import register_derived
+from distced.detectors.compiler import Compiled, register_derived
 from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
@@ -35,6 +37,9 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, SECOND
 from distced.policies.distribution.choose.hints import read_hints
 from distced.policies.distribution.policy import parse_policy
+
+SHOWN: Final = 20
+"""Number of patterns that are printed at the start."""
 
 COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
 """Statistics in the summary."""
@@ -138,9 +143,11 @@ def subscribe(options: SubscribeOptions) -> int:
     _ = options.quality
     with ending(), connected(options.server, _home(options)) as client:
         subscriptions = _subscribe(client, source, options)
-        for each in subscriptions:
+        for each in subscriptions[:SHOWN]:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
             messages().print(f"listening: {each.pattern}  ({where})", style="dim")
+        if len(subscriptions) > SHOWN:
+            messages().print(f"and {len(subscriptions) - SHOWN:,} patterns more", style="dim")
         complete = True
         try:
             with until_interrupted():
@@ -154,15 +161,17 @@ def _print_all(
     client: Client, subscriptions: Sequence[Subscription], options: SubscribeOptions, printed: Printed
 ) -> bool:
     """Print events until all have arrived or the time is up; True where the number asked for has arrived."""
-    changed = threading.Event()
+    changed: SimpleQueue[Subscription] = SimpleQueue()
     for each in subscriptions:
-        each.on_change = changed.set
+        each.on_change = partial(changed.put, each)
+    open_ones = {each.id for each in subscriptions}
+    due: list[Subscription] = list(subscriptions)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout / SECOND
     while True:
-        changed.clear()
         # Asked before: what comes between would be left.
-        over = all(each.ended for each in subscriptions)
-        for each in subscriptions:
+        open_ones -= {each.id for each in due if each.ended}
+        over = not open_ones
+        for each in due:
             while (deadline is None or time.monotonic() < deadline) and (event := each.get(0.0)) is not None:
                 _print(event, client.clock.now(), options, printed)
                 if printed.events == options.count:
@@ -172,7 +181,19 @@ def _print_all(
         left = LOOK if deadline is None else min(deadline - time.monotonic(), LOOK)
         if left <= 0:
             return options.count is None and not options.first and printed.events > 0
-        changed.wait(left)
+        due = _changed(changed, left)
+
+
+def _changed(changed: SimpleQueue[Subscription], timeout: float) -> list[Subscription]:
+    """Subscriptions that have changed, each once; none after a timeout, seconds."""
+    found: dict[str, Subscription] = {}
+    with suppress(Empty):
+        first = changed.get(timeout=timeout)
+        found[first.id] = first
+        while True:
+            each = changed.get_nowait()
+            found[each.id] = each
+    return list(found.values())
 
 
 def _print(event: Event, now: int, options: SubscribeOptions, printed: Printed) -> None:
@@ -215,15 +236,32 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
         return [client.subscribe(text, quality=options.quality)]
     # Types that the patterns may read: registered ones, and those that detectors publish.
     directory = Directory()
-    directory.types |= client.types
-    directory.detectors |= client.detectors
+    for kind, entries in (("type", client.types), ("detector", client.detectors)):
+        for name, entry in entries.items():
+            directory.put(kind, name, entry)
     registry = directory.registry()
     patterns = compile_source(source, registry)
     show_notes(patterns.notes)
     derived = TypeRegistry(registry)
     register_derived(parse_file(source.text), derived)
     client.register(*(each for each in derived if each.name not in registry))
-    return [client.subscribe(each.text, quality=options.quality) for each in in_order(patterns.compiled)]
+    subscriptions: list[Subscription] = []
+    for together in _in_groups(patterns.compiled):
+        subscriptions += client.subscribe_many([each.text for each in together], quality=options.quality)
+    return subscriptions
+
+
+def _in_groups(patterns: Sequence[Compiled]) -> list[list[Compiled]]:
+    """Patterns in groups, each behind those that publish what it reads."""
+    groups: list[list[Compiled]] = [[]]
+    published: set[str] = set()
+    for each in in_order(patterns):
+        if published & each.names():
+            groups.append([])
+            published = set()
+        groups[-1].append(each)
+        published |= {each.publishes.name} - {""}
+    return groups
 
 
 def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
@@ -21,21 +22,81 @@ CONFIRM_WITHIN: Final = 30 * SECOND
 class Directory(Entries):
     """Entries by kind and name, as in `Entries`, with the types that detectors publish.
 
+    A subscription costs the same with a hundred thousand others there, so what is looked up for each is kept up to date
+    with each change.
+
     Attributes:
         missing: nodes that were lost a moment ago and may be back, with the time, ns.
         unconfirmed: entries from before the connection was lost, not delivered again so far, by kind and name.
+        by_client: names of the subscriptions of each client that has any.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.missing: dict[str, int] = {}
         self.unconfirmed: set[tuple[str, str]] = set()
+        self.by_client: dict[str, dict[str, None]] = {}
         self._confirm_until = 0
+        # Detectors by the type of their composite events, and number of subscriptions to each detector as a part.
+        self._publishers: dict[str, set[str]] = {}
+        self._parts: Counter[str] = Counter()
+        self._registry: TypeRegistry | None = None
 
-    def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
-        change = super().read(levels, payload, where=where)
-        self.unconfirmed.discard((change.kind, change.name))
+    def put(self, kind: str, name: str, entry: Any) -> Change:
+        change = super().put(kind, name, entry)
+        self.unconfirmed.discard((kind, name))
+        if entry != change.before:
+            self._note(change)
         return change
+
+    def _note(self, change: Change) -> None:
+        match change.kind:
+            case "type":
+                self._registry = None
+            case "detector":
+                before, after = (
+                    None if each is None or not each.publishes else (each.publishes, each.attributes)
+                    for each in (change.before, change.entry)
+                )
+                if before != after:
+                    self._registry = None
+                    self._note_publisher(change)
+            case "subscription":
+                self._note_subscription(change)
+
+    def _note_publisher(self, change: Change) -> None:
+        for entry, noted in ((change.before, False), (change.entry, True)):
+            if entry is None or not entry.publishes:
+                continue
+            known = self._publishers.setdefault(entry.publishes, set())
+            if noted:
+                known.add(change.name)
+            else:
+                known.discard(change.name)
+            if not known:
+                del self._publishers[entry.publishes]
+
+    def _note_subscription(self, change: Change) -> None:
+        for entry, count in ((change.before, -1), (change.entry, 1)):
+            if entry is None:
+                continue
+            names = self.by_client.setdefault(entry.client, {})
+            if count > 0:
+                names[change.name] = None
+            else:
+                names.pop(change.name, None)
+            if not names:
+                del self.by_client[entry.client]
+            part = part_of(change.name) if entry.derivations else ""
+            if part:
+                self._parts[part] += count
+                if not self._parts[part]:
+                    del self._parts[part]
+
+    @property
+    def parts_wanted(self) -> Mapping[str, int]:
+        """Number of subscriptions to each detector as a part of a pattern, by its id."""
+        return self._parts
 
     def reconnected(self, now: int) -> None:
         """Expect all entries but types to be delivered again, over a new connection."""
@@ -59,13 +120,16 @@ class Directory(Entries):
         return [name for name, entry in self.nodes.items() if not entry.reserved]
 
     def registry(self) -> TypeRegistry:
-        """Types that patterns may read: registered ones, and those that detectors publish."""
-        registry = super().registry()
-        for entry in self.detectors.values():
-            if entry.publishes and entry.publishes not in registry:
-                with suppress(TypeRegistryError):
-                    registry.register(EventType(entry.publishes, entry.attributes))  # type: ignore[arg-type]
-        return registry
+        """Types that patterns may read: registered ones, and those that detectors publish. Not to be changed."""
+        if self._registry is None:
+            self._registry = super().registry()
+            for name, detectors in self._publishers.items():
+                # Of several that differ the first by name counts, on all nodes.
+                for each in sorted(detectors) if name not in self._registry else ():
+                    with suppress(TypeRegistryError):
+                        self._registry.register(EventType(name, self.detectors[each].attributes))  # type: ignore[arg-type]
+                        break
+        return self._registry
 
     def publishers(self, type_name: str, policy: str = "") -> list[str]:
         """Detectors whose composite events are of this type, as far as a detector of this policy may read them.
@@ -74,7 +138,7 @@ class Directory(Entries):
         """
         return [
             name
-            for name in super().publishers(type_name)
+            for name in sorted(self._publishers.get(type_name, ()))
             if policy != "guaranteed" or self.detectors[name].policy == "guaranteed"
         ]
 
@@ -116,3 +180,13 @@ class Directory(Entries):
                     given=name,
                     advice="take best effort here, too, or have them detected with the guarantee",
                 )
+
+
+def part_subscription(reader: str, part: str, node: str) -> str:
+    """Name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
+    return f"{reader} {part} {node}"
+
+
+def part_of(subscription: str) -> str:
+    """Detector of the part that a node subscribes to by this name; empty for the subscription of an application."""
+    return subscription.split(" ")[1] if subscription.count(" ") == 2 else ""

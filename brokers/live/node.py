@@ -11,6 +11,7 @@ from typing import Final, Self
 import structlog
 
 from distced.brokers.core.effects import Effect, Isolate, Publish, Release
+from distced.brokers.core.node_location import SUBSCRIPTIONS
 from distced.brokers.live.participant import Participant
 from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
@@ -54,6 +55,7 @@ class LiveNode(Participant):
         isolate: Callable[[str, str], object] | None = None,
         release: Callable[[str], object] | None = None,
         engine: EngineName = "auto",
+        limit: int = SUBSCRIPTIONS,
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -64,6 +66,7 @@ class LiveNode(Participant):
                 not possible.
             release: ends a node started by `isolate`, without waiting.
             engine: engine of the detectors; `auto` for the cheaper one of each.
+            limit: number of subscriptions of one client at most.
 
         Raises:
             DistcedError: engine not available.
@@ -81,6 +84,7 @@ class LiveNode(Participant):
             isolates=isolate is not None and release is not None,
             reserved=reserved,
             engines=engines(engine, in_background()),
+            limit=limit,
         )
         super().__init__(url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will())
         self._pointer = encode(Pointer(server_name(url)))

@@ -23,6 +23,7 @@ from typing import Final
 
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect, info, warning
+from distced.brokers.core.node_location import SUBSCRIPTIONS
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
@@ -33,7 +34,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.node_messages import Hosting, Served
 
 RETRY: Final = 2 * SECOND
@@ -56,16 +57,67 @@ class _Assigned:
     subscriptions: set[str]
 
 
-class Admission(NodePart):
-    """A node as host and coordinator; `served`: node and detector that serve each subscription coordinated here."""
+class _Served:
+    """Subscriptions that are served, with node and detector of each; found by their detector, too."""
 
-    def __init__(self, hosting: DetectorHosting, placement: Placement, isolation: Isolation) -> None:
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, str]] = {}
+        # Names by detector: the only one, as of most, or several.
+        self._of: dict[str, str | dict[str, None]] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._known
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def put(self, name: str, node: str, detector: str) -> None:
+        """Note that a node serves a subscription; an empty detector for a refused one."""
+        self.remove(name)
+        self._known[name] = node, detector
+        there = self._of.get(detector)
+        if there is None:
+            self._of[detector] = name
+        elif isinstance(there, dict):
+            there[name] = None
+        else:
+            self._of[detector] = {there: None, name: None}
+
+    def remove(self, name: str) -> None:
+        """Remove a subscription, if it is served."""
+        _, detector = self._known.pop(name, ("", ""))
+        there = self._of.get(detector)
+        if isinstance(there, dict):
+            there.pop(name, None)
+            if there:
+                return
+        if isinstance(there, dict) or there == name:
+            del self._of[detector]
+
+    def by(self, detector: str, *, but: str = "") -> list[str]:
+        """Subscriptions to a detector that other nodes than this one serve."""
+        there = self._of.get(detector, {})
+        return [name for name in ([there] if isinstance(there, str) else there) if self._known[name][0] != but]
+
+    def on(self, node: str) -> list[str]:
+        """Subscriptions that a node serves."""
+        return [name for name, each in self._known.items() if each[0] == node]
+
+
+class Admission(NodePart):
+    """A node as host and coordinator; `served`: the subscriptions coordinated here that are served."""
+
+    def __init__(
+        self, hosting: DetectorHosting, placement: Placement, isolation: Isolation, limit: int = SUBSCRIPTIONS
+    ) -> None:
+        """`limit`: number of subscriptions of one client at most."""
         super().__init__(hosting.shared)
+        self.limit = limit
         self.isolation = isolation
         self.hosting = hosting
         self.planner = hosting.planner
         self.placement = placement
-        self.served: dict[str, tuple[str, str]] = {}
+        self.served = _Served()
         # Subscriptions not served yet: time of the notification, node notified, and whether they were served before.
         self._notified: dict[str, tuple[int, str, bytes]] = {}
         self._assigned: dict[str, _Assigned] = {}
@@ -73,12 +125,14 @@ class Admission(NodePart):
         self._held: dict[str, str] = {}
         # Subscriptions to detectors in motion.
         self._parked: dict[str, set[str]] = {}
+        # Clients of which subscriptions were refused, as they have too many.
+        self._limited: set[str] = set()
 
     # Coordinator of subscriptions.
 
     def changed(self, name: str, entry: SubscriptionEntry | None, now: int) -> list[Effect]:
         """A subscription was added, changed, or removed."""
-        self.served.pop(name, None)
+        self.served.remove(name)
         self._notified.pop(name, None)
         self._held.pop(name, None)
         if entry is None:
@@ -99,7 +153,8 @@ class Admission(NodePart):
 
     def node_lost(self, node: str, now: int) -> list[Effect]:
         """A node is lost, with all that it served and all that was placed on it."""
-        self.served = {name: each for name, each in self.served.items() if each[0] != node}
+        for name in self.served.on(node):
+            self.served.remove(name)
         self._notified = {name: each for name, each in self._notified.items() if each[1] != node}
         waiting = [name for each in self._assigned.values() if each.node == node for name in sorted(each.subscriptions)]
         self._assigned = {name: each for name, each in self._assigned.items() if each.node != node}
@@ -125,18 +180,19 @@ class Admission(NodePart):
             # From before this node gave the detector up.
             effects.append(self.clear("detector", change.name))
         self._assigned.pop(change.name, None)
-        for name, (host, identity) in list(self.served.items()):
-            if identity == change.name and (entry is None or entry.node != host):
-                del self.served[name]
-                subscription = self.directory.subscriptions.get(name)
-                if subscription is not None:
-                    effects += self._admit(name, subscription, _AGAIN, now)
+        for name in self.served.by(change.name, but="" if entry is None else entry.node):
+            self.served.remove(name)
+            subscription = self.directory.subscriptions.get(name)
+            if subscription is not None:
+                effects += self._admit(name, subscription, _AGAIN, now)
         return effects
 
     def _admit(self, name: str, entry: SubscriptionEntry, how: bytes, now: int) -> list[Effect]:
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._notified.pop(name, None)
             return []
+        if how == _NEW and self._is_beyond_limit(entry):
+            return self._refuse_beyond_limit(name, entry)
         if ("subscription", name) in self.directory.unconfirmed:
             # Perhaps cleared while this node was away: tried again once it is confirmed.
             self._notified[name] = (now, "", how)
@@ -158,9 +214,28 @@ class Admission(NodePart):
 
     def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
         self._notified.pop(name, None)
-        self.served[name] = (self.name, "")
+        self.served.put(name, self.name, "")
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
+
+    def _is_beyond_limit(self, entry: SubscriptionEntry) -> bool:
+        return len(self.directory.by_client[entry.client]) > self.limit and not entry.client.startswith(NODE_CLIENT)
+
+    def _refuse_beyond_limit(self, name: str, entry: SubscriptionEntry) -> list[Effect]:
+        """Refuse a subscription and clear its entry, so that the client takes no more room here."""
+        error = DistcedError(
+            "too many subscriptions of one client",
+            given=entry.client,
+            allowed=f"{self.limit:,}",
+            advice="end some, subscribe to patterns that find what several do, or start nodes with --max-subscriptions",
+        )
+        answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
+        effects: list[Effect] = [self.clear("subscription", name), self.reply(entry.client, answer)]
+        if entry.client not in self._limited:
+            # Once for all of them.
+            self._limited.add(entry.client)
+            effects.append(warning("subscriptions refused", client=entry.client, reason=str(error)))
+        return effects
 
     def _wait(self, name: str, error: DistcedError) -> list[Effect]:
         """Defer a served subscription that cannot be served for now; its coordinator asks again."""
@@ -178,7 +253,7 @@ class Admission(NodePart):
             case "served":
                 served = decode(payload, Served, where=where)
                 if entry is not None:
-                    self.served[name] = (served.node, served.detector)
+                    self.served.put(name, served.node, served.detector)
                     self._notified.pop(name, None)
                 return []
             case "host":
@@ -215,7 +290,7 @@ class Admission(NodePart):
             assigned.subscriptions.add(name)
             return [self.send(assigned.node, "serve", name, how)]
         try:
-            _ = found.compiled.automaton
+            _ = found.compiled.structure
         except DistcedError as error:
             # Too large, or without a possible match.
             return self._refuse(name, entry, error, now)
@@ -273,7 +348,7 @@ class Admission(NodePart):
             effects = self.hosting.serve(name, entry, near)
         coordinator = chosen(entry.pattern, self.directory.common_nodes)
         if coordinator == self.name:
-            self.served[name] = (self.name, identity)
+            self.served.put(name, self.name, identity)
             self._notified.pop(name, None)
         elif coordinator is not None:
             effects.append(self.send(coordinator, "served", name, encode(Served(self.name, identity))))

@@ -6,7 +6,7 @@ in frames, unusable events as dead letters. `brokers.node.hosting` decides on th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -16,6 +16,7 @@ from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.inputs import HostedInput, Inputs
+from distced.brokers.node.inventory import Inventory
 from distced.brokers.node.metering import Meter
 from distced.brokers.node.story import Stories
 from distced.detectors.runtime.detection_policy import Arrival
@@ -36,7 +37,7 @@ class EventPath:
     """Running detectors of a node.
 
     Attributes:
-        hosted, moving: detectors by id; those arriving or leaving.
+        inventory: detectors, with `hosted` and `moving`, its tables by id, the latter of those arriving or leaving.
         inputs: inputs of the running detectors.
         counts: counters since the start.
         routes: topics of events to inputs; cleared when inputs or types change.
@@ -46,8 +47,8 @@ class EventPath:
         self.root = root
         self.stories = stories
         self.directory = directory
-        self.hosted: dict[str, HostedDetector] = {}
-        self.moving: dict[str, HostedDetector] = {}
+        self.inventory = Inventory()
+        self.hosted, self.moving = self.inventory.hosted, self.inventory.moving
         self.inputs = Inputs()
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
         self.meter = Meter()
@@ -59,7 +60,7 @@ class EventPath:
                 each for each in (*self.inputs.readers(), *self.moving.values()) if each.takes(name)
             ],
             readers_of_detector=lambda detector: [
-                each for each in self.all_hosted() if detector in each.upstream or detector in each.parts
+                each for each in self.inventory.streaming() if detector in each.upstream or detector in each.parts
             ],
         )
         # Inputs with frames to be consumed, in the order of arrival.
@@ -154,11 +155,6 @@ class EventPath:
         self.routes.forget()
         return effects
 
-    def all_hosted(self) -> Iterator[HostedDetector]:
-        """Detectors here, on their way here, and on their way from here."""
-        yield from self.hosted.values()
-        yield from self.moving.values()
-
     def heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
         """Advance sources beyond a watermark."""
         effects: list[Effect] = []
@@ -213,6 +209,7 @@ class EventPath:
                 effects += self._passed(reader, reader.shared.tick(now), now)
                 for detector in reader.shared.take_touched():
                     effects += _engine_news(reader.members[detector.id])
+                reader.shared.rest(now)
             else:
                 if publish_again:
                     reader.publish_again()
@@ -294,8 +291,10 @@ class EventPath:
         inputs = [each.meter for each in self.inputs.shared.values()]
         if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.touched, inputs):
             return None
-        for identity, meter in self.meter.detectors.items():
-            detector = self.hosted[identity].detector
+        if not self.meter.is_due(now):
+            return None
+        for identity in self.meter.named():
+            detector, meter = self.hosted[identity].detector, self.meter.detectors[identity]
             meter.state, meter.engine = detector.size, detector.at_work
         return self.meter.news(now, latencies)
 

@@ -40,6 +40,9 @@ Kept: TypeAlias = tuple[str, str, Frame] | Heartbeat | str
 Happened: TypeAlias = Callable[[str, str, str], None]
 """Recorder of a change of a detector, a subscription or a source: kind, id, text (`brokers.node.story`)."""
 
+Changed: TypeAlias = Callable[[str], None]
+"""Notice that a detector has changed, by its id (`brokers.node.inventory`)."""
+
 
 class Phase(Enum):
     """Phase in the life of a hosted detector."""
@@ -122,10 +125,11 @@ class HostedDetector:
     home: str = ""
     expected: Measured | None = None
     happened: Happened = lambda kind, subject, what: None
+    changed: Changed = lambda detector: None
     names: frozenset[str] = field(init=False)
     phase: Phase = Phase.PLANNED
     subscriptions: dict[str, ServedSubscription] = field(default_factory=dict)
-    upstream: set[str] = field(default_factory=set)
+    upstream: Set[str] = frozenset()
     parts: dict[str, bool] = field(init=False)
     streams: dict[str, Streams] = field(default_factory=dict)
     kept: list[Kept] = field(default_factory=list)
@@ -169,6 +173,17 @@ class HostedDetector:
         return self.phase is Phase.ARRIVING or self.phase is Phase.LEAVING
 
     @property
+    def settled(self) -> bool:
+        """Whether nothing about it is to be looked at again: it runs alone, and all its clients listen to it."""
+        return (
+            self.phase is _RUNNING
+            and self.primary
+            and not (self.parts or self.streams or self.upstream or self.replicas)
+            and bool(self.subscriptions)
+            and all(each.ready and not each.near and not each.awaits for each in self.subscriptions.values())
+        )
+
+    @property
     def publishes(self) -> str:
         """Type of its composite events; empty where they have no name."""
         return self.detector.compiled.publishes.name
@@ -181,6 +196,7 @@ class HostedDetector:
 
     def serve(self, name: str, near: str = "") -> None:
         """Serve a subscription, again from the start, at the replica on a node where one is named."""
+        self.changed(self.id)
         served = self.subscriptions.setdefault(name, ServedSubscription())
         served.ready = False
         if near:
@@ -193,12 +209,14 @@ class HostedDetector:
 
     def client_ready(self, name: str) -> None:
         """The client of a subscription is subscribed."""
+        self.changed(self.id)
         self.subscriptions[name].ready = True
         self.happened("subscription", name, "client listens")
         self._wait()
 
     def withdraw(self, name: str) -> None:
         """End a subscription."""
+        self.changed(self.id)
         del self.subscriptions[name]
         self.happened("subscription", name, f"no longer served by {self.id}")
         self.happened("detector", self.id, f"no longer serves {name}")
@@ -206,6 +224,7 @@ class HostedDetector:
 
     def serve_none(self) -> None:
         """End all subscriptions."""
+        self.changed(self.id)
         self.subscriptions = {}
         self._wait()
 
@@ -243,6 +262,7 @@ class HostedDetector:
 
     def listen_to(self, detector: str, homes: Iterable[str]) -> None:
         """Subscribe to a detector at these homes."""
+        self.changed(self.id)
         self.streams.setdefault(detector, Streams()).want(homes)
 
     def part_running(self, part: str) -> None:
@@ -253,14 +273,16 @@ class HostedDetector:
 
     def wait_for(self, detectors: Set[str]) -> None:
         """Wait for these further detectors, which are read by their types."""
+        self.changed(self.id)
         for each in sorted(detectors - self.upstream):
             self.happened("detector", self.id, f"reads {each}")
-        self.upstream |= detectors
+        self.upstream = self.upstream | detectors
 
     def disconnect(self, detector: str) -> None:
         """Remove a detector read by its type, which is gone."""
+        self.changed(self.id)
         self.happened("detector", self.id, f"no longer reads {detector}")
-        self.upstream.discard(detector)
+        self.upstream = self.upstream - {detector}
         if detector not in self.parts:
             del self.streams[detector]
 
@@ -280,14 +302,16 @@ class HostedDetector:
         kept, self.kept = self.kept, []
         return kept
 
-    def arrive(self, upstream: set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
+    def arrive(self, upstream: Set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
         """Begin its arrival; `trusted` are homes where the origin is subscribed without loss, by detector."""
+        self.changed(self.id)
         self._become(Phase.ARRIVING)
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
     def arrived(self, state: DetectorState, known: Mapping[str, object], *, replica: bool) -> None:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
+        self.changed(self.id)
         self._become(_RUNNING)
         self.parts = dict.fromkeys(self.parts, True)
         self.subscriptions = {
@@ -352,6 +376,7 @@ class HostedDetector:
 
     def add_replica(self, node: str, home: str) -> list[str]:
         """Add the replica on a node; the subscriptions that waited for it, and now read it."""
+        self.changed(self.id)
         self.replicas[node] = home
         waited = self.stop_waiting(node)
         for name in waited:
@@ -360,6 +385,7 @@ class HostedDetector:
 
     def stop_waiting(self, node: str) -> list[str]:
         """Wait no longer for a replica on this node; the subscriptions that did."""
+        self.changed(self.id)
         waited = [name for name, each in self.subscriptions.items() if each.awaits == node]
         for name in waited:
             self.subscriptions[name].awaits = ""
@@ -367,6 +393,7 @@ class HostedDetector:
 
     def remove_replicas(self, nodes: Iterable[str]) -> list[str]:
         """Remove replicas that are lost or given up; the subscriptions that read them."""
+        self.changed(self.id)
         for node in nodes:
             del self.replicas[node]
         listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.replicas]
@@ -376,11 +403,13 @@ class HostedDetector:
 
     def become_primary(self, replicas: Mapping[str, str]) -> None:
         """Serve subscriptions from now on, with these replicas elsewhere."""
+        self.changed(self.id)
         self.primary, self.replicas = True, dict(replicas)
         self.happened("detector", self.id, "primary")
 
     def become_replica(self) -> None:
         """Serve no subscription from now on; the directory names it as a replica."""
+        self.changed(self.id)
         if self.primary or not self.listed:
             self.happened("detector", self.id, "replica")
         self.primary, self.replicas, self.listed = False, {}, True
@@ -424,5 +453,6 @@ class HostedDetector:
             return
         if phase not in _NEXT[self.phase]:
             raise AssertionError(f"detector {self.id}: {self.phase.value} and then {phase.value}")
+        self.changed(self.id)
         self.happened("detector", self.id, f"{phase.value} (was {self.phase.value})")
         self.phase = phase

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from distced.brokers.core.directory import Change
+from distced.brokers.core.directory import Change, part_subscription
 from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.announcements import Announcements
@@ -26,11 +26,12 @@ from distced.brokers.node.upstream import TopicFilters, Upstream
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
-from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.administration import Answer, Listening
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Measured, SubscriptionEntry
 from distced.middleware.wire.node_messages import DetectorState, Lacking
 from distced.middleware.wire.topics import administration_topic
+from distced.policies.detection import detection_policy
 
 GRACE: Final = 15 * SECOND
 """Time for which the subscriptions of an absent client are kept, ns: longer than a client waits to reconnect."""
@@ -57,6 +58,7 @@ class DetectorHosting(NodePart):
         # Those that were published and not cleared since.
         self._asked_for: set[str] = set()
         self._absent: dict[str, int] = {}
+        self._reads: dict[frozenset[str], frozenset[str]] = {}
 
     # Subscriptions.
 
@@ -80,24 +82,32 @@ class DetectorHosting(NodePart):
             there.become_primary({})
             return [info("replica promoted", detector=planned.id)]
         hosted = self._created(planned, home, expected)
-        self.event_path.hosted[planned.id] = hosted
+        self.event_path.inventory.host(hosted)
         parts = {"parts": ", ".join(planned.parts)} if planned.parts else {}
         note = info("detector created", detector=planned.id, pattern=planned.compiled.text, **parts)
         return [note, *self.subscribe_to_parts(hosted)]
 
     def _created(self, planned: Planned, home: str, expected: Measured | None = None) -> HostedDetector:
-        compiled, registry = planned.compiled, self.directory.registry()
-
-        def kinds(name: str) -> Mapping[str, Kind] | None:
-            found = registry.find(name)
-            return None if found is None else found.attributes
-
-        detector = Detector(compiled, planned.policy, kinds, engines=self.shared.engines)
+        compiled = planned.compiled
+        reads = compiled.reads(self.directory.registry())
+        policy = detection_policy(planned.policy)
+        detector = Detector(compiled, policy, self._kinds, engines=self.shared.engines)
         for part in planned.parts:
-            self._for_parts[_part_subscription(planned.id, part, self.name)] = (planned.id, part)
+            self._for_parts[part_subscription(planned.id, part, self.name)] = (planned.id, part)
         return HostedDetector(
-            detector, planned, compiled.reads(registry), home, expected, self.event_path.stories.happened
+            detector,
+            planned,
+            # One object for all that read the same.
+            None if reads is None else self._reads.setdefault(reads, reads),
+            home,
+            expected,
+            self.event_path.stories.happened,
+            self.event_path.inventory.changed,
         )
+
+    def _kinds(self, name: str) -> Mapping[str, Kind] | None:
+        found = self.directory.registry().find(name)
+        return None if found is None else found.attributes
 
     # Detectors that move: see `brokers.node.migration`.
 
@@ -109,14 +119,13 @@ class DetectorHosting(NodePart):
         hosted.arrive(self.upstream.detectors(hosted), reads)
         for each, streams in hosted.streams.items():
             streams.want(self.upstream.wanted_homes(hosted, each))
-        self.event_path.moving[planned.id] = hosted
+        self.event_path.inventory.move(hosted)
         return hosted, [*self.subscribe_to_parts(hosted), *self.topic_filters.refilter()]
 
     def arrived(self, hosted: HostedDetector, state: DetectorState, now: int, *, replica: bool) -> list[Effect]:
         """Continue a detector here, with its state and its subscriptions; a replica serves none."""
         identity = hosted.id
-        del self.event_path.moving[identity]
-        self.event_path.hosted[identity] = hosted
+        self.event_path.inventory.host(hosted)
         hosted.arrived(state, self.directory.subscriptions, replica=replica)
         self.upstream.update_readers(hosted)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
@@ -137,7 +146,8 @@ class DetectorHosting(NodePart):
 
     def leaving(self, identity: str) -> None:
         """Buffer the inputs of a detector on its way from here."""
-        hosted = self.event_path.moving[identity] = self.event_path.hosted.pop(identity)
+        hosted = self.event_path.hosted[identity]
+        self.event_path.inventory.move(hosted)
         self.event_path.separate(hosted)
         self.event_path.rest(hosted)
         hosted.leave()
@@ -146,14 +156,14 @@ class DetectorHosting(NodePart):
 
     def gone(self, identity: str) -> list[Effect]:
         """Remove a detector that has moved away, or has not arrived."""
-        hosted = self.event_path.moving.pop(identity)
+        hosted = self.event_path.inventory.remove(identity)
         hosted.end()
         return [*self._leave_parts(hosted), *self.topic_filters.refilter()]
 
     def stays(self, identity: str, now: int) -> list[Effect]:
         """Continue a detector whose move has failed."""
-        hosted = self.event_path.moving.pop(identity)
-        self.event_path.hosted[identity] = hosted
+        hosted = self.event_path.moving[identity]
+        self.event_path.inventory.host(hosted)
         hosted.run()
         self.event_path.routes.forget()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
@@ -168,7 +178,7 @@ class DetectorHosting(NodePart):
         """Subscribe to the parts of its pattern, again where the directory lacks the entry."""
         effects: list[Effect] = []
         for part, wanted in hosted.planned.parts.items():
-            name = _part_subscription(hosted.detector.id, part, self.name)
+            name = part_subscription(hosted.detector.id, part, self.name)
             # The directory may still have an entry cleared a moment ago.
             if name not in self._asked_for or self.directory.subscriptions.get(name) != wanted:
                 self._asked_for.add(name)
@@ -187,7 +197,8 @@ class DetectorHosting(NodePart):
         match answer.state:
             case "offered":
                 hosted.listen_to(part, answer.homes)
-                ready = Publish(administration_topic("ready", answer.subscription, root=self.root), b"")
+                topic = administration_topic("ready", self.planner.client, root=self.root)
+                ready = Publish(topic, encode(Listening((answer.subscription,))))
                 return [*self.topic_filters.refilter(), *self.homes.flush(answer.homes, lambda _: [ready], now)]
             case "active":
                 hosted.part_running(part)
@@ -271,14 +282,12 @@ class DetectorHosting(NodePart):
 
     def _expected(self, identity: str) -> bool:
         """Whether a detector that has just moved reads this one as a part and is not served by it yet."""
-        return any(
-            entry.derivations and _part_of(name) == identity for name, entry in self.directory.subscriptions.items()
-        )
+        return identity in self.directory.parts_wanted
 
     def drop(self, hosted: HostedDetector, reason: str) -> list[Effect]:
         """Give up a detector that the directory has elsewhere, or not at all."""
         self.serve_none(hosted)
-        self.event_path.rest(self.event_path.hosted.pop(hosted.id))
+        self.event_path.rest(self.event_path.inventory.remove(hosted.id))
         hosted.end()
         note = info("detector given up", detector=hosted.id, reason=reason)
         return [note, *self._leave_parts(hosted), *self.topic_filters.refilter()]
@@ -297,7 +306,7 @@ class DetectorHosting(NodePart):
         return [self.announcements.offer(name, known[name], hosted) for name in names if name in known]
 
     def _destroyed(self, identity: str) -> list[Effect]:
-        hosted = self.event_path.hosted.pop(identity)
+        hosted = self.event_path.inventory.remove(identity)
         self.event_path.rest(hosted)
         hosted.end()
         effects: list[Effect] = [self.clear("detector", identity), *self._leave_parts(hosted)]
@@ -307,7 +316,7 @@ class DetectorHosting(NodePart):
         """Effects of the time, every few seconds: repeated offers, absent clients."""
         effects: list[Effect] = []
         subscriptions = self.directory.subscriptions
-        for hosted in list(self.event_path.hosted.values()):
+        for hosted in self.event_path.inventory.unsettled():
             effects += self.subscribe_to_parts(hosted)
             for name, served in hosted.subscriptions.items():
                 if name in subscriptions and not served.ready and not served.awaits:
@@ -318,15 +327,13 @@ class DetectorHosting(NodePart):
                 hosted.reset_idle()
             elif hosted.idle_for(now) > GRACE:
                 effects += self._destroyed(hosted.detector.id)
-        clients = {entry.client for entry in subscriptions.values()}
-        absent = {client for client in clients if not is_there(client, self.directory)}
+        absent = [client for client in self.directory.by_client if not is_there(client, self.directory)]
         self._absent = {client: self._absent.get(client, now) for client in absent}
-        for name, entry in subscriptions.items():
-            if now - self._absent.get(entry.client, now) > GRACE and (
-                name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
-            ):
-                note = warning("subscription cleared", subscription=name, client=entry.client, reason="client gone")
-                effects += [note, self.clear("subscription", name)]
+        for client, since in self._absent.items():
+            for name in self.directory.by_client[client] if now - since > GRACE else ():
+                if name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name:
+                    note = warning("subscription cleared", subscription=name, client=client, reason="client gone")
+                    effects += [note, self.clear("subscription", name)]
         return effects
 
     # Detectors, here and elsewhere.
@@ -341,10 +348,12 @@ class DetectorHosting(NodePart):
         elif entry is not None and self.name in entry.replicas and identity not in self.event_path.moving:
             # Given up here while the primary was away.
             effects.append(self.send(entry.node, "lacking", identity, encode(Lacking(self.name))))
-        published = {each.publishes for each in (entry, before) if each is not None}
-        if entry is None or before is None or (entry.policy, entry.publishes) != (before.policy, before.publishes):
-            for hosted in self.event_path.hosted.values():
-                if hosted.running and not published.isdisjoint(hosted.names):
+        published = {each.publishes for each in (entry, before) if each is not None and each.publishes}
+        if published and (
+            entry is None or before is None or (entry.policy, entry.publishes) != (before.policy, before.publishes)
+        ):
+            for hosted in self.event_path.inventory.naming(sorted(published)):
+                if hosted.running:
                     effects += self.upstream.connect(hosted, now)
             effects += self.topic_filters.refilter()
         hosts = [each and (each.node, each.home, each.replicas) for each in (entry, before)]
@@ -419,17 +428,8 @@ class DetectorHosting(NodePart):
         return self.without_replicas(hosted, hosted.replicas) if news else []
 
     def _leave_parts(self, hosted: HostedDetector) -> list[Effect]:
-        names = [_part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
+        names = [part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]
         for name in names:
             self._for_parts.pop(name, None)
             self._asked_for.discard(name)
         return [self.clear("subscription", name) for name in names]
-
-
-def _part_subscription(reader: str, part: str, node: str) -> str:
-    """Name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
-    return f"{reader} {part} {node}"
-
-
-def _part_of(subscription: str) -> str:
-    return subscription.split(" ")[1] if subscription.count(" ") == 2 else ""

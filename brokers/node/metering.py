@@ -6,6 +6,9 @@ by the weight of the time watched, so a steady rate is exact from the first read
 readings are taken as spread evenly. A window of fixed length was rejected: it needs a history, and jumps when a burst
 leaves it.
 
+Crowds: a node reads `AT_ONCE` meters a second, in turn, and names as many detectors in its entry, those with the most
+load; with a hundred thousand it would do nothing else.
+
 Warm-up: no figures before `WARM_UP`, because one frame would look like a stream. A source that joins later counts as
 silent before. Nothing here reads a clock; a frame costs a few additions, and decay is computed at readings, once a
 second.
@@ -13,9 +16,12 @@ second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import exp
+from heapq import nlargest
+from itertools import islice
+from math import exp, fsum
+from types import MappingProxyType
 from typing import Final
 
 from distced.middleware.model.events import Event
@@ -33,6 +39,12 @@ WARM_UP: Final = 2 * SECOND
 READ_EVERY: Final = SECOND
 """Interval of readings, ns."""
 
+AT_ONCE: Final = 250
+"""Number of meters read at once, and of detectors that an entry names."""
+
+CROWD_EVERY: Final = 10 * SECOND
+"""Least interval between entries of a node with more detectors than that, ns."""
+
 PUBLISH_EVERY: Final = 30 * SECOND
 """Interval of publications of an entry without changes, ns."""
 
@@ -44,6 +56,9 @@ _LEAST_FOUND: Final = 1e-3
 
 _LEAST_INPUT: Final = 1e-2
 """Decayed bytes below which an input counts as gone."""
+
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+"""Bytes by input of a detector that shares its input, which counts them."""
 
 # Least changes of figures, so that a single event more or less is no change.
 _LEAST_LOAD: Final = 10.0
@@ -79,15 +94,15 @@ class DetectorMeter:
     # frames, and the sum of their delays, ns.
     _at: int = field(init=False)
     _events: int = 0
-    _heard: dict[str, int] = field(default_factory=dict)
+    _heard: dict[str, int] | None = None
     _found: int = 0
     _sent: int = 0
     _delay: int = 0
     # Decayed sums up to the last reading: the weight of the seconds watched; of touched instances, events read,
     # composite events, bytes sent, and delays; and of bytes by input.
     _weight: float = 0.0
-    _sums: list[float] = field(default_factory=lambda: [0.0] * 5)
-    _inputs: dict[str, float] = field(default_factory=dict)
+    _sums: tuple[float, ...] = (0.0,) * 5
+    _inputs: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
 
     def __post_init__(self) -> None:
         self._at = self.since
@@ -95,6 +110,8 @@ class DetectorMeter:
     def received(self, source: str, size: int, events: int) -> None:
         """Count a frame of `size` bytes and n `events`, from a source, or from another detector by its id."""
         heard = self._heard
+        if heard is None:
+            heard = self._heard = {}
         heard[source] = heard.get(source, 0) + size
         self._events += events
 
@@ -120,12 +137,18 @@ class DetectorMeter:
         more = touched - self.touched if touched >= self.touched else touched
         self.touched = touched
         counted = (more, self._events, self._found, self._sent, self._delay)
-        self._sums = [total * decay + count * each for total, count in zip(self._sums, counted, strict=True)]
-        inputs = {name: level * decay for name, level in self._inputs.items() if level > _LEAST_INPUT}
-        for name, size in self._heard.items():
-            inputs[name] = inputs.get(name, 0.0) + size * each
-        self._inputs, self._heard = inputs, {}
+        self._sums = tuple([total * decay + count * each for total, count in zip(self._sums, counted, strict=True)])
+        if self._inputs or self._heard:
+            inputs = {name: level * decay for name, level in self._inputs.items() if level > _LEAST_INPUT}
+            for name, size in (self._heard or _NOTHING).items():
+                inputs[name] = inputs.get(name, 0.0) + size * each
+            self._inputs, self._heard = inputs, None
         self._events = self._found = self._sent = self._delay = 0
+
+    @property
+    def load(self) -> float:
+        """Instances touched a second at the last reading; 0 during warm-up."""
+        return self._sums[0] / self._weight if self._at - self.since >= WARM_UP else 0.0
 
     def measured(self) -> Measured | None:
         """Figures of the last reading; None during warm-up."""
@@ -161,6 +184,8 @@ class Meter:
         self.published: LoadEntry | None = None
         self._published_at = 0
         self._read_at: int | None = None
+        # Ids of the detectors whose turn it is, in a crowd.
+        self._turns: Iterator[str] = iter(())
 
     def begin(self, detector: str, now: int, touched: int = 0) -> DetectorMeter:
         """Meter of a detector that runs here from now on, from zero also where it ran here before."""
@@ -172,22 +197,46 @@ class Meter:
         self.detectors.pop(detector, None)
 
     def tick(self, now: int, touched: Callable[[str], int], inputs: Iterable[DetectorMeter] = ()) -> bool:
-        """Effects of the time; True where the meters were read (once a second). `touched`: instances, by detector;
+        """Effects of the time; True where meters were read (once a second). `touched`: instances, by detector;
         `inputs`: meters of shared inputs."""
         if self._read_at is not None and 0 <= now - self._read_at < READ_EVERY:
             return False
         self._read_at = now
-        for identity, meter in self.detectors.items():
-            meter.read(now, touched(identity))
+        for identity in self._turn():
+            self.detectors[identity].read(now, touched(identity))
         for meter in inputs:
             meter.read(now, 0)
         return True
 
+    def _turn(self) -> list[str]:
+        """Ids of the meters to be read now."""
+        if len(self.detectors) <= AT_ONCE:
+            return list(self.detectors)
+        found = [each for each in islice(self._turns, AT_ONCE) if each in self.detectors]
+        if len(found) < AT_ONCE:
+            self._turns = iter(list(self.detectors))
+            found += islice((each for each in self._turns if each not in found), AT_ONCE - len(found))
+        return found
+
+    def named(self) -> list[str]:
+        """Ids of the detectors that the entry names, sorted."""
+        names: Iterable[str] = self.detectors
+        if len(self.detectors) > AT_ONCE:
+            names = nlargest(AT_ONCE, self.detectors, key=lambda identity: self.detectors[identity].load)
+        return sorted(names)
+
     def entry(self, latencies: Mapping[str, int]) -> LoadEntry:
         """Load of the node at the last reading; `latencies` are delays of a message to a server, ns, by home."""
-        measured = {identity: meter.measured() for identity, meter in sorted(self.detectors.items())}
+        named = self.named()
+        measured = {identity: self.detectors[identity].measured() for identity in named}
         known = {identity: each for identity, each in measured.items() if each is not None}
-        return LoadEntry(_rounded(sum(each.load for each in known.values())), known, dict(latencies))
+        others = len(self.detectors) - len(named)
+        loads = [each.load for each in (self.detectors if others else known).values()]
+        return LoadEntry(_rounded(fsum(loads)), known, dict(latencies), others)
+
+    def is_due(self, now: int) -> bool:
+        """Whether to look at the entry: in a crowd not every second."""
+        return len(self.detectors) <= AT_ONCE or not 0 <= now - self._published_at < CROWD_EVERY
 
     def news(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
         """Entry, where it is due; None where it equals the published one."""
@@ -202,6 +251,8 @@ class Meter:
 def changed(before: LoadEntry, entry: LoadEntry) -> bool:
     """Whether an entry differs from the one before: in a figure by more than `CHANGE`, in detectors or engines."""
     if before.detectors.keys() != entry.detectors.keys() or before.latencies.keys() != entry.latencies.keys():
+        return True
+    if before.others != entry.others:
         return True
     # The load of each detector is compared below; many small changes may add up to one of the whole.
     figures = [(before.load, entry.load, _LEAST_LOAD)]

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from msgspec import structs
+
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.causes import (
     Connected,
@@ -24,6 +26,7 @@ from distced.brokers.core.causes import (
 )
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, Subscribe, info, warning
+from distced.brokers.core.node_location import SUBSCRIPTIONS
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
 from distced.brokers.node.admission import Admission
@@ -43,7 +46,14 @@ from distced.brokers.node.story import Stories
 from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Acknowledgement, Answer, Heartbeat, MoveRequest
+from distced.middleware.wire.administration import (
+    Acknowledgement,
+    Answers,
+    Heartbeat,
+    Listening,
+    MoveRequest,
+    join_messages,
+)
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import NodeEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
@@ -69,6 +79,7 @@ class Node(NodePart):
         isolates: bool = False,
         reserved: str = "",
         engines: Engines | None = None,
+        limit: int = SUBSCRIPTIONS,
         validate: bool = False,
     ) -> None:
         """Compose a node.
@@ -80,6 +91,7 @@ class Node(NodePart):
             isolates: whether the driver carries out `Isolate`.
             reserved: the only detector it hosts; empty for any.
             engines: choice of engines for its detectors; None for the stepwise engine.
+            limit: number of subscriptions of one client at most.
             validate: check invariants after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
@@ -96,7 +108,7 @@ class Node(NodePart):
         self.hosting = DetectorHosting(shared)
         self.placement = Placement(directory, self.hosting.planner, self.policies)
         self.isolation = Isolation(shared)
-        self.admission = Admission(self.hosting, self.placement, self.isolation)
+        self.admission = Admission(self.hosting, self.placement, self.isolation, limit)
         self.replication = Replication(self.hosting, self.placement)
         self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
@@ -106,6 +118,8 @@ class Node(NodePart):
         self.dead_letters = self.event_path.dead_letters
         self._routes = self.event_path.routes.known
         self._client = node_client(name)
+        # What one batch of messages brings of these goes out as one message for each client.
+        self._joinable = tuple(f"{administration_topic(kind, root=root)}/" for kind in ("answer", "ready"))
         self._handshake = DirectoryHandshake(name, root)
         self._status: bytes = b""
         self._status_at = now
@@ -178,7 +192,7 @@ class Node(NodePart):
         frames in a row are consumed in one go."""
         effects: list[Effect] = []
         collected: list[Effect] | None = None
-        last = ""
+        last, joins = "", False
         for topic, payload in messages:
             if self._stopped:
                 break
@@ -191,11 +205,30 @@ class Node(NodePart):
             if collected is not None:
                 effects += self._consumed(last, home, now, collected)
                 collected = None
+            joins = True
             self.stories.begin(MessageArrived(topic, home), now)
             effects += self.stories.end(self._message(topic, payload, now, home))
             if self._validates:
                 self.validate()
-        return effects if collected is None else effects + self._consumed(last, home, now, collected)
+        if collected is not None:
+            effects += self._consumed(last, home, now, collected)
+        return self._joined(effects) if joins else effects
+
+    def _joined(self, effects: list[Effect]) -> list[Effect]:
+        """Effects with one message of answers for each client, in place of the last."""
+        found: dict[tuple[str, str], list[tuple[int, Publish]]] = {}
+        for place, effect in enumerate(effects):
+            if isinstance(effect, Publish) and effect.topic.startswith(self._joinable):
+                found.setdefault((effect.topic, effect.home), []).append((place, effect))
+        gone: set[int] = set()
+        for (topic, _), messages in found.items():
+            (last, kept), *others = reversed(messages)
+            if others:
+                gone.update(place for place, _ in others)
+                kind = "answer" if topic.startswith(self._joinable[0]) else "ready"
+                payload = join_messages(kind, (each.payload for _, each in messages))
+                effects[last] = structs.replace(kept, payload=payload)
+        return [effect for place, effect in enumerate(effects) if place not in gone] if gone else effects
 
     def _consumed(self, topic: str, home: str, now: int, collected: list[Effect]) -> list[Effect]:
         """Effects of the frames collected, the last of them on this topic."""
@@ -276,6 +309,7 @@ class Node(NodePart):
             assert identity == hosted.id and hosted.moving and identity not in self.hosted, identity
             hosted.validate()
             assert self.migration.moving[identity].arrives == (hosted.phase is Phase.ARRIVING), identity
+        self.event_path.inventory.validate()
         self.event_path.inputs.validate()
         running = {each.id for each in self.hosted.values() if each.running}
         assert running == self.event_path.inputs.members(), running
@@ -385,10 +419,12 @@ class Node(NodePart):
         match levels:
             case ("heartbeat", _):
                 return self.event_path.heartbeat(decode(payload, Heartbeat, where=topic), now)
-            case ("ready", name):
-                return self.hosting.ready(name, now)
+            case ("ready", _):
+                listening = decode(payload, Listening, where=topic).subscriptions
+                return [effect for name in listening for effect in self.hosting.ready(name, now)]
             case ("answer", self._client):
-                return self.hosting.answered(decode(payload, Answer, where=topic), now)
+                answers = decode(payload, Answers, where=topic).answers
+                return [effect for answer in answers for effect in self.hosting.answered(answer, now)]
             case ("move", detector):
                 return self.migration.asked(detector, decode(payload, MoveRequest, where=topic), now)
             case ("node", self.name, "serve" | "host" | "served" as kind, subscription):
@@ -412,6 +448,7 @@ class Node(NodePart):
     def _policy_set(self, key: str, payload: bytes, now: int, topic: str) -> list[Effect]:
         if not self.policies.read(key, payload, topic):
             return []
+        self.event_path.inventory.all_changed()
         self.rebalancing.reconsider_soon(None if key == EVERYBODY else key, now)
         policy = self.policies.set[key].text if payload else "none"
         return [info("distribution policy set", of=key, policy=policy), *self.hosting.publish_entries()]

@@ -138,8 +138,8 @@ class Placement:
         self, found: Found, entry: SubscriptionEntry, policy: Policy, registry: TypeRegistry
     ) -> tuple[DetectorGraph, ...]:
         # Composite events of best effort are never complete, so no detector reads them as parts.
-        whole = found.policy.name != "guaranteed" or found.id in self.planner.whole
-        catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(registry)
+        whole = found.policy != "guaranteed" or found.id in self.planner.whole
+        catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(found.compiled, registry)
         subscribers = (self.situation.place_of(entry.client),)
         cut_by = partial(
             alternatives,
@@ -168,7 +168,7 @@ class Placement:
     ) -> Request:
         places = (self.situation.place_of(entry.client),)
         hints = self._hints(entry.hints, found.id, policy)
-        return Request(found.id, graphs, places, hints, found.policy.name, entry.derivations, entry.constituents)
+        return Request(found.id, graphs, places, hints, found.policy, entry.derivations, entry.constituents)
 
     def _hints(self, hints: Hints, detector: str, policy: Policy) -> Hints:
         """Hints, with the nodes of placement analysis where the application names none and all of them exist; for a

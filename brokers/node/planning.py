@@ -18,18 +18,19 @@ from distced.detectors.canonical.form import canonical_id
 from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at
+from distced.detectors.cutting.part_index import PartIndex
 from distced.detectors.language.names import all_registers, all_variables
-from distced.detectors.runtime.detection_policy import DetectionPolicy
 from distced.detectors.runtime.detector import detector_id
+from distced.detectors.shapes import ConsultedTypes, Shapes
 from distced.middleware.client.quality import Decomposition
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Atom, Delegated
 from distced.middleware.sets.describable import Union
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
 from distced.middleware.wire.node_messages import Cut
-from distced.policies.detection import detection_policy
+from distced.policies.detection import check_detection_policy
 from distced.policies.distribution.choose.alternatives import running_plan
 
 CACHED: Final = 1000
@@ -39,62 +40,41 @@ _Key = tuple[str, tuple[tuple[str, str], ...], Consumption]
 
 
 class PatternCache:
-    """Recently checked patterns of a node, by text, definitions and consumption; `checked` counts checks.
+    """Recently checked patterns of a node, by text, definitions and consumption; `checked` counts checks in full.
 
-    A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. The
-    checked form gives the canonical id; the automaton is built at planning or hosting, and kept with it. An entry is
-    valid while the event types looked up by the check are unchanged. All known types as part of the key were rejected:
-    every detector that publishes under a name adds one.
+    A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. Of
+    patterns that differ in texts the shape is checked once. An entry is valid while the event types looked up by the
+    check are unchanged. All known types as part of the key were rejected: every detector that publishes under a name
+    adds one.
     """
 
     def __init__(self) -> None:
-        self.checked = 0
-        self._kept: dict[_Key, tuple[Compiled, dict[str, EventType | None]]] = {}
+        self._full = 0
+        self._shapes = Shapes()
+        self._kept: dict[_Key, tuple[Compiled, ConsultedTypes]] = {}
+
+    @property
+    def checked(self) -> int:
+        return self._full + self._shapes.compiled
 
     def check(
         self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
     ) -> Compiled:
         """Pattern checked by `check_pattern`. Raises `DistcedError` for a faulty one, which is not cached."""
+        shaped = self._shapes.find(text, registry, definitions=definitions, consumption=consumption)
+        if shaped is not None:
+            return shaped
         key = (text, tuple(definitions.items()), consumption)
         kept = self._kept.pop(key, None)
-        if kept is None or any(registry.find(name) != known for name, known in kept[1].items()):
-            consulted = _Consulted(registry)
-            self.checked += 1
-            checked = check_pattern(text, consulted, definitions=definitions, consumption=consumption)
-            kept = checked, consulted.consulted
+        if kept is None or not kept[1].unchanged(registry):
+            consulted = ConsultedTypes(registry)
+            self._full += 1
+            kept = check_pattern(text, consulted, definitions=definitions, consumption=consumption), consulted
         # Ordered by last use.
         self._kept[key] = kept
         if len(self._kept) > CACHED:
             del self._kept[next(iter(self._kept))]
         return kept[0]
-
-
-class _Consulted(TypeRegistry):
-    """Registry that records look-ups: `consulted`, by name, with None for a missing type."""
-
-    def __init__(self, registry: TypeRegistry) -> None:
-        self.consulted: dict[str, EventType | None] = {}
-        super().__init__(registry, open=registry.open)
-        # What is asked for while it is filled says nothing.
-        self.consulted.clear()
-
-    def find(self, name: str) -> EventType | None:
-        found = self.consulted[name] = super().find(name)
-        return found
-
-    def get(self, name: str) -> EventType:
-        self.find(name)
-        return super().get(name)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.find(name) is not None
-
-    def root(self, name: str) -> str:
-        event_type = self.find(name)
-        while event_type is not None and event_type.derived is not None:
-            name = event_type.derived.base
-            event_type = self.find(name)
-        return name
 
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
@@ -104,11 +84,11 @@ _UNKNOWN: Final = Atom(Union(()))
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Detector of a subscription, whole: its name in the directory, and its pattern as it was written."""
+    """Detector of a subscription, whole: its name in the directory, its pattern as written, its detection policy."""
 
     id: str
     compiled: Compiled
-    policy: DetectionPolicy
+    policy: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +98,7 @@ class Planned:
     Attributes:
         id: its name in the directory.
         compiled: its pattern, with parts delegated.
+        policy: its detection policy.
         parts: subscriptions to its parts, by the id of the part's detector.
         exports: variables and registers of its derivations, by canonical name.
         asked: the first subscription to it.
@@ -126,7 +107,7 @@ class Planned:
 
     id: str
     compiled: Compiled
-    policy: DetectionPolicy
+    policy: str
     parts: dict[str, SubscriptionEntry]
     exports: tuple[str, ...]
     asked: SubscriptionEntry
@@ -141,23 +122,25 @@ class Planner:
         self.directory = directory
         self.whole: set[str] = set()
         self.patterns = PatternCache()
+        self._parts = PartIndex()
+        # Those that a pattern might read so far.
         self._reusable = Catalogue()
-        # Pattern, policy and exports of the detectors in the catalogue.
-        self._known: dict[str, tuple[str, str, tuple[str, ...]]] = {}
-        # Detectors of the directory whose entries have changed since.
-        self._changed: set[str] = set()
+        # Hash of what counts of each detector: pattern, policies, exports, published type.
+        self._known: dict[str, int] = {}
+        # Detectors of the directory whose entries have changed since, in order.
+        self._changed: dict[str, None] = {}
 
     def detector_changed(self, name: str) -> None:
         """The entry of a detector has changed."""
-        self._changed.add(name)
+        self._changed[name] = None
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
         """Detector of a subscription, its automaton not built. Raises `DistcedError` where there can be none."""
         if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
-        policy = detection_policy(entry.policy)
-        if entry.exports and (compiled.epochs or policy.name != "guaranteed"):
+        policy = check_detection_policy(entry.policy)
+        if entry.exports and (compiled.epochs or policy != "guaranteed"):
             raise DistcedError(
                 "a part that is found by epochs or by best effort hands nothing on",
                 given=", ".join(entry.exports),
@@ -165,8 +148,8 @@ class Planner:
             )
         if compiled.publishes.name:
             self.directory.check_published(compiled.publishes, compiled.named())
-        self.directory.check_read(compiled.named(), policy.name)
-        identity = detector_id(compiled, policy.name)
+        self.directory.check_read(compiled.named(), policy)
+        identity = detector_id(compiled, policy)
         if entry.exports:
             identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
         return Found(identity, compiled, policy)
@@ -191,11 +174,11 @@ class Planner:
     ) -> Planned:
         """Detector on its way here, cut as on its origin; its automaton is built."""
         compiled = self._compiled(entry, registry)
-        _ = compiled.automaton
-        policy = detection_policy(entry.policy)
+        _ = compiled.structure
+        policy = check_detection_policy(entry.policy)
         own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
         if not places and not entry.exports:
-            return Planned(detector_id(compiled, policy.name), compiled, policy, {}, (), entry)
+            return Planned(detector_id(compiled, policy), compiled, policy, {}, (), entry)
         plan = cut_at(compiled, places, frozenset(entry.exports))
         shown = plan.compiled.written_as(compiled.publication)
         return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
@@ -205,6 +188,8 @@ class Planner:
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
         consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
         compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry)
+        if not entry.exports:
+            return compiled
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
         if not made.issuperset(entry.exports):
             raise DistcedError(
@@ -227,22 +212,36 @@ class Planner:
             hints=_for_parts(entry.hints),
         )
 
-    def catalogue(self, registry: TypeRegistry) -> Catalogue:
-        """Detectors of the directory that may be read as parts."""
-        changed, self._changed = self._changed, set()
-        for name in sorted(changed):
-            entry = self.directory.detectors.get(name)
-            shown = None if entry is None else (entry.pattern, entry.policy, entry.exports)
-            known = self._known.pop(name, None)
-            if shown is not None:
-                self._known[name] = shown
-            if known == shown:
-                continue
-            if entry is None:
-                self._reusable.remove(name)
-            elif (plan := running_plan(entry, registry)) is not None:
+    def catalogue(self, compiled: Compiled, registry: TypeRegistry) -> Catalogue:
+        """Detectors of the directory that a pattern may read as parts, among others; empty where there are none."""
+        self.index_parts(registry)
+        found = self._parts.candidates(compiled)
+        for name in found:
+            entry = self.directory.detectors[name]
+            if name not in self._reusable and (plan := running_plan(entry, registry)) is not None and plan.id == name:
                 self._reusable.add(plan)
-        return self._reusable
+        return self._reusable if any(name in self._reusable for name in found) else Catalogue()
+
+    def index_parts(self, registry: TypeRegistry) -> None:
+        """Look at the detectors whose entries have changed."""
+        changed, self._changed = self._changed, {}
+        for name in changed:
+            entry = self.directory.detectors.get(name)
+            shown = None if entry is None else hash((entry.pattern, entry.policy, entry.exports, entry.publishes))
+            if self._known.get(name) == shown:
+                continue
+            self._reusable.remove(name)
+            self._parts.remove(name)
+            self._known.pop(name, None)
+            if entry is None or shown is None:
+                continue
+            self._known[name] = shown
+            if entry.policy == "guaranteed" and not entry.publishes:
+                try:
+                    self._parts.add(name, self.patterns.check(entry.pattern, {}, "ordered", registry))
+                except DistcedError:
+                    # It reads what is not known here.
+                    continue
 
 
 def node_client(name: str) -> str:

@@ -18,7 +18,12 @@ from distced.middleware.wire.administration import MoveRequest
 from distced.policies.distribution.choose.reconsider import DWELL
 
 CONTROL_EVERY: Final = 10 * SECOND
-"""Interval of reconsiderations of a detector, ns."""
+"""Least interval between reconsiderations of a detector, ns."""
+
+AT_ONCE: Final = 50
+"""Number of detectors reconsidered in one go, those first that have waited longest: with a hundred thousand detectors a
+node would do nothing else.
+"""
 
 
 class Rebalancing:
@@ -28,28 +33,42 @@ class Rebalancing:
         self.hosting = hosting
         self.placement = placement
         self.migration = migration
-        # When each was looked at last.
+        # When each was looked at last, in that order; empty while there is no other node.
         self._seen: dict[str, int] = {}
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time; call it every few seconds."""
         hosted = self.hosting.event_path.hosted
-        self._seen = {identity: self._seen.get(identity, now) for identity in hosted}
+        if len(self.hosting.directory.common_nodes) < 2:
+            self._seen.clear()
+            return []
+        for identity in hosted if len(self._seen) != len(hosted) else ():
+            self._seen.setdefault(identity, now)
+        due: list[str] = []
+        for identity, at in self._seen.items():
+            if len(due) == AT_ONCE or now - at < CONTROL_EVERY:
+                break
+            due.append(identity)
         effects: list[Effect] = []
-        for identity, each in list(hosted.items()):
+        for identity in due:
+            del self._seen[identity]
+            each = hosted.get(identity)
+            if each is None:
+                continue
+            self._seen[identity] = now
             still = each.primary and each.running and identity not in self.migration.moving
-            still = still and not each.planned.asked.hints.isolated
-            if still and now - self._seen[identity] >= CONTROL_EVERY:
-                self._seen[identity] = now
+            if still and not each.planned.asked.hints.isolated:
                 effects += self._reconsider(identity, each, now)
         return effects
 
     def reconsider_soon(self, detector: str | None, now: int) -> None:
         """Reconsider a detector, or all (None), soon, as its policy has changed, however short it was here."""
-        for identity, hosted in self.hosting.event_path.hosted.items():
-            if detector is None or identity == detector:
-                hosted.set_back(now - DWELL)
-                self._seen[identity] = now - CONTROL_EVERY
+        hosted = self.hosting.event_path.hosted
+        soon = list(hosted) if detector is None else [detector] if detector in hosted else []
+        for identity in soon:
+            hosted[identity].set_back(now - DWELL)
+            self._seen.pop(identity, None)
+        self._seen = dict.fromkeys(soon, now - CONTROL_EVERY) | self._seen
 
     def _reconsider(self, identity: str, hosted: HostedDetector, now: int) -> list[Effect]:
         move = self.placement.reconsider(hosted, now)

@@ -39,6 +39,7 @@ class Replication(NodePart):
         self.placement = placement
         # Detectors for which the lack of a node for a replica was logged.
         self._lacking: set[str] = set()
+        self.event_path.inventory.several = self._wants_several
 
     # Roles.
 
@@ -100,7 +101,8 @@ class Replication(NodePart):
     def tick(self, now: int, in_motion: Container[str], replicate: Replicate) -> list[Effect]:
         """Effects of the time, every few seconds, without detectors `in_motion`; `replicate` has a replica made."""
         effects: list[Effect] = []
-        for identity, hosted in list(self.event_path.hosted.items()):
+        for hosted in self.event_path.inventory.unsettled():
+            identity = hosted.id
             if not hosted.primary:
                 if not hosted.listed and now - hosted.since > UNLISTED:
                     effects += self.hosting.drop(hosted, "its primary does not name this replica")
@@ -131,6 +133,9 @@ class Replication(NodePart):
         # One that is listened to for its nearness counts as well.
         superfluous = idle[: max(0, 1 + len(hosted.replicas) - max(wanted, 1 + len(needed)))]
         return self.hosting.without_replicas(hosted, superfluous)
+
+    def _wants_several(self, hosted: HostedDetector) -> bool:
+        return any(self._wanted(name, hosted.id) > 1 for name in hosted.subscriptions)
 
     def _wanted(self, subscription: str, identity: str) -> int:
         """Number of nodes on which a subscription wants its detector."""

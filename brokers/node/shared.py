@@ -12,7 +12,7 @@ from distced.brokers.core.effects import Publish
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.policy_settings import PolicySettings
 from distced.detectors.runtime.engine_switch import Engines
-from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.administration import Answer, Answers
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic, directory_topic
 
@@ -69,4 +69,4 @@ class NodePart:
 
     def reply(self, client: str, answer: Answer) -> Publish:
         """Message with an answer to a subscriber."""
-        return Publish(administration_topic("answer", client, root=self.root), encode(answer))
+        return Publish(administration_topic("answer", client, root=self.root), encode(Answers((answer,))))

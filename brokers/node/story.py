@@ -15,8 +15,7 @@ from msgspec.structs import force_setattr, replace
 
 from distced.brokers.core.causes import Connected, MessageArrived, Stimulus, Stopping, StoryLine, TimePassed
 from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
-from distced.middleware.model.errors import DistcedError
-from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.administration import Answers, Listening
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.topics import Area, Topic, parse_topic
 
@@ -169,18 +168,16 @@ class Stories:
                     reader, part, _ = name.split(" ")
                     yield ("detector", reader), f"subscription to part {part} {verb}"
             case (Area.ADMINISTRATION, ("answer", client)):
-                try:
-                    answer = decode(effect.payload, Answer, where=effect.topic)
-                except DistcedError:
-                    return
-                why = f": {answer.message}" if answer.message else ""
-                yield ("subscription", answer.subscription), f"{answer.state} to {client}{why}"
-                if answer.detector:
-                    yield ("detector", answer.detector), f"{answer.state} to {answer.subscription}"
+                for answer in decode(effect.payload, Answers, where=effect.topic).answers:
+                    why = f": {answer.message}" if answer.message else ""
+                    yield ("subscription", answer.subscription), f"{answer.state} to {client}{why}"
+                    if answer.detector:
+                        yield ("detector", answer.detector), f"{answer.state} to {answer.subscription}"
             case (Area.ADMINISTRATION, ("ack", source, _)):
                 yield ("source", source), "acknowledged"
-            case (Area.ADMINISTRATION, ("ready", subscription)):
-                yield ("subscription", subscription), "ready sent"
+            case (Area.ADMINISTRATION, ("ready", _)):
+                for subscription in decode(effect.payload, Listening, where=effect.topic).subscriptions:
+                    yield ("subscription", subscription), "ready sent"
             case (Area.ADMINISTRATION, ("node", node, kind, subject)):
                 of = "subscription" if kind in ("serve", "host", "served") else "detector"
                 yield (of, subject), f"{kind} sent to {node}"

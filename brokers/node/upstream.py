@@ -41,13 +41,11 @@ class TopicFilters(NodePart):
         everything = event_filter(root=self.root)
         publishing = self._publishing()
         filters = {(self.home, everything)} if self.inspecting else set()
-        for hosted in self.event_path.all_hosted():
-            if not hosted.streams:
-                continue
+        for hosted in self.event_path.inventory.streaming():
             for each, streams in hosted.streams.items():
                 filters |= {(home, composite_topic(each, root=self.root)) for home in streams.homes}
                 streams.left = False
-        for reads in self._reads():
+        for reads in self.event_path.inventory.reads(active=True):
             if reads is None:
                 filters |= {(home, everything) for homes in publishing.values() for home in homes}
                 filters.add(("", everything))
@@ -69,14 +67,13 @@ class TopicFilters(NodePart):
     def _beside(self, filters: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
         """Filters beside those of events: heartbeats of their sources, and barriers."""
         found = {(home, self.homes.topic) for home, _ in filters if home}
-        hosted = list(self.event_path.all_hosted())
-        if not hosted:
+        reads = self.event_path.inventory.reads(active=False)
+        if not reads:
             return found
-        found |= {(home, self.homes.topic) for home in {each.home for each in hosted} if home}
+        found |= {(home, self.homes.topic) for home in self.event_path.inventory.homes}
         # The publisher of an unannounced source is unknown.
         found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
         # Of detectors that do not run yet, too: their sources beat all the time.
-        reads = {each.reads for each in hosted}
         types = None if None in reads else frozenset().union(*(each for each in reads if each is not None))
         found |= {
             (source.home, administration_topic("heartbeat", source.publisher, root=self.root))
@@ -84,10 +81,6 @@ class TopicFilters(NodePart):
             if source.home and (types is None or not types.isdisjoint(source.types))
         }
         return found
-
-    def _reads(self) -> set[frozenset[str] | None]:
-        """Types of primitive events read by detectors that run or move, each set once."""
-        return {each.reads for each in self.event_path.all_hosted() if each.running or each.moving}
 
     def homes_used(self) -> set[str]:
         """Servers that this node receives from, that of the directory left out."""
@@ -203,7 +196,7 @@ class Upstream(NodePart):
         """Subscribe at the homes where inputs are published now, as detectors or nodes were added or lost."""
         effects: list[Effect] = []
         changed = False
-        for hosted in self.event_path.all_hosted():
+        for hosted in self.event_path.inventory.streaming():
             for each, streams in hosted.streams.items():
                 if each not in self.directory.detectors:
                     continue

@@ -10,7 +10,6 @@ started them. The thread of a bus never waits for Ray: starts and ends run on an
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any, Final
 import structlog
 
 from distced.brokers.core.node_location import NodeLocation
+from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.node import LiveNode
 from distced.brokers.ray.runtime import actor_name, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
@@ -55,12 +55,12 @@ class NodeActor:
                 isolate=None if self.isolated is None else self.isolated.start,
                 release=None if self.isolated is None else self.isolated.end,
                 engine=engine,
+                limit=location.subscriptions,
             )
 
         self.live = _started(make, patient=again or bool(reserved))
-        # Present objects stay: a garbage collection over them would delay a detector that moves.
-        gc.collect()
-        gc.freeze()
+        # A garbage collection over all that is there would delay a detector that moves.
+        adapt_garbage_collection()
 
     def statistics(self) -> dict[str, int]:
         """Counters of the node."""

@@ -133,7 +133,14 @@ class LocalNodes(_Nodes):
 
         super().__init__(url, nodes)
         self._nodes = [
-            LiveNode(url, name, home=location.home, capacity=location.capacity, engine=engine)
+            LiveNode(
+                url,
+                name,
+                home=location.home,
+                capacity=location.capacity,
+                engine=engine,
+                limit=location.subscriptions,
+            )
             for name, location in self.locations.items()
         ]
 

@@ -132,6 +132,7 @@ class Automaton:
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
         output: the published output; None for a composite event without a name.
         epochs: whether events are consumed by epochs.
+        texts: values of its parameters; empty for an automaton without any.
     """
 
     canonical_id: str
@@ -151,6 +152,7 @@ class Automaton:
     exports: frozenset[str] = frozenset()
     output: Output | None = None
     epochs: bool = False
+    texts: tuple[str, ...] = ()
 
     @property
     def inner(self) -> tuple[Automaton, ...]:
@@ -162,6 +164,16 @@ class Automaton:
         """The parts that detectors of their own detect, those of inner automata included."""
         own = tuple(part for part in self.parts if isinstance(part, Delegated))
         return own + tuple(each for part in self.inner for each in part.delegated)
+
+    def with_texts(self, canonical_id: str, texts: tuple[str, ...]) -> Automaton:
+        """The automaton of another pattern of the same shape."""
+        # Ten thousand are made; `dataclasses.replace` takes four times as long.
+        made = object.__new__(Automaton)
+        for name in Automaton.__slots__:
+            object.__setattr__(made, name, getattr(self, name))
+        object.__setattr__(made, "canonical_id", canonical_id)
+        object.__setattr__(made, "texts", texts)
+        return made
 
     def domain(self, state: AutomatonState) -> ConditionByType:
         """The input domain of a state: the union of its positions'."""

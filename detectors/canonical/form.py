@@ -72,8 +72,12 @@ def canonical_form(
         text += f" # exporting {', '.join(shown)}"
     if epochs:
         text += " # by epochs"
-    identity = "c" + blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
-    return CanonicalForm(publication, names, text, identity)
+    return CanonicalForm(publication, names, text, identified(text))
+
+
+def identified(text: str) -> str:
+    """The id of a canonical form, by its text."""
+    return "c" + blake2b(text.encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def canonical_id(

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from distced.detectors.automata.automaton import Automaton, part_type
+from distced.detectors.automata.parameters import closed
 from distced.detectors.columnar.batch.columns import Batch
 from distced.detectors.columnar.batch.merging import MergedBatch, Places, together_by_instant, together_by_key
 from distced.detectors.columnar.loop import Kinds, Loop
@@ -68,7 +69,7 @@ class Cascade:
         published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
         plain: list[Automaton] = []
         for pattern in patterns:
-            automaton = pattern.automaton
+            automaton = closed(pattern.automaton)
             reads = pattern.names() & published
             if not (reads or automaton.parts or automaton.epochs):
                 plain.append(automaton)

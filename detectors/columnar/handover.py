@@ -64,7 +64,8 @@ def _put(
     block = state.extras[begin : begin + unit.extra] if unit.extra else state.extras[:0]
     windows = len(unit.automaton.windows)
     bounds = unit.variables + len(unit.automaton.variables)
-    matchers[unit.number].store.add(
+    matcher = matchers[unit.number]
+    matcher.store.add(
         Instance(
             place,
             key_of(loop, unit.automaton.key, int(row[word_offsets.R_TAG]) & TAG_MASK, int(row[word_offsets.R_KEY])),
@@ -73,7 +74,7 @@ def _put(
             int(row[word_offsets.R_HI]),
             event_at(int(row[word_offsets.R_LAST]), store, times),
             bindings_of(unit, block, store, times),
-            registers_of(unit, block, loop.texts) + inner_keys_of(loop, unit, block),
+            registers_of(unit, block, loop.texts) + inner_keys_of(loop, unit, block) + matcher.automaton.texts,
             tuple(None if each == word_offsets.LATEST else int(each) for each in block[:windows]),
             tuple(None if each == word_offsets.NONE else int(each) for each in block[windows : unit.variables]),
             tuple(
@@ -135,7 +136,8 @@ class _Taker:
         for value in instance.registers[: len(unit.registers)]:
             words += loop.texts.packed(value)
         names = unit.automaton.inner_keys
-        for attributes, entered in zip(names, instance.registers[len(unit.registers) :], strict=True):
+        keys = instance.registers[len(unit.registers) : len(unit.registers) + len(names)]
+        for attributes, entered in zip(names, keys, strict=True):
             words += (NULL, 0) if entered is None else loop.packer.packed_key(attributes, entered)
         if names:
             words.append(loop.add_spent(_spent(loop, names, instance)))

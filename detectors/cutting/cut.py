@@ -19,6 +19,7 @@ from distced.detectors.cutting.candidates import Candidate, JointView, Path, can
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
 from distced.detectors.language.derived import Throttling
 from distced.detectors.language.names import referenced
+from distced.detectors.shapes import ShapedPattern
 from distced.middleware.model.event_types import EventType
 from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import Concatenation, Delegated, Pattern, Publication, Window
@@ -99,8 +100,8 @@ def cut(
     """Cut patterns into a graph; `running` detectors by id, `exports` the variables and registers read outside."""
     graph = DetectorGraph()
     for compiled in patterns:
-        if compiled.epochs:
-            # Consumed by epochs it is not cut (design, section 1).
+        if compiled.epochs or (choose is none and not exports and isinstance(compiled, ShapedPattern)):
+            # Consumed by epochs it is not cut (design, section 1). Uncut, one of a known shape is left as it is.
             plan = DetectorPlan(compiled.canonical_id, compiled.canonical_id, compiled, ())
             graph.plans.setdefault(plan.id, plan)
             graph.roots.append(plan.id)
@@ -109,7 +110,7 @@ def cut(
         maker = _Maker(graph, choose, compiled.throttlings, running or {})
         read = frozenset(form.names[name] for name in exports)
         graph.roots.append(maker.plan(form, read, (), compiled.publishes).id)
-    for root in graph.roots:
+    for root in graph.roots if len(graph.plans) > 1 else ():
         _read_whole(graph, root)
     return graph
 

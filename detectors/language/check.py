@@ -336,8 +336,9 @@ class _Checker:
                 return self.binary(expression, scope, known)
             case expressions.Call():
                 return self.call(expression, scope, known)
-            case expressions.Verbatim(text=text):
-                raise self.error("an expression that was not parsed", expression.span, given=text)
+            case expressions.Verbatim() | expressions.Parameter():
+                given = expressions.format_expression(expression)
+                raise self.error("an expression that was not parsed", expression.span, given=given)
 
     def name(self, expression: expressions.Name, scope: _Scope, known: Kinds | None) -> Kind | None:
         name = expression.name

@@ -77,6 +77,21 @@ class Detector:
         keeps_derivations: whether it attaches provenance to composite events.
     """
 
+    __slots__ = (
+        "_at_once",
+        "_behind",
+        "_engine",
+        "_kinds",
+        "_opens",
+        "_settings",
+        "_touched",
+        "compiled",
+        "id",
+        "keeps_derivations",
+        "policy",
+        "statistics",
+    )
+
     def __init__(
         self,
         compiled: Compiled,
@@ -97,9 +112,11 @@ class Detector:
         self._at_once = policy.name == "best-effort"
         # Made when the first event is consumed: most of a thousand detectors are seldom concerned.
         self._engine: SwitchedEngine | None = None
-        self._settings = (kinds, engines)
+        self._kinds, self._settings = kinds, engines
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
         self._opens: deque[tuple[str, int, list[OpenGap]]] | None = None
+        # What engines have touched that were given up.
+        self._touched = 0
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
 
@@ -159,7 +176,7 @@ class Detector:
     @property
     def touched(self) -> int:
         """Number of pairs of an instance and an event examined, over all engines: the load so far."""
-        return 0 if self._engine is None else self._engine.touched
+        return self._touched + (0 if self._engine is None else self._engine.touched)
 
     @property
     def size(self) -> int:
@@ -177,8 +194,22 @@ class Detector:
 
     def part(self) -> None:
         """Continue with a policy of its own, from where that of the shared input is."""
-        self._level()
+        if self.policy.watermark is not None:
+            self._switched.level(self.policy.watermark)
         self.policy = self.policy.copy()
+
+    def rest(self, clock: int) -> bool:
+        """Drop what no event behind an instant, ns, can concern, and an engine that is then as new; whether it is
+        gone."""
+        switched = self._engine
+        if switched is None:
+            return True
+        engine = switched.engine
+        if not isinstance(engine, StepwiseEngine) or self._opens or not engine.sweep(clock):
+            return False
+        self._touched += switched.touched
+        self._engine, self._behind = None, 0
+        return True
 
     def due(self) -> int | None:
         """The least instant up to which the engine has something to do, ns; None for nothing."""
@@ -280,14 +311,10 @@ class Detector:
     @property
     def _switched(self) -> SwitchedEngine:
         if self._engine is None:
-            kinds, engines = self._settings
-            self._engine = SwitchedEngine(self.compiled, kinds, engines, derivations=self.keeps_derivations)
+            self._engine = SwitchedEngine(
+                self.compiled, self._kinds, self._settings, derivations=self.keeps_derivations
+            )
         return self._engine
-
-    def _level(self) -> None:
-        """Bring the engine to the watermark of the policy."""
-        if self._engine is not None and self.policy.watermark is not None:
-            self._engine.level(self.policy.watermark)
 
 
 def _pack_open(news: OpenGap) -> list[Any]:

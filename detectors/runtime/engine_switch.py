@@ -66,6 +66,8 @@ def engines(name: EngineName, readiness: Readiness) -> Engines | None:
 class SwitchedEngine:
     """The current engine of one pattern."""
 
+    __slots__ = ("_choice", "_compiled", "_consumed", "_engines", "_held", "_kinds", "_touched", "engine")
+
     def __init__(
         self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, derivations: bool = False
     ) -> None:

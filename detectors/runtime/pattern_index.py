@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeAlias, TypeVar
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.columnar.program.lookup_atoms import atoms_of
 from distced.detectors.compiler import Compiled
+from distced.detectors.shapes import ShapedPattern
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets.expressions import FALSE, operands
 
@@ -28,10 +29,10 @@ ANY_EVENT: Final[Equality] = ("", None)
 
 @dataclass(slots=True)
 class _Type(Generic[M]):
-    """Members that look at events of a type: at all, and by attribute and constant."""
+    """Members that look at events of a type: at all, and by attribute and constant; of most constants there is one."""
 
     every: dict[M, None] = field(default_factory=dict)
-    equal: dict[str, dict[Attribute, dict[M, None]]] = field(default_factory=dict)
+    equal: dict[str, dict[Attribute, M | dict[M, None]]] = field(default_factory=dict)
 
 
 class PatternIndex(Generic[M]):
@@ -45,10 +46,17 @@ class PatternIndex(Generic[M]):
         for name, equalities in concerns.items():
             known = self.types.setdefault(name, _Type())
             for attribute, value in equalities:
-                if attribute:
-                    known.equal.setdefault(attribute, {}).setdefault(value, {})[member] = None
-                else:
+                if not attribute:
                     known.every[member] = None
+                    continue
+                values = known.equal.setdefault(attribute, {})
+                there = values.get(value)
+                if there is None:
+                    values[value] = member
+                elif isinstance(there, dict):
+                    there[member] = None
+                else:
+                    values[value] = {there: None, member: None}
 
     def remove(self, member: M, concerns: dict[str, set[Equality]]) -> None:
         """Remove a member that was added with the same concerns."""
@@ -59,9 +67,13 @@ class PatternIndex(Generic[M]):
                     del known.every[member]
                     continue
                 values = known.equal[attribute]
-                del values[value][member]
-                if not values[value]:
+                there = values[value]
+                if not isinstance(there, dict):
                     del values[value]
+                else:
+                    del there[member]
+                    if len(there) == 1:
+                        (values[value],) = there
                 if not values:
                     del known.equal[attribute]
             if not known.every and not known.equal:
@@ -75,13 +87,21 @@ class PatternIndex(Generic[M]):
         yield from known.every
         for attribute, values in known.equal.items():
             found = values.get(event.attributes.get(attribute))
-            if found is not None:
+            if found.__class__ is dict:
                 yield from found
+            elif found is not None:
+                yield found  # type: ignore[misc]
 
 
 def concerns(compiled: Compiled) -> dict[str, set[Equality]] | None:
     """Events that a pattern looks at, as equalities by type; None where its engine has to see every event: it reads
     `any`, or counts the events of a throttled type."""
+    if isinstance(compiled, ShapedPattern):
+        described = compiled.shape.remembered(concerns)
+        return described and {
+            name: {(attribute, compiled.value(value)) for attribute, value in equalities}
+            for name, equalities in described.items()
+        }
     if compiled.throttlings:
         return None
     found: dict[str, set[Equality]] = {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from heapq import heapify, heappop, heappush
-from itertools import count
+from itertools import count, islice
 from typing import Final
 
 from msgspec import Struct
@@ -24,6 +24,13 @@ from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy,
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.pattern_index import Equality, PatternIndex, concerns
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import SECOND
+
+AT_ONCE: Final = 200
+"""Number of members that `rest` looks at."""
+
+LATE: Final = 60 * SECOND
+"""How late an event may be, ns, so that what it follows is still there, under best effort."""
 
 _STALE: Final = 64
 """Number of outdated entries of the queue of due instants before it is made again, for each member that is in it."""
@@ -63,6 +70,8 @@ class SharedInput:
         # The watermark of the last pass, which the engines are level with, or would be.
         self._clock = policy.watermark
         self._index: PatternIndex[Detector] = PatternIndex()
+        # Indexed members with an engine, which rest in turn.
+        self._awake: dict[Detector, None] = {}
         self._concerns: dict[str, dict[str, set[Equality]]] = {}
         # Members that see every event and every watermark, as the index does not say what concerns them.
         self._beside: dict[str, Detector] = {}
@@ -70,6 +79,8 @@ class SharedInput:
         self._due: list[tuple[int, int, Detector]] = []
         self._earliest: dict[str, int] = {}
         self._numbers = count()
+        # Indexed members whose engine may have something to do without an event: time events, instants.
+        self._clocked: set[Detector] = set()
         # Members with time events, under best effort.
         self._timed: set[Detector] = set()
 
@@ -86,23 +97,41 @@ class SharedInput:
             return
         self._concerns[detector.id] = described
         self._index.add(detector, described)
-        if self._at_once and _has_timers(detector.compiled.automaton):
+        structure = detector.compiled.structure
+        timed = _has_timers(structure)
+        if timed or structure.parts or structure.epochs:
+            self._clocked.add(detector)
+            self._note_due(detector)
+        if self._at_once and timed:
             self._timed.add(detector)
-        self._note_due(detector)
 
     def remove(self, detector: Detector) -> None:
         """Remove a detector, which may continue from here by itself (`Detector.part`)."""
         del self.members[detector.id]
         self.touched.pop(detector, None)
+        self._awake.pop(detector, None)
         if self._beside.pop(detector.id, None) is None:
             self._index.remove(detector, self._concerns.pop(detector.id))
             self._earliest.pop(detector.id, None)
             self._timed.discard(detector)
+            self._clocked.discard(detector)
 
     def take_touched(self) -> list[Detector]:
         """Members that have consumed since the last call."""
         touched, self.touched = list(self.touched), {}
+        self._awake |= dict.fromkeys(each for each in touched if each.id not in self._beside)
         return touched
+
+    def rest(self, now: int) -> None:
+        """Free what members no longer need, some of them in turn: closed windows, and engines with nothing in them."""
+        if self._clock is None:
+            return
+        # Under best effort the clock is that of any source, and events come behind it.
+        clock = min(self._clock, now) - LATE if self._at_once else self._clock
+        for member in list(islice(self._awake, AT_ONCE)):
+            del self._awake[member]
+            if not member.rest(clock):
+                self._awake[member] = None
 
     # Arrivals.
 
@@ -140,6 +169,7 @@ class SharedInput:
         for identity, member in self.members.items():
             assert member.policy is self.policy, identity
             due = member.due()
+            assert due is None or member in self._clocked or identity in self._beside, identity
             if identity in self._concerns and due is not None:
                 assert self._earliest.get(identity, due + 1) <= due, identity
 
@@ -151,7 +181,7 @@ class SharedInput:
         rises = watermark is not None and (clock is None or watermark > clock)
         if rises:
             self._clock = watermark
-        disordered = 0
+        disordered, clocked = 0, self._clocked
         if events:
             for member, concerned in self._concerned(events).items():
                 composites, behind = member.consume(concerned, watermark, now, clock)
@@ -159,7 +189,8 @@ class SharedInput:
                 if composites:
                     found.append((member, composites))
                 self.touched[member] = None
-                self._note_due(member)
+                if member in clocked:
+                    self._note_due(member)
         if rises and self._due:
             assert watermark is not None
             for member in self._take_due(watermark):

@@ -33,6 +33,7 @@ from distced.middleware.sets.evaluation import Scope, compile_condition, compile
 
 _REMEMBER_LEAST: Final = 4096
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
+_NOTHING: Final[dict[EventId, tuple[tuple[EventId, ...], int]]] = {}
 
 
 @dataclass(slots=True)
@@ -43,14 +44,59 @@ class _Ways:
     derivations: dict[tuple[object, ...], list[Derivation]]
 
 
+class OutputPlan:
+    """What composite events of an automaton have in common, whatever its texts.
+
+    Attributes:
+        may_repeat: whether equal composite events may recur.
+        parts_repeat: whether a part may bring constituents once more. Without one a further constituent is a later one.
+        keeps_all: whether old constituents may recur within the window, whatever instances there are.
+        attributes, condition: the publication's, compiled; True for no condition.
+    """
+
+    def __init__(self, automaton: Automaton, scope: Scope) -> None:
+        self.may_repeat = may_repeat(automaton)
+        self.parts_repeat = any(part.repeats for part in automaton.delegated)
+        self.keeps_all = automaton.joints > 0 or begins_with_repeats(automaton)
+        output = automaton.output
+        values = () if output is None else output.attributes
+        self.attributes = tuple((name, compile_value(value, scope)) for name, value in values)
+        condition = None if output is None else output.condition
+        self.condition = True if condition is None else compile_condition(condition, scope)
+
+
 class Composites:
-    """Builder of composite events: `found` holds those not yet taken, in order of detection, `now` the current event,
-    `reported` constituents and `lo`, by id, of those that may recur."""
+    """Builder of composite events.
+
+    Attributes:
+        found: those not yet taken, in order of detection.
+        now: the current event.
+        reported: constituents and `lo`, by id, of those that may recur; none unless they may.
+    """
+
+    # Most of ten thousand matchers have nothing to remember, and share that.
+    __slots__ = (
+        "_by",
+        "_condition",
+        "_derivations",
+        "_forget_at",
+        "_found_in",
+        "_moment",
+        "_output",
+        "_part_type",
+        "_places",
+        "_type",
+        "_ways",
+        "automaton",
+        "found",
+        "now",
+        "reported",
+    )
 
     def __init__(
         self,
         automaton: Automaton,
-        scope: Scope,
+        output: OutputPlan,
         part_type: str | None,
         *,
         derivations: bool = False,
@@ -61,28 +107,21 @@ class Composites:
         self._derivations = derivations
         self.found: list[CompositeEvent] = []
         self.now: Event = _NO_EVENT
-        self.reported: dict[EventId, tuple[tuple[EventId, ...], int]] = {}
+        self.reported = {} if output.may_repeat else _NOTHING
         self._part_type = part_type
-        self._may_repeat = may_repeat(automaton)
-        # Who takes one more constituent takes a later one, unless a part brings it: to an instance that waits, or to
-        # none.
-        self._parts_repeat = any(part.repeats for part in automaton.delegated)
-        self._keeps_all = automaton.joints > 0 or begins_with_repeats(automaton)
+        self._output = output
         # Composite events of the current moment: the index in `found` by digest.
         self._by: Event = _NO_EVENT
         self._moment: tuple[object, ...] = ()
         self._places: dict[int, int] = {}
         # Of a side that hands on different things: all the places in `found` by digest.
-        self._ways: dict[int, list[int]] = {}
+        self._ways: dict[int, list[int]] | None = None
         # Where derivations are kept: the ways to each event in `found`, by its place.
-        self._found_in: dict[int, _Ways] = {}
+        self._found_in: dict[int, _Ways] | None = None
         self._forget_at = _REMEMBER_LEAST
-        output = automaton.output
-        self._type = automaton.canonical_id if output is None else output.type_name
-        values = () if output is None else output.attributes
-        self._attributes = tuple((name, compile_value(value, scope)) for name, value in values)
-        condition = None if output is None or filtered else output.condition
-        self._condition = True if condition is None else compile_condition(condition, scope)
+        publication = automaton.output
+        self._type = automaton.canonical_id if publication is None else publication.type_name
+        self._condition = True if filtered else output.condition
 
     def keep_derivations(self) -> None:
         """Keep a derivation of each way from now on."""
@@ -92,18 +131,20 @@ class Composites:
         """The composite events detected since the last call."""
         found, self.found = self.found, []
         self._places.clear()
-        for places in self._ways.values():
-            # One event, whatever it hands on: it has one timestamp.
-            lo = min(found[place].lo for place in places)
-            for place in places:
-                found[place] = structs.replace(found[place], lo=lo)
-        self._ways.clear()
-        for place, known in self._found_in.items():
-            derivations = [derivation for alike in known.derivations.values() for derivation in alike]
-            found[place] = structs.replace(
-                found[place], derivations=tuple(sorted(derivations, key=_order_of_derivation))
-            )
-        self._found_in.clear()
+        if self._ways:
+            for places in self._ways.values():
+                # One event, whatever it hands on: it has one timestamp.
+                lo = min(found[place].lo for place in places)
+                for place in places:
+                    found[place] = structs.replace(found[place], lo=lo)
+            self._ways = None
+        if self._found_in:
+            for place, known in self._found_in.items():
+                derivations = [derivation for alike in known.derivations.values() for derivation in alike]
+                found[place] = structs.replace(
+                    found[place], derivations=tuple(sorted(derivations, key=_order_of_derivation))
+                )
+            self._found_in = None
         return found
 
     def add(
@@ -125,10 +166,10 @@ class Composites:
             self._report(self._part(lo, hi, constituents, tuple(events), bindings, registers, key))
             return
         attributes: dict[str, Attribute] = {}
-        if self._attributes:
+        if self._output.attributes:
             # `lo()` and `hi()` are those of the composite event itself.
             shown = Event("", lo, hi, "", 0, {})
-            attributes = {name: value(shown, bindings, registers) for name, value in self._attributes}
+            attributes = {name: value(shown, bindings, registers) for name, value in self._output.attributes}
         if self._condition is not True:
             shown = Event("", lo, hi, "", 0, attributes)
             if self._condition is False or not self._condition(shown, bindings, registers):
@@ -147,13 +188,19 @@ class Composites:
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
         """Periodically drop ids that cannot recur: begun before `floor`, hence spanning more than the window, or,
         unless a side of a `&` repeats old constituents, without an instance of just these constituents."""
-        if len(self.reported) < self._forget_at:
-            return
+        if len(self.reported) >= self._forget_at:
+            self.forget_now(floor, instances)
+
+    def forget_now(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
+        """`forget` however few there are. A composite event without constituents is the same at any time, unless its
+        attributes differ."""
+        stays = not self._output.attributes
         held = {tuple(event.id for event in chain_events(instance.chain)) for instance in instances()}
         self.reported = {
             identity: (constituents, lo)
             for identity, (constituents, lo) in self.reported.items()
-            if lo >= floor and (self._keeps_all or not constituents or self._may_come(constituents, held))
+            if (stays and not constituents)
+            or (lo >= floor and (self._output.keeps_all or not constituents or self._may_come(constituents, held)))
         }
         self._forget_at = max(_REMEMBER_LEAST, 2 * len(self.reported))
 
@@ -161,7 +208,7 @@ class Composites:
         """Whether an instance may reach these constituents: it has all of them, or the first and waits for a part."""
         if constituents in held:
             return True
-        return self._parts_repeat and any(constituents[:count] in held for count in range(len(constituents)))
+        return self._output.parts_repeat and any(constituents[:count] in held for count in range(len(constituents)))
 
     def _part(
         self,
@@ -227,10 +274,12 @@ class Composites:
             self._places.clear()
         self._by = self.now
         moment = _place(self.now)
+        if self._found_in is None:
+            self._found_in = {}
         place = self._places.get(composite.seq)
         if place is None:
-            again = self._may_repeat and composite.id in self.reported
-            if self._may_repeat and not again:
+            again = self._output.may_repeat and composite.id in self.reported
+            if self._output.may_repeat and not again:
                 self.reported[composite.id] = (composite.constituents, composite.lo)
             place = self._places[composite.seq] = len(self.found)
             self.found.append(structs.replace(composite, again=True) if again else composite)
@@ -256,15 +305,17 @@ class Composites:
         digest = composite.seq
         place = self._places.get(digest)
         if place is not None:
-            for each in self._ways.get(digest, [place]):
+            for each in (self._ways or {}).get(digest, [place]):
                 if _alike(composite, self.found[each]):
                     if composite.lo < self.found[each].lo:
                         self.found[each] = composite
                     return
+            if self._ways is None:
+                self._ways = {}
             self._ways.setdefault(digest, [place]).append(len(self.found))
             self.found.append(composite)
             return
-        if self._may_repeat:
+        if self._output.may_repeat:
             if composite.id in self.reported:
                 return
             self.reported[composite.id] = (composite.constituents, composite.lo)

@@ -8,8 +8,9 @@ so it may sort before events of the same instant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 from msgspec import structs
 
@@ -25,6 +26,8 @@ from distced.middleware.model.events import CompositeEvent, Event, EventId, Open
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.tree import Delegated
 
+_NO_TYPES: Final[frozenset[str]] = frozenset()
+
 
 @dataclass(slots=True)
 class _Unit:
@@ -35,15 +38,25 @@ class _Unit:
         readers: units that read its composite events.
         publishes: whether its composite events leave the engine.
         delegated: delegated parts, by type inside the automaton.
-        inbox: unconsumed composite events of the current instant.
+        inbox: unconsumed composite events of the current instant; None for none.
     """
 
     matcher: Matcher
     reads: frozenset[str]
     publishes: bool
     delegated: dict[str, Delegated]
-    readers: list[_Unit] = field(default_factory=list)
-    inbox: list[Event] = field(default_factory=list)
+    readers: Sequence[_Unit] = ()
+    inbox: list[Event] | None = None
+
+    def put(self, events: Iterable[Event]) -> None:
+        """Put composite events of the current instant into the inbox."""
+        if self.inbox is None:
+            self.inbox = []
+        self.inbox += events
+
+
+_NOBODY: Final[dict[str, list[tuple[_Unit, str, Delegated]]]] = {}
+"""Readers of delegated parts, of all engines without any."""
 
 
 class StepwiseEngine:
@@ -59,6 +72,24 @@ class StepwiseEngine:
         with_clock: whether results depend on the clock, by time events or instants.
     """
 
+    # A node has ten thousand of them.
+    __slots__ = (
+        "_derivations",
+        "_from_outside",
+        "_published",
+        "_throttled",
+        "_throttled_late",
+        "_with_timers",
+        "by_instants",
+        "clock",
+        "late",
+        "patterns",
+        "pending",
+        "throttlers",
+        "units",
+        "with_clock",
+    )
+
     def __init__(
         self,
         patterns: Sequence[Compiled],
@@ -69,33 +100,38 @@ class StepwiseEngine:
         """Args: derivations: attach provenance to each composite event, for the patterns it is part of."""
         self.patterns = tuple(patterns)
         self._derivations = derivations
+        self._published: list[CompositeEvent] | None = None
         self.units: list[_Unit] = []
         throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
-        self.throttlers = [Throttler(throttling) for throttling in throttlings.values()]
+        self.throttlers = tuple(Throttler(throttling) for throttling in throttlings.values())
         self.pending: list[Event] = []
         self.clock = BEFORE_ALL
         self.late = 0
         for pattern in in_order(self.patterns):
             self._add(pattern.automaton, kinds, None, pattern.names())
         self._link()
-        self._from_outside: dict[str, list[tuple[_Unit, str, Delegated]]] = {}
+        self._from_outside = _NOBODY
         for unit in self.units:
             for type_name, part in unit.delegated.items():
+                if self._from_outside is _NOBODY:
+                    self._from_outside = {}
                 self._from_outside.setdefault(part.detector, []).append((unit, type_name, part))
         self.by_instants = bool(self._from_outside) or any(
             unit.readers or unit.matcher.automaton.epochs for unit in self.units
         )
-        self._with_timers = [unit for unit in self.units if unit.matcher.automaton.timers]
+        self._with_timers = tuple(unit for unit in self.units if unit.matcher.automaton.timers)
         self.with_clock = self.by_instants or bool(self._with_timers)
-        throttled = frozenset(throttling.type_name for throttling in throttlings.values())
-        # Of these there is more to come in an instant, before or behind what there is: they are throttled by who reads
-        # them, when all is found that there is.
-        self._throttled_late = throttled & frozenset(
-            unit.matcher.automaton.output.type_name
-            for unit in self.units
-            if unit.publishes and unit.readers and unit.matcher.automaton.output is not None
-        )
-        self._throttled = throttled - self._throttled_late
+        self._throttled = self._throttled_late = _NO_TYPES
+        if throttlings:
+            throttled = frozenset(throttling.type_name for throttling in throttlings.values())
+            # Of these there is more to come in an instant, before or behind what there is: they are throttled by who
+            # reads them, when all is found that there is.
+            self._throttled_late = throttled & frozenset(
+                unit.matcher.automaton.output.type_name
+                for unit in self.units
+                if unit.publishes and unit.readers and unit.matcher.automaton.output is not None
+            )
+            self._throttled = throttled - self._throttled_late
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events detected, each with the `hi` of its last event."""
@@ -189,6 +225,11 @@ class StepwiseEngine:
         """Examined (instance, event) pairs, inner automata included, since the start or the last snapshot."""
         return sum(unit.matcher.touched for unit in self.units)
 
+    def sweep(self, clock: int) -> bool:
+        """Drop what no event behind an instant, ns, can concern; whether it is then as new."""
+        swept = [unit.matcher.sweep(clock) for unit in self.units]
+        return all(swept) and not (self.pending or self.throttlers or self._derivations)
+
     def next_due(self) -> int | None:
         """The instant the next time event is due, ns; None without a pending one."""
         return min(
@@ -244,7 +285,7 @@ class StepwiseEngine:
             events = self._sort_out(events)
         marked: dict[EventId, Event] = {}
         for unit in self.units:
-            inbox, unit.inbox = unit.inbox, []
+            inbox, unit.inbox = unit.inbox, None
             offered = sorted((*events, *inbox), key=_place) if inbox else events
             if self._throttled_late & unit.reads:
                 offered = [self._marked_once(each, marked) for each in offered]
@@ -276,18 +317,18 @@ class StepwiseEngine:
                 continue
             for unit, type_name, part in readers:
                 if unit.matcher.awaits_matches(type_name):
-                    unit.inbox += [part_match(event, derivation, type_name, part) for derivation in event.derivations]
+                    unit.put(part_match(event, derivation, type_name, part) for derivation in event.derivations)
                 elif not event.again:
                     # A side of a `&` is read as its composite events: the first moment of one counts.
-                    unit.inbox += part_events(event, type_name, part)
+                    unit.put(part_events(event, type_name, part))
         return others
 
     def _hand_on(self, unit: _Unit) -> None:
         found = unit.matcher.composites.take()
         for reader in unit.readers:
-            reader.inbox += found
+            reader.put(found)
         if unit.publishes:
-            self._published += found
+            self._published = [*(self._published or ()), *found]
 
     # Putting it together.
 
@@ -309,19 +350,18 @@ class StepwiseEngine:
         matcher = Matcher(automaton, kinds, own_type=own_type, derivations=self._derivations and own_type is None)
         unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:
-            part.readers.append(unit)
+            part.readers = (*part.readers, unit)
         self.units.append(unit)
         return unit
 
     def _link(self) -> None:
-        self._published: list[CompositeEvent] = []
         for writer in self.units:
             output = writer.matcher.automaton.output
             if output is None or not writer.publishes:
                 continue
             for reader in self.units:
                 if reader is not writer and output.type_name in reader.reads:
-                    writer.readers.append(reader)
+                    writer.readers = (*writer.readers, reader)
 
     def _mark(self, event: Event) -> Event:
         if event.type in self._throttled:
@@ -337,12 +377,13 @@ class StepwiseEngine:
         return marked[event.id]
 
     def _found(self) -> list[CompositeEvent]:
-        found = self._published
-        self._published = []
+        found, self._published = self._published or [], None
         for unit in self.units:
-            if unit.publishes and unit.matcher.composites.found:
-                found += unit.matcher.composites.take()
-            unit.matcher.tidy()
+            composites = unit.matcher.composites
+            if unit.publishes and composites.found:
+                found += composites.take()
+            if composites.reported:
+                unit.matcher.tidy()
         if len(self.patterns) > 1:
             found.sort(key=_order)
         if self.throttlers:
@@ -354,6 +395,8 @@ def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
     """Patterns, each after those whose composite events it reads. Raises `ValueError` for a circle."""
     ordered: list[Compiled] = []
     waiting = list(patterns)
+    if len(waiting) == 1 and waiting[0].automaton.output is None:
+        return waiting
     while waiting:
         unpublished = {each.automaton.output.type_name for each in waiting if each.automaton.output is not None}
         ready = [each for each in waiting if not unpublished & each.names()]

@@ -19,20 +19,29 @@ doubled.
 """
 
 
+NO_POOL: Final[Pool] = {}
+"""Pool of a state that no instance was in, the same for all stores; nothing is put into it."""
+
+
+_NO_TIMERS: Final[list[tuple[int, int, int, Instance]]] = []
+
+
 class InstanceStore:
     """Instances of a matcher and their pending time events.
 
     Attributes:
-        pools: for each state its instances by key.
+        pools: for each state its instances by key; `NO_POOL` for none so far.
         timers: heap of pending (due, timer, number, instance).
         live: number of instances, unswept dead ones included.
         numbers: number of time events started or fired; orders those of one instant.
     """
 
+    __slots__ = ("_sweep_at", "_timed", "_window", "live", "numbers", "pools", "timers")
+
     def __init__(self, states: int, window: int, *, timed: bool) -> None:
         """`window`: of the whole pattern, ns; `timed`: whether time events refer to instances beyond their end."""
-        self.pools: tuple[Pool, ...] = tuple({} for _ in range(states))
-        self.timers: list[tuple[int, int, int, Instance]] = []
+        self.pools: list[Pool] = [NO_POOL] * states
+        self.timers: list[tuple[int, int, int, Instance]] = [] if timed else _NO_TIMERS
         self.live = 0
         self.numbers = 0
         self._window = window
@@ -45,7 +54,7 @@ class InstanceStore:
 
     def add(self, instance: Instance) -> None:
         """Put an instance into its bucket, and start its time events."""
-        self.pools[instance.state].setdefault(instance.key, []).append(instance)
+        self._pool(instance.state).setdefault(instance.key, []).append(instance)
         self.live += 1
         for timer, due in enumerate(instance.timers):
             if due is not None:
@@ -62,7 +71,7 @@ class InstanceStore:
         else:
             key = born[0].key
             for instance in born:
-                pool = self.pools[instance.state]
+                pool = self._pool(instance.state)
                 bucket = pool.get(key)
                 if bucket is None:
                     pool[key] = [instance]
@@ -70,10 +79,10 @@ class InstanceStore:
                     bucket.append(instance)
             self.live += len(born)
         if self.live >= self._sweep_at:
-            self._sweep(latest - self._window)
+            self.sweep(latest - self._window)
 
-    def keep(self, pool: Pool, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
-        """Keep only these instances of a bucket."""
+    def keep(self, state: int, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
+        """Keep only these instances of the bucket of a state and key."""
         gone = len(bucket) - len(kept)
         if gone:
             self.live -= gone
@@ -82,20 +91,20 @@ class InstanceStore:
                 for instance in bucket:
                     instance.alive = instance.alive and id(instance) in staying
             if kept:
-                pool[key] = kept
+                self.pools[state][key] = kept
             else:
-                del pool[key]
+                del self.pools[state][key]
 
     def leave_out(self, gone: dict[int, Instance]) -> None:
         """Remove these instances from all buckets."""
-        for pool in self.pools:
+        for state, pool in enumerate(self.pools):
             for key, bucket in list(pool.items()):
-                self.keep(pool, key, bucket, [each for each in bucket if id(each) not in gone])
+                self.keep(state, key, bucket, [each for each in bucket if id(each) not in gone])
 
-    def shed(self, pool: Pool, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
+    def shed(self, state: int, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
         """Keep the instances of a bucket that began at an instant or after it."""
         kept = [each for each in bucket if each.lo >= floor]
-        self.keep(pool, key, bucket, kept)
+        self.keep(state, key, bucket, kept)
         return kept
 
     def next_due(self) -> int | None:
@@ -113,7 +122,13 @@ class InstanceStore:
         _, timer, _, instance = heappop(self.timers)
         return due, timer, instance
 
-    def _sweep(self, floor: int) -> None:
+    def _pool(self, state: int) -> Pool:
+        pool = self.pools[state]
+        if pool is NO_POOL:
+            pool = self.pools[state] = {}
+        return pool
+
+    def sweep(self, floor: int) -> None:
         """Drop ended instances, and those whose window has closed for all later events."""
         self.live = 0
         for pool in self.pools:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from distced.detectors.automata.automaton import Automaton, part_type, timer_type
+from distced.detectors.automata.automaton import Automaton, timer_type
 from distced.detectors.stepwise.composites import Composites
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
@@ -16,14 +16,12 @@ from distced.detectors.stepwise.instance_store import InstanceStore
 from distced.detectors.stepwise.plans import (
     KeyGroup,
     MovePlan,
-    Planner,
     StatePlan,
     TypePlan,
-    TypePlans,
     assigned,
     initialised,
     kept_registers,
-    key_of,
+    planner_of,
     timers_after,
 )
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
@@ -49,6 +47,26 @@ class Matcher:
         key_of: gives the key of the whole pattern; None for a pattern without one.
     """
 
+    # A node has ten thousand of them.
+    __slots__ = (
+        "_born",
+        "_by_type",
+        "_key_attribute",
+        "_latest_hi",
+        "_splits",
+        "_window",
+        "automaton",
+        "composites",
+        "gaps",
+        "key_of",
+        "late",
+        "latest",
+        "plans",
+        "root",
+        "store",
+        "touched",
+    )
+
     def __init__(
         self,
         automaton: Automaton,
@@ -62,21 +80,15 @@ class Matcher:
         self.latest: Event | None = None
         self.late = 0
         self.touched = 0
-        self._window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
-        self.store = InstanceStore(len(automaton.states), self._window, timed=bool(automaton.timers))
-        planner = Planner(automaton, kinds)
-        self.plans = TypePlans(automaton, planner, self.store.pools)
+        self.plans = planner_of(automaton, kinds)
         self._by_type = self.plans.by_type
-        self._match_types = frozenset(
-            part_type(position.part)
-            for position in automaton.positions
-            if position.part is not None and position.joint is None
-        )
+        self._window = self.plans.window
+        self.store = InstanceStore(len(automaton.states), self._window, timed=bool(automaton.timers))
         self._latest_hi = BEFORE_ALL
         self._born: list[Instance] = []
-        self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] = {}
-        self.key_of = key_of(automaton.key) if automaton.key else None
-        self._key_attribute = automaton.key[0] if len(automaton.key) == 1 else None
+        self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] | None = None
+        self.key_of = self.plans.key_of
+        self._key_attribute = self.plans.key_attribute
         self.root = Instance(
             -1,
             None,
@@ -85,14 +97,13 @@ class Matcher:
             BEFORE_ALL,
             None,
             (None,) * len(automaton.variables),
-            (None,) * (len(automaton.registers) + len(automaton.inner_keys)),
+            (*self.plans.nothing, *automaton.texts),
             (None,) * len(automaton.windows),
             (None,) * len(automaton.timers),
             (None,) * automaton.joints,
             _NOTHING_SPENT,
         )
-        self.composites = Composites(automaton, planner.scope(), own_type, derivations=derivations)
-        self._emit = self.composites.add
+        self.composites = Composites(automaton, self.plans.output, own_type, derivations=derivations)
 
     # What is offered.
 
@@ -123,13 +134,14 @@ class Matcher:
             key = self.key_of(event)
             if key is None:
                 return
-        for pool, state in plan.visits:
-            bucket = pool.get(key)
+        pools = self.store.pools
+        for index, state in plan.visits:
+            bucket = pools[index].get(key)
             if bucket:
                 size = len(bucket)
                 if size > _CROWD and bucket[0].lo < hi - self._window:
                     # What has run out of its window would be looked at with every event.
-                    bucket = self.store.shed(pool, key, bucket, hi - self._window)
+                    bucket = self.store.shed(index, key, bucket, hi - self._window)
                     size = len(bucket)
                 self.touched += size
                 if state.plain:
@@ -137,7 +149,7 @@ class Matcher:
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self.store.keep(pool, key, bucket, kept)
+                    self.store.keep(index, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
@@ -160,8 +172,8 @@ class Matcher:
             key = self.key_of(event) if self.key_of is not None else None
             if plan is None or (key is None and self.key_of is not None):
                 continue
-            for pool, state in plan.visits:
-                bucket = pool.get(key, ())
+            for index, state in plan.visits:
+                bucket = self.store.pools[index].get(key, ())
                 self.touched += len(bucket)
                 for instance in bucket:
                     if late and instance.last is not None and event.key <= instance.last.key:
@@ -185,9 +197,9 @@ class Matcher:
         self.composites.now = match
         if match.hi > self._latest_hi:
             self._latest_hi = match.hi
-        for pool, state in plan.visits:
+        for index, state in plan.visits:
             (move,) = state.moves
-            bucket = pool.get(key, ())
+            bucket = self.store.pools[index].get(key, ())
             self.touched += len(bucket)
             for instance in bucket:
                 follows = instance.alive and match.follows(instance.last, strong=move.strong)
@@ -236,7 +248,7 @@ class Matcher:
 
     def awaits_matches(self, type_name: str) -> bool:
         """Whether the part with this type is no side of a `&`, so that each of its matches counts."""
-        return type_name in self._match_types
+        return type_name in self.plans.match_types
 
     # The three rules.
 
@@ -291,7 +303,7 @@ class Matcher:
                 longer = chain if move.hidden else (chain, event)
                 for target in move.targets:
                     if target.accepting:
-                        self._emit(
+                        self.composites.add(
                             longer, lo, event_hi, instance.bindings, instance.registers, instance.key, instance.origin
                         )
                     if target.goes_on:
@@ -317,6 +329,8 @@ class Matcher:
             self._take_with(instance, event, plan, keys)
         gone = self._take_with(instance, event, plan, frozenset())
         if split and not gone:
+            if self._splits is None:
+                self._splits = {}
             _, spent = self._splits.setdefault(id(instance), (instance, set()))
             spent.update((group.keys, group.values(event)) for group in split)
         return gone
@@ -391,7 +405,9 @@ class Matcher:
         chain = instance.chain if move.hidden else (instance.chain, event)
         for target in move.targets:
             if target.accepting:
-                self._emit(chain, lo, event.hi, instance.bindings, instance.registers, instance.key, instance.origin)
+                self.composites.add(
+                    chain, lo, event.hi, instance.bindings, instance.registers, instance.key, instance.origin
+                )
             if target.goes_on:
                 self._born.append(instance.moved(target.state, chain, lo, event))
 
@@ -416,7 +432,7 @@ class Matcher:
             bounds = (*bounds[: move.joint], None, *bounds[move.joint + 1 :])
         for target in move.targets:
             if target.accepting:
-                self._emit(chain, lo, event.hi, bindings, registers, instance.key, instance.origin)
+                self.composites.add(chain, lo, event.hi, bindings, registers, instance.key, instance.origin)
             if target.goes_on:
                 self._born.append(
                     Instance(
@@ -427,7 +443,7 @@ class Matcher:
                         event.hi,
                         event,
                         bindings,
-                        kept_registers(len(self.automaton.registers), registers, target),
+                        kept_registers(self.automaton, registers, target),
                         tuple(each if place in target.windows else None for place, each in enumerate(windows)),
                         timers_after(instance, event, target),
                         bounds,
@@ -447,14 +463,23 @@ class Matcher:
 
     def _settle_splits(self, affected: Iterable[int] = ()) -> None:
         """Record the values of inner keys whose instances have split off."""
-        for number, (instance, spent) in self._splits.items():
+        for number, (instance, spent) in (self._splits or {}).items():
             if number not in affected:
                 instance.spent |= spent
-        self._splits = {}
+        self._splits = None
 
     def tidy(self) -> None:
         """Drop state that has become irrelevant; to be called periodically."""
         self.composites.forget(self._latest_hi - self._window, self.store.instances)
+
+    def sweep(self, clock: int) -> bool:
+        """Drop what no event behind an instant, ns, can concern; whether nothing is left."""
+        store, floor = self.store, clock - self._window
+        if store.live:
+            store.sweep(floor)
+        if self.composites.reported:
+            self.composites.forget_now(floor, store.instances)
+        return not (store.live or store.timers or self.composites.reported or self.gaps)
 
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
@@ -466,8 +491,8 @@ class Matcher:
         if plan is None or (key is None and self.key_of is not None):
             return
         order = event.key
-        for pool, state in plan.visits:
-            bucket = pool.get(key)
+        for index, state in plan.visits:
+            bucket = self.store.pools[index].get(key)
             if bucket:
                 self.touched += len(bucket)
                 kept = [
@@ -475,7 +500,7 @@ class Matcher:
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self.store.keep(pool, key, bucket, kept)
+                self.store.keep(index, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)

@@ -6,8 +6,9 @@ and visit only states that read it. Moves change nothing in place, as forked ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from distced.detectors.automata.automaton import (
     Automaton,
@@ -18,9 +19,9 @@ from distced.detectors.automata.automaton import (
     part_type,
     timer_type,
 )
+from distced.detectors.stepwise.composites import OutputPlan
 from distced.detectors.stepwise.inner_events import PartEvent
-from distced.detectors.stepwise.instance import Instance
-from distced.detectors.stepwise.instance_store import Pool
+from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Attribute, Event
 from distced.middleware.patterns.tree import When
@@ -35,6 +36,9 @@ from distced.middleware.sets.evaluation import (
     compile_value,
 )
 from distced.middleware.sets.expressions import FALSE
+
+Kinds = tuple[tuple[str, tuple[tuple[str, Kind], ...] | None], ...]
+"""Kinds of attributes, by type."""
 
 KeyOf = Callable[[Event], object]
 """The key of an event; None if one of its attributes is null."""
@@ -144,18 +148,84 @@ class StatePlan:
         return frozenset(key for group in self.opens if None not in group.values(event) for key in group.keys)
 
 
+@dataclass(frozen=True, slots=True)
+class TypePlan:
+    """Plan for events of one type: start moves and states, indices of other states, reading start states by index."""
+
+    starts: tuple[tuple[MovePlan, StatePlan], ...]
+    visits: tuple[tuple[int, StatePlan], ...]
+    looks: tuple[tuple[int, StatePlan], ...]
+
+
 class Planner:
-    """Planner of one automaton; `kinds` of attributes by type name, where known, make conditions faster."""
+    """Planner of one automaton, or of all that differ in their texts alone: whatever follows from states and positions.
+    `kinds` of attributes by type name, where known, make conditions faster.
+
+    Attributes:
+        by_type: the plans of events made so far, by type; None for a type that nothing looks at.
+        key_of: gives the key of the whole pattern; None for a pattern without one.
+        key_attribute: its attribute, where it is a single one.
+        match_types: types of delegated parts that are no side of a `&`, so that each of their matches counts.
+        window: of the whole pattern, ns.
+        nothing: registers and inner keys of the start.
+        output: how composite events are made.
+    """
 
     def __init__(self, automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> None:
         self.automaton = automaton
+        self.by_type: dict[str, TypePlan | None] = {}
+        self.key_of = key_of(automaton.key) if automaton.key else None
+        self.key_attribute = automaton.key[0] if len(automaton.key) == 1 else None
+        self.match_types = frozenset(
+            part_type(position.part)
+            for position in automaton.positions
+            if position.part is not None and position.joint is None
+        )
+        self.window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
+        self.nothing: tuple[None, ...] = (None,) * (len(automaton.registers) + len(automaton.inner_keys))
+        self._timers: dict[tuple[int, int], StatePlan | None] = {}
+        self._made: dict[tuple[int, str, bool], StatePlan | None] = {}
         self.kinds = kinds
         self.variables = {name: place for place, name in enumerate(automaton.variables)}
         self.register_count = len(automaton.registers)
         self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
+        self.output = OutputPlan(automaton, self.scope())
+
+    def of(self, type_name: str) -> TypePlan | None:
+        """The plan of events of a type; None if no state reads them."""
+        if type_name not in self.by_type:
+            self.by_type[type_name] = self._of(type_name)
+        return self.by_type[type_name]
+
+    def of_timer(self, state: int, timer: int) -> StatePlan | None:
+        """The plan of a time event for instances in a state that has started it."""
+        place = (state, timer)
+        if place not in self._timers:
+            self._timers[place] = self.plan(state, timer_type(timer), timer=True)
+        return self._timers[place]
+
+    def _of(self, type_name: str) -> TypePlan | None:
+        automaton = self.automaton
+        starts: list[tuple[MovePlan, StatePlan]] = []
+        looks: list[tuple[int, StatePlan]] = []
+        for index in automaton.starts:
+            plan = self.plan(index, type_name)
+            if plan is not None:
+                starts += [(move, plan) for move in plan.moves]
+                looks.append((index, plan))
+        reached = {state for arrival in automaton.arrivals for state in arrival}
+        plans = ((index, self.plan(index, type_name)) for index in sorted(reached))
+        visits = [(index, plan) for index, plan in plans if plan is not None]
+        return TypePlan(tuple(starts), tuple(visits), tuple(looks)) if looks or visits else None
 
     def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
         """The plan for events of this type in the state of this index; None if the state does not read them."""
+        known = (place, type_name, timer)
+        if known not in self._made:
+            self._made[known] = self._plan(place, type_name, timer=timer)
+        return self._made[known]
+
+    def _plan(self, place: int, type_name: str, *, timer: bool) -> StatePlan | None:
         state = self.automaton.states[place]
         domains = (self.automaton.positions[move.position].domain for move in state.moves)
         if not any(type_name in domain.by_type or domain.others is not FALSE for domain in domains):
@@ -198,7 +268,8 @@ class Planner:
     def scope(self, type_name: str = "") -> Scope:
         """Scope of names in expressions, for events of this type."""
         registers = {register.name: place for place, register in enumerate(self.automaton.registers)}
-        return Scope(self.variables, registers, self.kinds(type_name))
+        parameters = self.register_count + len(self.automaton.inner_keys)
+        return Scope(self.variables, registers, self.kinds(type_name), parameters=parameters)
 
     def _condition(
         self, form: ConditionByType, type_name: str, position: Position, move: AutomatonMove, scope: Scope, timer: bool
@@ -256,7 +327,7 @@ class Planner:
         if position.variable is None:
             return scope
         name = self.automaton.variables[position.variable]
-        return Scope(scope.variables, scope.registers, scope.kinds, {name: scope.kinds})
+        return Scope(scope.variables, scope.registers, scope.kinds, {name: scope.kinds}, scope.parameters)
 
     def _target(self, index: int) -> Target:
         state = self.automaton.states[index]
@@ -301,6 +372,31 @@ def _loops(move: MovePlan, state: int) -> bool:
     return move.hidden and not move.strong and not others and target.state == state and not target.accepting
 
 
+_SHARED: Final = 256
+"""Number of shapes whose planners are kept for further automata."""
+
+_shared: dict[int, tuple[Automaton, tuple[str, ...], dict[Kinds, Planner]]] = {}
+
+
+def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
+    """Planner of an automaton, shared with others of its shape: the same positions and states, and other texts."""
+    if not automaton.texts:
+        return Planner(automaton, kinds)
+    shared = _shared.get(id(automaton.states))
+    if shared is None:
+        # The automaton is kept, so that its states are those of the key as long as this is here.
+        shared = _shared[id(automaton.states)] = automaton, tuple(sorted(automaton.type_names() or ())), {}
+        if len(_shared) > _SHARED:
+            del _shared[next(iter(_shared))]
+    _, names, planners = shared
+    known = {name: kinds(name) for name in names}
+    described = tuple((name, None if each is None else tuple(each.items())) for name, each in known.items())
+    planner = planners.get(described)
+    if planner is None:
+        planner = planners[described] = Planner(automaton, known.get if automaton.type_names() is not None else kinds)
+    return planner
+
+
 def key_of(attributes: tuple[str, ...]) -> KeyOf:
     """A function for the key of an event, booleans distinct from 1 and 0; None if an attribute is null."""
     if len(attributes) == 1:
@@ -319,56 +415,6 @@ def key_of(attributes: tuple[str, ...]) -> KeyOf:
         return tuple((value,) if value.__class__ is bool else value for value in values)
 
     return several
-
-
-@dataclass(frozen=True, slots=True)
-class TypePlan:
-    """Plan for events of one type: start moves and states, other states and pools, reading start states by index."""
-
-    starts: tuple[tuple[MovePlan, StatePlan], ...]
-    visits: tuple[tuple[Pool, StatePlan], ...]
-    looks: tuple[tuple[int, StatePlan], ...]
-
-
-class TypePlans:
-    """The plans of an automaton by type, each built on demand; None for a type that nothing looks at."""
-
-    def __init__(self, automaton: Automaton, planner: Planner, pools: Sequence[Pool]) -> None:
-        self.by_type: dict[str, TypePlan | None] = {}
-        self._automaton = automaton
-        self._planner = planner
-        self._pools = pools
-        self._timers: dict[tuple[int, int], StatePlan | None] = {}
-
-    def of(self, type_name: str) -> TypePlan | None:
-        """The plan of events of a type; None if no state reads them."""
-        if type_name not in self.by_type:
-            self.by_type[type_name] = self._make(type_name)
-        return self.by_type[type_name]
-
-    def of_timer(self, state: int, timer: int) -> StatePlan | None:
-        """The plan of a time event for instances in a state that has started it."""
-        place = (state, timer)
-        if place not in self._timers:
-            self._timers[place] = self._planner.plan(state, timer_type(timer), timer=True)
-        return self._timers[place]
-
-    def _make(self, type_name: str) -> TypePlan | None:
-        automaton = self._automaton
-        starts: list[tuple[MovePlan, StatePlan]] = []
-        looks: list[tuple[int, StatePlan]] = []
-        for index in automaton.starts:
-            plan = self._planner.plan(index, type_name)
-            if plan is not None:
-                starts += [(move, plan) for move in plan.moves]
-                looks.append((index, plan))
-        reached = {state for arrival in automaton.arrivals for state in arrival}
-        visits: list[tuple[Pool, StatePlan]] = []
-        for index in sorted(reached):
-            plan = self._planner.plan(index, type_name)
-            if plan is not None:
-                visits.append((self._pools[index], plan))
-        return TypePlan(tuple(starts), tuple(visits), tuple(looks)) if looks or visits else None
 
 
 def initialised(instance: Instance, event: Event, inits: tuple) -> tuple[Attribute, ...]:  # type: ignore[type-arg]
@@ -405,12 +451,14 @@ def assigned(
     return bindings, registers
 
 
-def kept_registers(count: int, registers: tuple[Attribute, ...], target: Target) -> tuple[Attribute, ...]:
-    """Registers after arrival: the first `count` stay for the output; an inner key ends with its pattern."""
-    if len(registers) == count:
+def kept_registers(automaton: Automaton, registers: tuple[Attribute, ...], target: Target) -> tuple[Attribute, ...]:
+    """Registers after arrival: they stay for the output, texts behind them; an inner key ends with its pattern."""
+    if not automaton.inner_keys:
         return registers
-    keys = (each if place in target.keys else None for place, each in enumerate(registers[count:]))
-    return (*registers[:count], *keys)
+    begin = len(automaton.registers)
+    end = begin + len(automaton.inner_keys)
+    keys = (each if place in target.keys else None for place, each in enumerate(registers[begin:end]))
+    return (*registers[:begin], *keys, *registers[end:])
 
 
 def timers_after(instance: Instance, event: Event, target: Target) -> tuple[int | None, ...]:

@@ -16,7 +16,7 @@ from distced.detectors.automata.automaton import Automaton, part_type
 from distced.detectors.stepwise.composites import key_values
 from distced.detectors.stepwise.instance import Instance
 from distced.detectors.stepwise.instance_store import InstanceStore
-from distced.detectors.stepwise.plans import KeyOf, MovePlan, StatePlan, TypePlan, TypePlans, initialised
+from distced.detectors.stepwise.plans import KeyOf, MovePlan, Planner, StatePlan, TypePlan, initialised
 from distced.middleware.model.events import Attribute, Event, Gap, OpenGap, OrderKey
 from distced.middleware.patterns.tree import Delegated
 
@@ -82,7 +82,7 @@ class Recorded(Protocol):
 
     automaton: Automaton
     store: InstanceStore
-    plans: TypePlans
+    plans: Planner
     gaps: StartGaps | None
     root: Instance
     key_of: KeyOf | None
@@ -155,12 +155,12 @@ def hear_open(matcher: Recorded, type_name: str, part: Delegated, news: OpenGap)
         matcher.gaps.answered[type_name, key] = news.gap
         matcher.gaps.touched.add(key)
     plan = matcher.plans.of(type_name)
-    for pool, state in () if plan is None else plan.visits:
-        bucket = pool.get(key)
+    for index, state in () if plan is None else plan.visits:
+        bucket = matcher.store.pools[index].get(key)
         if bucket:
             (move,) = state.moves
             kept = [each for each in bucket if not _in_vain(each, news.gap, move.strong)]
-            matcher.store.keep(pool, key, bucket, kept)
+            matcher.store.keep(index, key, bucket, kept)
 
 
 def _shown(root: Instance, event: Event, state: StatePlan) -> set[frozenset[int]]:

@@ -119,11 +119,12 @@ class _SnapshotWriter:
             matcher.late,
             matcher.store.numbers,
             reported,
-            [self.instance(instance) for instance in matcher.store.instances()],
+            [self.instance(instance, len(matcher.automaton.texts)) for instance in matcher.store.instances()],
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
-    def instance(self, instance: Instance) -> list[Any]:
+    def instance(self, instance: Instance, texts: int) -> list[Any]:
+        registers = instance.registers[: len(instance.registers) - texts]
         return [
             instance.state,
             _pack(instance.key),
@@ -131,7 +132,7 @@ class _SnapshotWriter:
             instance.lo,
             self.event(instance.last),
             [self.event(event) for event in instance.bindings],
-            [_pack(value) for value in instance.registers],
+            [_pack(value) for value in registers],
             instance.windows,
             instance.timers,
             instance.bounds,
@@ -203,7 +204,7 @@ class _SnapshotReader:
             for identity, constituents, lo in state.reported
         }
         for packed in state.instances:
-            matcher.store.add(self._instance(packed))
+            matcher.store.add(self._instance(packed, matcher.automaton.texts))
         if state.gaps:
             matcher.keep_derivations()
             assert matcher.gaps is not None
@@ -213,7 +214,7 @@ class _SnapshotReader:
             matcher.gaps = None
             matcher.keep_derivations()
 
-    def _instance(self, packed: list[Any]) -> Instance:
+    def _instance(self, packed: list[Any], texts: tuple[str, ...]) -> Instance:
         place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent, origin = packed
         event = self._at(last)
         return Instance(
@@ -224,7 +225,7 @@ class _SnapshotReader:
             event.hi if event is not None else -WIDE - 1,
             event,
             tuple(self._at(each) for each in bindings),
-            tuple(_unpack(value) for value in registers),
+            (*map(_unpack, registers), *texts),
             tuple(windows),
             tuple(timers),
             tuple(bounds),

@@ -264,6 +264,7 @@ class Routes:
         self._by_identifier: dict[int, Subscribed] = {}
         # A tree by levels; where a filter is subscribed to both shared and not, both stand at one place of it.
         self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
+        self._planted: dict[str, list[Subscribed]] = {}
 
     def __iter__(self) -> Iterator[Subscribed]:
         return iter(list(self._by_filter.values()))
@@ -276,7 +277,10 @@ class Routes:
             subscribed = Subscribed(topic_filter, self._identifier(topic_filter))
             self._by_filter[topic_filter] = subscribed
             self._by_identifier[subscribed.identifier] = subscribed
-            self._plant(ungrouped(topic_filter))
+            plain = ungrouped(topic_filter)
+            here = self._planted.setdefault(plain, [])
+            here.append(subscribed)
+            self._tree[plain] = here
         subscribed.handlers.append((handler, qos))
         return subscribed
 
@@ -291,7 +295,12 @@ class Routes:
             subscribed.handlers = handlers
             return None
         del self._by_filter[topic_filter], self._by_identifier[subscribed.identifier]
-        self._plant(ungrouped(topic_filter))
+        plain = ungrouped(topic_filter)
+        here = self._planted[plain]
+        here.remove(subscribed)
+        if not here:
+            del self._planted[plain]
+            del self._tree[plain]  # type: ignore[no-untyped-call]
         return subscribed
 
     def find(self, topic: str, identifiers: Sequence[int] = ()) -> tuple[Handler, ...]:
@@ -308,13 +317,6 @@ class Routes:
         if len(self.memory) >= MEMORY:
             self.memory.clear()
         self.memory[key] = route
-
-    def _plant(self, plain: str) -> None:
-        here = [one for one in self._by_filter.values() if ungrouped(one.filter) == plain]
-        if here:
-            self._tree[plain] = here
-        else:
-            del self._tree[plain]  # type: ignore[no-untyped-call]
 
     def _identifier(self, topic_filter: str) -> int:
         # From the filter, so that it is the same after a restart: the server may still hold messages marked with it.

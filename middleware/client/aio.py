@@ -13,20 +13,20 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Self
+from typing import Final, Self
 
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import AsyncConnections
 from distced.middleware.bus.subscriptions import Handler
-from distced.middleware.client.client import BaseClient, OwnedSource
+from distced.middleware.client.client import BaseClient, OwnedSource, by_place
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
 from distced.middleware.client.driver import ROOM_WITHIN, BaseDriver
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
-from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
@@ -261,11 +261,48 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             await self.unsubscribe(subscription)
         return subscription
 
+    async def subscribe_many(
+        self,
+        patterns: Iterable[object],
+        *,
+        quality: QualityOfService | None = None,
+        definitions: Mapping[str, str] | None = None,
+    ) -> list[AsyncSubscription]:
+        """Subscribe to many patterns at once; see `Client.subscribe_many`. Where cancelled, all are ended."""
+        made = [
+            AsyncSubscription(self, *each, quality or QualityOfService()) for each in self._requested_many(patterns)
+        ]
+        self._driver.subscriptions.update((each.id, each) for each in made)
+        errors: dict[str, DistcedError] = {}
+        try:
+            await self._driver.run(partial(self._session.subscribe_many, made, definitions or {}, errors))
+        except DistcedError:
+            self._give_up(made)
+            raise
+        except asyncio.CancelledError:
+            for each in made:
+                each.end()
+            names = self._forget(made)
+            self._driver.post(lambda: self._session.unsubscribe_many(names, None))
+            raise
+        standing = self._standing(made, errors)
+        await self.unsubscribe_many([each for each in standing if each.ended])
+        if errors:
+            raise SubscriptionsError(standing, by_place(made, errors))
+        return made
+
     async def unsubscribe(self, subscription: AsyncSubscription) -> None:
         """End a subscription; iterations over it end when the events received are read."""
-        subscription.end()
-        if self._driver.subscriptions.pop(subscription.id, None) is not None:
-            await self._driver.do(partial(self._session.unsubscribe, subscription.id))
+        await self.unsubscribe_many([subscription])
+
+    async def unsubscribe_many(self, subscriptions: Iterable[AsyncSubscription]) -> None:
+        """End subscriptions; iterations over them end when the events received are read."""
+        ended = list(subscriptions)
+        for each in ended:
+            each.end()
+        names = self._forget(ended)
+        if names:
+            await self._driver.run(partial(self._session.unsubscribe_many, names))
 
 
 class AsyncSource(OwnedSource[AsyncClient]):
@@ -285,6 +322,10 @@ class AsyncSource(OwnedSource[AsyncClient]):
         self.client._sources.pop(self.name, None)
 
 
+_NONE_HELD: Final[deque[tuple[Event, int]]] = deque()
+"""Held events of subscriptions without any so far, never put into."""
+
+
 class AsyncSubscription(QueuedSubscription):
     """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
@@ -292,15 +333,17 @@ class AsyncSubscription(QueuedSubscription):
     the connection, 15 s; a consumer that makes progress is waited for again.
     """
 
+    __slots__ = ("_change", "_held", "_paused", "_progress", "_timer", "client")
+
     def __init__(self, client: AsyncClient, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
         self.client = client
         self._change = AsyncioCondition()
         # Events that find no room in the queue, with the time of their arrival: at most `quality.queue` and the rest of
         # a message. More come only where a paused bus is read again to keep it alive.
-        self._held: deque[tuple[Event, int]] = deque()
+        self._held = _NONE_HELD
         # The buses that are not read on this subscription's account. The timer runs while events are held, or buses.
-        self._paused: set[AsyncBus] = set()
+        self._paused: frozenset[AsyncBus] = frozenset()
         self._timer: Timer | None = None
         # Whether the application has taken an event since the timer was set.
         self._progress = False
@@ -346,12 +389,14 @@ class AsyncSubscription(QueuedSubscription):
         now, has_room = self.client.clock.now(), len(self._held) < self.quality.queue
         for event in self.arrived(topic, payload, now):
             if has_room:
+                if self._held is _NONE_HELD:
+                    self._held = deque()
                 self._held.append((event, now))
             else:
                 self.statistics.dropped += 1
         self._fill()
         if self._held and bus not in self._paused:
-            self._paused.add(bus)
+            self._paused |= {bus}
             self.client._driver.pause(bus)
             self._set_timer()
 
@@ -362,7 +407,7 @@ class AsyncSubscription(QueuedSubscription):
             if self._is_full():
                 self._leave_out()
                 continue
-            self._waiting.append(event)
+            self._put(event)
             self.delivered(event, now)
             if self.ended:
                 self.end()
@@ -391,4 +436,4 @@ class AsyncSubscription(QueuedSubscription):
             self._timer = None
         for bus in self._paused:
             self.client._driver.resume(bus)
-        self._paused.clear()
+        self._paused = frozenset()

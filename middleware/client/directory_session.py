@@ -38,7 +38,7 @@ class DirectorySession:
         self.entries = Entries()
         self.handshake = DirectoryHandshake(name, root)
         self.pointer = ""
-        self.own: dict[tuple[str, str], bytes] = {}
+        self.own: dict[tuple[str, str], msgspec.Struct] = {}
         self._name = name
         self._root = root
         self._home = home
@@ -94,8 +94,8 @@ class DirectorySession:
 
     def put(self, kind: str, name: str, entry: msgspec.Struct) -> Publish:
         """Publish an entry, and keep it from now on."""
-        payload = self.own[kind, name] = encode(entry)
-        return Publish(directory_topic(kind, name, root=self._root), payload, retain=True)
+        self.own[kind, name] = entry
+        return self._published(kind, name)
 
     def clear(self, kind: str, name: str) -> Publish:
         """Clear an entry of the directory."""
@@ -126,7 +126,13 @@ class DirectorySession:
 
     def entry(self, levels: tuple[str, ...], payload: bytes, topic: str, now: int) -> tuple[Change, list[ClientEffect]]:
         """Take an entry in; raises `FrameError` for a malformed one, which broker nodes report."""
-        change = self.entries.read(levels, payload, where=topic)
+        kind, name = levels[0], levels[-1]
+        own = self.own.get((kind, name)) if len(levels) == 2 else None
+        if own is not None and payload == encode(own):
+            # It comes back as it was published, and is kept once.
+            change = self.entries.put(kind, name, own)
+        else:
+            change = self.entries.read(levels, payload, where=topic)
         self.handshake.saw(change.kind, change.name)
         effects: list[ClientEffect] = []
         if change.entry is None and change.kind in ("type", "source", "subscription"):
@@ -149,7 +155,10 @@ class DirectorySession:
         for kind, name in self.handshake.unseen(self.entries.names()):
             del self.entries.table(kind)[name]
         missing = self.handshake.unseen(self.own)
-        return [Publish(directory_topic(*each, root=self._root), self.own[each], retain=True) for each in missing]
+        return [self._published(*each) for each in missing]
+
+    def _published(self, kind: str, name: str) -> Publish:
+        return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind, name]), retain=True)
 
     def _put_itself(self, now: int) -> Publish:
         return self.put("client", self._name, ClientEntry(now, self._home))

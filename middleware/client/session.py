@@ -10,7 +10,7 @@ A second client for the simulation was rejected after it had drifted from the sh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -194,20 +194,29 @@ class ClientSession:
         self, subscription: SubscriptionState, definitions: Mapping[str, str], operation: object
     ) -> list[ClientEffect]:
         """Subscribe to a pattern, or to an event type by its name."""
-        text = subscription.pattern
-        if text.isidentifier() and text not in definitions:
-            return self.subscriptions.to_type(subscription, operation)
-        return self.subscriptions.to_pattern(subscription, definitions, operation)
+        return self.subscriptions.request(subscription, dict(definitions), operation)
+
+    def subscribe_many(
+        self,
+        subscriptions: Sequence[SubscriptionState],
+        definitions: Mapping[str, str],
+        errors: dict[str, DistcedError],
+        operation: object,
+    ) -> list[ClientEffect]:
+        """Subscribe to several patterns or types; the errors of those that are refused go into `errors`, by id."""
+        return self.subscriptions.request_all(subscriptions, dict(definitions), errors, operation)
 
     def unsubscribe(self, subscription: str) -> list[ClientEffect]:
         """End a subscription, unless it has ended."""
         return self.subscriptions.end(subscription)
 
+    def unsubscribe_many(self, subscriptions: Iterable[str], operation: object) -> list[ClientEffect]:
+        """End subscriptions, unless they have ended."""
+        return self.subscriptions.end_all(subscriptions, operation)
+
     def stop(self, operation: object) -> list[ClientEffect]:
         """End all subscriptions and sources, and leave the directory; the connections end afterwards."""
-        effects: list[ClientEffect] = []
-        for each in self.subscriptions.open:
-            effects += self.subscriptions.end(each)
+        effects = self.subscriptions.stop()
         return effects + self.sources.close(
             list(self.sources.sources), lambda: [self.directory.stop(), Done(operation)]
         )

@@ -6,7 +6,9 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, Self
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final, Protocol, Self
 
 import structlog
 
@@ -20,12 +22,20 @@ from distced.middleware.model.events import Event
 _log = structlog.get_logger("distced.client")
 
 
+_NO_EVENTS: Final[deque[Event]] = deque()
+"""Queue of subscriptions without an event so far, never put into: an empty one of its own takes 600 bytes."""
+
+_making = threading.Lock()
+
+
 class QueuedSubscription(SubscriptionState, ABC):
     """Subscription with a queue of events for the application, on threads or on asyncio."""
 
+    __slots__ = ("_failure", "_overflowing", "_waiting")
+
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
-        self._waiting: deque[Event] = deque()
+        self._waiting = _NO_EVENTS
         self._failure: DistcedError | None = None
         # Whether an event was left out, and the application has taken none since.
         self._overflowing = False
@@ -63,6 +73,11 @@ class QueuedSubscription(SubscriptionState, ABC):
             raise self._failure
         return None
 
+    def _put(self, event: Event) -> None:
+        if self._waiting is _NO_EVENTS:
+            self._waiting = deque()
+        self._waiting.append(event)
+
     def _leave_out(self) -> None:
         self.statistics.dropped += 1
         self._overflowing = True
@@ -88,6 +103,8 @@ class Subscription(QueuedSubscription):
         on_change: called whenever there is something to get, or the subscription has ended, on any thread.
     """
 
+    __slots__ = ("_callback", "_condition", "_receiving", "_thread", "client", "on_change")
+
     def __init__(
         self,
         client: SubscriptionOwner,
@@ -100,10 +117,19 @@ class Subscription(QueuedSubscription):
         self.client = client
         self.on_change: Callable[[], object] = _nothing
         self._callback = callback
-        self._change = threading.Condition()
+        self._condition: threading.Condition | None = None
         # Messages of several servers come on several threads.
         self._receiving = threading.Lock()
         self._thread: threading.Thread | None = None
+
+    @property
+    def _change(self) -> threading.Condition:
+        """Condition for changes of the queue, made when it is needed first: it takes 1.4 kB."""
+        if self._condition is None:
+            with _making:
+                if self._condition is None:
+                    self._condition = threading.Condition()
+        return self._condition
 
     def begin(self) -> None:
         """Start the thread of the callback, if there is one."""
@@ -190,7 +216,7 @@ class Subscription(QueuedSubscription):
             if self._is_full():
                 self._leave_out()
                 return
-            self._waiting.append(event)
+            self._put(event)
             self.delivered(event, now)
             self._change.notify_all()
         self.on_change()
@@ -214,6 +240,42 @@ class Subscription(QueuedSubscription):
         except SubscriptionError:
             # Logged already.
             self.statistics.errors += 1
+
+
+class SharedCallback:
+    """Callback for the events of several subscriptions, on one thread; its exceptions are counted and logged."""
+
+    def __init__(
+        self, callback: Callable[[Subscription, Event], object], subscriptions: Iterable[Subscription]
+    ) -> None:
+        self._callback = callback
+        self._changed: SimpleQueue[Subscription] = SimpleQueue()
+        self._open: set[str] = set()
+        for each in subscriptions:
+            self._open.add(each.id)
+            each.on_change = partial(self._changed.put, each)
+
+    def start(self) -> None:
+        """Begin; the thread ends with the last subscription."""
+        threading.Thread(target=self._run, name="distced-callback", daemon=True).start()
+
+    def _run(self) -> None:
+        while self._open:
+            subscription = self._changed.get()
+            ended = subscription.ended
+            try:
+                for event in subscription.events():
+                    try:
+                        self._callback(subscription, event)
+                    except Exception:
+                        subscription.statistics.errors += 1
+                        _log.exception("callback failed", subscription=subscription.id, id=event.id)
+            except DistcedError:
+                # Logged already.
+                subscription.statistics.errors += 1
+                ended = True
+            if ended:
+                self._open.discard(subscription.id)
 
 
 def _nothing() -> None:

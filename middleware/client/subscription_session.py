@@ -14,7 +14,8 @@ a subscription may listen at several homes at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
@@ -24,8 +25,8 @@ from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Answer
-from distced.middleware.wire.codec import decode
+from distced.middleware.wire.administration import Answer, Answers, Listening
+from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
 from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.mqtt_effects import Note, Publish
@@ -54,12 +55,34 @@ class _Attempt:
     activated: bool = False
 
 
+AT_ONCE: Final = 200
+"""Number of subscriptions of one bulk that wait for broker nodes at a time; the others wait for their turn, so that the
+patience of each begins when it is asked for."""
+
+
+TOGETHER: Final = SECOND // 500
+"""How long a client that listens for one subscription of a bulk waits for others, ns."""
+
+
+@dataclass(slots=True, eq=False)
+class _Bulk:
+    """Subscriptions requested together: the application's operation, those whose turn has not come, number of those in
+    progress, errors by id, and those that listen, which is not published yet."""
+
+    operation: object
+    waiting: deque[SubscriptionState]
+    definitions: dict[str, str]
+    errors: dict[str, DistcedError]
+    progressing: int = 0
+    listening: list[str] = field(default_factory=list)
+
+
 @dataclass(slots=True)
 class _Course:
     """Course of one subscription.
 
     Attributes:
-        operation: the application's; None once the subscription is complete.
+        operation: the application's, or the bulk it is in; None once the subscription is complete.
         answer_timer: ends the wait for an answer of a node, while opening.
         ready_timer: repeats that the client is ready.
         lost: servers that are listened to and were lost.
@@ -70,7 +93,7 @@ class _Course:
     attempt: _Attempt | None = None
     answer_timer: int = 0
     ready_timer: int = 0
-    lost: set[str] = field(default_factory=set)
+    lost: frozenset[str] = frozenset()
 
 
 class SubscriptionSession:
@@ -86,6 +109,10 @@ class SubscriptionSession:
         self._directory = directory
         self._timers = timers
         self._courses: dict[str, _Course] = {}
+        # Bulks that are not complete.
+        self._bulks: list[_Bulk] = []
+        # Those to a type, by its name and their id.
+        self._typed: dict[str, dict[str, _Course]] = {}
         # Why there is no connection, of homes where connecting has failed since it stood last.
         self._unreachable: dict[str, BusError] = {}
         self._numbers = count(1)
@@ -95,7 +122,50 @@ class SubscriptionSession:
     @property
     def open(self) -> list[str]:
         """Ids of all subscriptions, those that are not complete yet included."""
-        return list(self._courses)
+        return [*self._courses, *(state.id for bulk in self._bulks for state in bulk.waiting)]
+
+    def request(self, state: SubscriptionState, definitions: dict[str, str], operation: object) -> list[ClientEffect]:
+        """Subscribe to a pattern, or to an event type by its name."""
+        if state.pattern.isidentifier() and state.pattern not in definitions:
+            return self.to_type(state, operation)
+        return self.to_pattern(state, definitions, operation)
+
+    def request_all(
+        self,
+        states: Iterable[SubscriptionState],
+        definitions: dict[str, str],
+        errors: dict[str, DistcedError],
+        operation: object,
+    ) -> list[ClientEffect]:
+        """Request several subscriptions; the operation is complete when each is, or has its error in `errors`."""
+        bulk = _Bulk(operation, deque(states), definitions, errors)
+        self._bulks.append(bulk)
+        return self._continue(bulk)
+
+    def _continue(self, bulk: _Bulk) -> list[ClientEffect]:
+        effects: list[ClientEffect] = []
+        while bulk.waiting and bulk.progressing < AT_ONCE:
+            state = bulk.waiting.popleft()
+            try:
+                effects += self.request(state, bulk.definitions, bulk)
+            except DistcedError as error:
+                bulk.errors[state.id] = error
+            else:
+                bulk.progressing += 1
+        if bulk.waiting or bulk.progressing:
+            return effects
+        self._bulks.remove(bulk)
+        return [*effects, Done(bulk.operation)]
+
+    def _done(self, course: _Course, error: DistcedError | None = None) -> list[ClientEffect]:
+        """Complete the application's operation, unless it is complete."""
+        operation, course.operation = course.operation, None
+        if not isinstance(operation, _Bulk):
+            return [] if operation is None else [Done(operation, error)]
+        if error is not None:
+            operation.errors[course.state.id] = error
+        operation.progressing -= 1
+        return self._continue(operation)
 
     def to_type(self, state: SubscriptionState, operation: object) -> list[ClientEffect]:
         """Listen to the events of a type, from sources and from detectors."""
@@ -110,17 +180,18 @@ class SubscriptionSession:
             homes = {each.home for each in entries.sources.values() if name in each.types}
             places += [self._events_at(home, name) for home in sorted(homes | {""})]
         course = self._courses[state.id] = _Course(state, operation)
+        self._typed.setdefault(name, {})[state.id] = course
         return self._attempt(course, places)
 
     def to_pattern(
-        self, state: SubscriptionState, definitions: Mapping[str, str], operation: object
+        self, state: SubscriptionState, definitions: dict[str, str], operation: object
     ) -> list[ClientEffect]:
         """Request the detection of a pattern."""
         quality = state.quality
         entry = SubscriptionEntry(
             self._name,
             state.pattern,
-            dict(definitions),
+            definitions,
             quality.consumption,
             quality.detection,
             quality.constituents,
@@ -131,6 +202,32 @@ class SubscriptionSession:
         course = self._courses[state.id] = _Course(state, operation)
         return [self._directory.put("subscription", state.id, entry), *self._await_answer(course)]
 
+    def stop(self) -> list[ClientEffect]:
+        """End all subscriptions; the connections end, so that no topic need be left."""
+        ended = self._unrequested(self.open)
+        return [effect for each in ended for effect in self.end(each) if not isinstance(effect, Leave)]
+
+    def end_all(self, identities: Iterable[str], operation: object) -> list[ClientEffect]:
+        """End subscriptions, some at a time: a server with very many of them needs long for each."""
+        return self._end_next(deque(self._unrequested(identities)), operation)
+
+    def _end_next(self, waiting: deque[str], operation: object) -> list[ClientEffect]:
+        now = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
+        effects = [effect for each in now for effect in self.end(each)]
+        if not waiting:
+            return effects if operation is None else [*effects, Done(operation)]
+        return [*effects, self._timers.flush("", self.patience, lambda _: self._end_next(waiting, operation))]
+
+    def _unrequested(self, identities: Iterable[str]) -> Iterable[str]:
+        """These subscriptions; those of a bulk whose turn has not come are not requested any more."""
+        ended = dict.fromkeys(identities)
+        for bulk in self._bulks:
+            for state in bulk.waiting:
+                if state.id in ended:
+                    bulk.errors[state.id] = SubscriptionError("the subscription was ended", given=state.id)
+            bulk.waiting = deque(state for state in bulk.waiting if state.id not in ended)
+        return ended
+
     def end(self, identity: str) -> list[ClientEffect]:
         """End a subscription, unless it has ended."""
         course = self._courses.get(identity)
@@ -139,15 +236,16 @@ class SubscriptionSession:
         effects = self._drop(course)
         if not course.state.type_name:
             effects.append(self._directory.clear("subscription", identity))
-        if course.operation is not None:
-            effects.append(Done(course.operation, SubscriptionError("the subscription was ended", given=identity)))
-        return effects
+        return effects + self._done(course, SubscriptionError("the subscription was ended", given=identity))
 
     # Answers of nodes, and the directory.
 
     def answered(self, topic: str, payload: bytes) -> list[ClientEffect]:
-        """Take an answer of a broker node."""
-        answer = decode(payload, Answer, where=topic)
+        """Take answers of a broker node."""
+        answers = decode(payload, Answers, where=topic).answers
+        return [effect for answer in answers for effect in self._answered(answer)]
+
+    def _answered(self, answer: Answer) -> list[ClientEffect]:
         course = self._courses.get(answer.subscription)
         if course is None:
             return []
@@ -215,7 +313,7 @@ class SubscriptionSession:
         effects: list[ClientEffect] = []
         for course in self._courses.values():
             if home in course.lost:
-                course.lost.discard(home)
+                course.lost -= {home}
                 effects.append(Note("info", "connection restored", _fields(course, home)))
         return effects
 
@@ -226,7 +324,7 @@ class SubscriptionSession:
         for course in list(self._courses.values()):
             listens = not home or home in {place.home for place in course.state.places}
             if listens and course.operation is None and home not in course.lost:
-                course.lost.add(home)
+                course.lost |= {home}
                 effects.append(Note("warning", "connection lost", {**_fields(course, home), "reason": str(reason)}))
             effects += self._settle(course)
         return effects
@@ -291,7 +389,20 @@ class SubscriptionSession:
         """Publish that the client listens, again after an interval, ns."""
         timer = self._timers.set(again, lambda now: self._ready(course, min(2 * again, READY_AGAIN[1])))
         course.ready_timer = timer.number
-        return [Publish(administration_topic("ready", course.state.id, root=self._root), b""), timer]
+        bulk = course.operation
+        if not isinstance(bulk, _Bulk):
+            return [self._listening((course.state.id,)), timer]
+        bulk.listening.append(course.state.id)
+        if len(bulk.listening) > 1:
+            return [timer]
+        return [timer, self._timers.set(TOGETHER, lambda now: self._all_ready(bulk))]
+
+    def _all_ready(self, bulk: _Bulk) -> list[ClientEffect]:
+        listening, bulk.listening = bulk.listening, []
+        return [self._listening(tuple(each for each in listening if each in self._courses))]
+
+    def _listening(self, identities: tuple[str, ...]) -> Publish:
+        return Publish(administration_topic("ready", self._name, root=self._root), encode(Listening(identities)))
 
     def _not_listened(self, course: _Course, missing: dict[str, BusError]) -> list[ClientEffect]:
         home, reason = next(iter(missing.items()))
@@ -334,8 +445,7 @@ class SubscriptionSession:
 
     def _complete(self, course: _Course) -> list[ClientEffect]:
         self._timers.cancel(course.answer_timer)
-        operation, course.operation = course.operation, None
-        return [] if operation is None else [Done(operation)]
+        return self._done(course)
 
     # The end.
 
@@ -347,12 +457,17 @@ class SubscriptionSession:
     def _fail(self, course: _Course, error: DistcedError) -> list[ClientEffect]:
         effects = self._drop(course)
         if course.operation is not None:
-            return [*effects, Done(course.operation, error)]
+            return effects + self._done(course, error)
         note = Note("warning", "subscription ended", {"subscription": course.state.id, "reason": str(error)})
         return [*effects, note, Ended(course.state.id, error)]
 
     def _drop(self, course: _Course) -> list[ClientEffect]:
         del self._courses[course.state.id]
+        if course.state.type_name:
+            typed = self._typed[course.state.type_name]
+            del typed[course.state.id]
+            if not typed:
+                del self._typed[course.state.type_name]
         self._give_up(course)
         self._timers.cancel(course.answer_timer)
         return self._leave(course, list(course.state.places))
@@ -405,7 +520,7 @@ class SubscriptionSession:
         return Place(home, event_filter(type_name, root=self._root))
 
     def _of_type(self, names: Iterable[str]) -> Iterator[_Course]:
-        return (each for each in list(self._courses.values()) if each.state.type_name in names)
+        return (course for name in names for course in list(self._typed.get(name, {}).values()))
 
     def _missing_note(self, course: _Course, home: str, reason: BusError) -> Note:
         return Note("warning", "listening deferred", {**_fields(course, home), "reason": str(reason)})

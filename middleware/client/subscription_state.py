@@ -69,6 +69,23 @@ class SubscriptionState:
         ended: no further event comes; events that have come can still be read.
     """
 
+    # A client may have ten thousand of them.
+    __slots__ = (
+        "_seen",
+        "_window",
+        "detector",
+        "ended",
+        "event_type",
+        "homes",
+        "id",
+        "node",
+        "pattern",
+        "places",
+        "quality",
+        "statistics",
+        "type_name",
+    )
+
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         self.id = identity
         self.pattern = pattern
@@ -81,9 +98,10 @@ class SubscriptionState:
         self.places: dict[Place, bool] = {}
         self.statistics = SubscriptionStatistics()
         self.ended = False
-        self._seen: OrderedDict[EventId, None] = OrderedDict()
-        # Instants of the events within the current period of the upper rate, ns.
-        self._window: deque[int] = deque()
+        # Ids of the last events; None before the first.
+        self._seen: OrderedDict[EventId, None] | None = None
+        # Instants of the events within the current period of the upper rate, ns; None without such events.
+        self._window: deque[int] | None = None
 
     def arrived(self, topic: str, payload: bytes, now: int) -> Iterator[Event]:
         """Events of a message that are new and within the quality of service; one message after the other."""
@@ -131,6 +149,8 @@ class SubscriptionState:
         if self.ended:
             return False
         # What comes again is not always remembered: it may have been found long ago, or before this subscription began.
+        if self._seen is None:
+            self._seen = OrderedDict()
         if event.id in self._seen or (isinstance(event, CompositeEvent) and event.again):
             self.statistics.duplicates += 1
             return False
@@ -143,6 +163,8 @@ class SubscriptionState:
         # A rate below one a second is one in a longer time.
         most = max(int(rate), 1)
         period = round(most / rate * SECOND)
+        if self._window is None:
+            self._window = deque()
         while self._window and now - self._window[0] >= period:
             self._window.popleft()
         if len(self._window) >= most:

@@ -6,6 +6,9 @@ thing that can be wrong. The parts are kept as attributes for consoles and machi
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class DistcedError(Exception):
     """Error in something given to distced.
@@ -85,6 +88,28 @@ class BusError(DistcedError):
 
 class SubscriptionError(DistcedError):
     """Subscription that was refused."""
+
+
+class SubscriptionsError(SubscriptionError):
+    """Some of several subscriptions requested together that were refused; the others stand.
+
+    Attributes:
+        subscriptions: those that stand, in order.
+        errors: the error of each that was refused, by its place among all.
+    """
+
+    def __init__(self, subscriptions: Sequence[Any], errors: Mapping[int, DistcedError]) -> None:
+        self.subscriptions = list(subscriptions)
+        self.errors = dict(errors)
+        place, first = next(iter(errors.items()))
+        count = len(self.subscriptions) + len(errors)
+        super().__init__(
+            f"{len(errors):,} of {count:,} subscriptions were refused; the first, pattern {place + 1}: {first.problem}",
+            given=first.given,
+            allowed=first.allowed,
+            where=first.where,
+            advice=first.advice or "the others stand, and are in `subscriptions` of this error",
+        )
 
 
 class SnapshotError(DistcedError):

@@ -26,6 +26,7 @@ from distced.middleware.sets.expressions import (
     Literal,
     Moment,
     Name,
+    Parameter,
     Unary,
     operands,
 )
@@ -47,12 +48,14 @@ class Scope:
         registers: place of each register; a bare name that is none is an attribute.
         kinds: of the attributes of the event at hand, where its type is registered; else None.
         variable_kinds: the same for the events bound to variables.
+        parameters: place of the first parameter behind the registers.
     """
 
     variables: Mapping[str, int] = field(default_factory=dict)
     registers: Mapping[str, int] = field(default_factory=dict)
     kinds: Mapping[str, Kind] | None = None
     variable_kinds: Mapping[str, Mapping[str, Kind] | None] = field(default_factory=dict)
+    parameters: int = 0
 
 
 def compile_condition(expression: Expression, scope: Scope) -> Condition | bool:
@@ -109,8 +112,7 @@ class _FunctionWriter:
         kinds = (self.kind(left), self.kind(right))
         if operator in ("==", "!="):
             # A string is equal to nothing but a string, and two of one kind compare as Python does, null included.
-            literal_string = any(isinstance(each, Literal) and type(each.value) is str for each in (left, right))
-            if literal_string or (kinds[0] == kinds[1] and kinds[0] is not None):
+            if any(map(_is_text, (left, right))) or (kinds[0] == kinds[1] and kinds[0] is not None):
                 return f"({self.value(left)} {operator} {self.value(right)})"
         elif isinstance(right, Literal) and type(right.value) in _NUMBERS:
             name = self.temporary()
@@ -123,6 +125,8 @@ class _FunctionWriter:
         match expression:
             case Literal(value=value):
                 return self.constant(value)
+            case Parameter(number=number):
+                return f"r[{self.scope.parameters + number}]"
             case Name(name=name):
                 if name in self.scope.registers:
                     return f"r[{self.scope.registers[name]}]"
@@ -153,6 +157,8 @@ class _FunctionWriter:
         match expression:
             case Literal(value=value):
                 return kind_of(value)
+            case Parameter():
+                return "string"
             case Name(name=name) if name not in self.scope.registers and self.scope.kinds is not None:
                 return self.scope.kinds.get(name)
             case Field(variable=variable, attribute=attribute):
@@ -171,3 +177,7 @@ class _FunctionWriter:
         name = f"c{len(self.constants)}"
         self.constants[name] = value
         return name
+
+
+def _is_text(expression: Expression) -> bool:
+    return isinstance(expression, Parameter) or (isinstance(expression, Literal) and type(expression.value) is str)

@@ -99,7 +99,14 @@ class Verbatim(Spanned):
     text: str
 
 
-Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment | Verbatim
+@dataclass(frozen=True, slots=True)
+class Parameter(Spanned):
+    """Text that patterns of one shape differ in, by number (`detectors.automata.parameters`). The parser gives none."""
+
+    number: int
+
+
+Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment | Verbatim | Parameter
 
 LEVELS: Final[tuple[tuple[str, ...], ...]] = (
     ("or",),
@@ -227,6 +234,8 @@ def _format(expression: Expression) -> tuple[str, int]:
             return f"{function}({', '.join(format_expression(each) for each in arguments)})", _ATOMIC
         case Verbatim(text=text):
             return text, 0
+        case Parameter(number=number):
+            return f"<text {number}>", _ATOMIC
         case Unary(operator="not", operand=operand):
             return f"not {format_expression(operand, _LEVEL['not'])}", _LEVEL["not"]
         case Unary(operand=operand):

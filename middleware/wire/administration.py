@@ -4,8 +4,8 @@ Messages are not kept, but for the retained ones.
 
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
     <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
-    <root>/a/answer/<client>           the fate of a subscription              Answer
-    <root>/a/ready/<subscription>      the client listens: begin               (empty)
+    <root>/a/answer/<client>           the fate of subscriptions               Answers
+    <root>/a/ready/<client>            the client listens: begin               Listening
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
     <root>/a/move/<detector>           move a detector to a node               MoveRequest
     <root>/a/policy/<detector>         its distribution policy, retained; of all, where the id is `default`  SetPolicy
@@ -16,8 +16,12 @@ Messages are not kept, but for the retained ones.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 import msgspec
 
+from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import Instant
 
 
@@ -53,6 +57,27 @@ class Answer(msgspec.Struct, frozen=True):
     error: dict[str, str] = {}
     message: str = ""
     homes: tuple[str, ...] = ("",)
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """Answers of one node to subscriptions of one client, in order."""
+
+    answers: tuple[Answer, ...]
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """Subscriptions whose client listens to the detector that was offered."""
+
+    subscriptions: tuple[str, ...]
+
+
+def join_messages(kind: str, payloads: Iterable[bytes]) -> bytes:
+    """One message with what several of a kind say, in order; `answer` or `ready`."""
+    if kind == "answer":
+        answers = (decode(each, Answers, where=kind).answers for each in payloads)
+        return encode(Answers(tuple(chain.from_iterable(answers))))
+    listening = (decode(each, Listening, where=kind).subscriptions for each in payloads)
+    return encode(Listening(tuple(chain.from_iterable(listening))))
 
 
 class MoveRequest(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from distced.middleware.model.errors import FrameError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
@@ -36,6 +37,22 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
 }
 
 
+_ALIKE: Final[dict[type, tuple[str, ...]]] = {
+    DetectorEntry: (
+        *("node", "policy", "reads", "publishes", "attributes", "parts", "exports", "home", "replicas"),
+        *("distribution", "readers", "expected"),
+    ),
+    SubscriptionEntry: ("client", "definitions", "consumption", "policy", "decomposition", "exports", "hints"),
+}
+"""Fields that few entries differ in."""
+
+_SHARED: Final = 10_000
+"""Number of values that are kept to be shared."""
+
+_EMPTY: Final[dict[type, Any]] = {}
+_packed: Final = msgspec.msgpack.Encoder().encode
+
+
 class Change(msgspec.Struct, frozen=True):
     """Change of the directory: an entry, None where it was cleared, and the one before, None where it is new."""
 
@@ -59,21 +76,44 @@ class Entries:
         self.recorders: dict[str, RecorderEntry] = {}
         self.topologies: dict[str, TopologyEntry] = {}
         self.hints: dict[str, HintEntry] = {}
+        # Values of fields of detectors and subscriptions, by themselves or packed.
+        self._shared: dict[object, Any] = {}
 
     def read(self, levels: tuple[str, ...], payload: bytes, *, where: str) -> Change:
         """Take an entry in. Raises `FrameError` for a malformed one; the directory then stays as it was."""
         if len(levels) != 2 or levels[0] not in KINDS:
             raise FrameError("no entry of the directory", given="/".join(levels), allowed=", ".join(KINDS), where=where)
         kind, name = levels
-        table = self.table(kind)
-        before = table.get(name)
         if not payload:
-            table.pop(name, None)
-            return Change(kind, name, None, before)
+            return self.put(kind, name, None)
         entry = decode(payload, KINDS[kind], where=where)
         if isinstance(entry, EventType):
             _check_type(entry, name, where)
-        table[name] = entry
+        elif isinstance(entry, DetectorEntry | SubscriptionEntry):
+            self._share(entry)
+        return self.put(kind, name, entry)
+
+    def _share(self, entry: DetectorEntry | SubscriptionEntry) -> None:
+        """Let entries have one object for equal fields: they differ in their patterns, and in little else."""
+        shared = self._shared
+        if len(shared) > _SHARED:
+            shared.clear()
+        for name in _ALIKE[type(entry)]:
+            value = getattr(entry, name)
+            if value:
+                key = value if value.__class__ is str else (name, _packed(value))
+                force_setattr(entry, name, shared.setdefault(key, value))
+            elif value is not None and value.__class__ is not bool:
+                force_setattr(entry, name, _EMPTY.setdefault(value.__class__, value))
+
+    def put(self, kind: str, name: str, entry: Any) -> Change:
+        """Take a decoded entry in, None to remove it."""
+        table = self.table(kind)
+        before = table.get(name)
+        if entry is None:
+            table.pop(name, None)
+        else:
+            table[name] = entry
         return Change(kind, name, entry, before)
 
     def table(self, kind: str) -> dict[str, Any]:

@@ -115,11 +115,19 @@ class Measured(msgspec.Struct, frozen=True):
 
 
 class LoadEntry(msgspec.Struct, frozen=True):
-    """Load of a broker node, instances touched a second; `latencies`: half round trips to servers, ns, by home."""
+    """Load of a broker node.
+
+    Attributes:
+        load: instances touched a second, by all its detectors.
+        detectors: what each does; of very many those with the greatest loads.
+        latencies: half round trips to servers, ns, by home.
+        others: number of detectors that are left out.
+    """
 
     load: float = 0.0
     detectors: dict[str, Measured] = {}
     latencies: dict[str, int] = {}
+    others: int = 0
 
 
 class TopologyEntry(msgspec.Struct, frozen=True):

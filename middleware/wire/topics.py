@@ -13,6 +13,7 @@ a level. Letters of any script stay readable, so `urllib.parse.quote` was reject
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
@@ -85,20 +86,25 @@ def area_filter(area: Area, *levels: str | None, root: str = ROOT) -> str:
     return _join(root, area, *(_level_or_any(level) for level in levels), "#")
 
 
+_AREAS: Final = {str(area): area for area in Area}
+_LEVELS: Final = {Area.EVENTS: 2, Area.COMPOSITE_EVENTS: 1}
+
+
 def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
     """Parse a topic; raise `TopicError` for one that is not distced's under this root."""
     prefix = check_root(root) + "/"
     if not topic.startswith(prefix):
         raise TopicError("a topic of somebody else's", given=topic, allowed=f"topics that begin with {prefix}")
-    area, *levels = topic[len(prefix) :].split("/")
-    if area not in Area.__members__.values():
+    name, *levels = topic[len(prefix) :].split("/")
+    area = _AREAS.get(name)
+    if area is None:
         allowed = ", ".join(f"{prefix}{member}/..." for member in Area)
         raise TopicError("not an area of topics", given=topic, allowed=allowed)
-    wanted = {Area.EVENTS: 2, Area.COMPOSITE_EVENTS: 1}.get(Area(area))
+    wanted = _LEVELS.get(area)
     if not levels or (wanted is not None and len(levels) != wanted):
         allowed = {2: "<type>/<source>", 1: "<canonical id>"}.get(wanted or 0, "one level or more")
         raise TopicError("a topic with the wrong number of levels", given=topic, allowed=f"{prefix}{area}/{allowed}")
-    return Topic(Area(area), tuple(decode_level(level) for level in levels))
+    return Topic(area, tuple([decode_level(level) for level in levels]))
 
 
 def matches(topic_filter: str, topic: str) -> bool:
@@ -151,6 +157,7 @@ def decode_level(level: str) -> str:
         ) from None
 
 
+@lru_cache(maxsize=16)
 def check_root(root: str) -> str:
     """Return a root prefix, which may have several levels, or raise `TopicError` where it is malformed."""
     if not root or any(not level for level in root.split("/")) or root.startswith("$") or not root.isprintable():

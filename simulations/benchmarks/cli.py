@@ -19,13 +19,16 @@ bench = typer.Typer(
 )
 
 
-def _benchmark(*, steps: bool = False, remaining: bool = False) -> Callable[[Callable[..., Any]], Callable[..., int]]:
+def _benchmark(
+    *, steps: bool = False, remaining: bool = False, module: str = ""
+) -> Callable[[Callable[..., Any]], Callable[..., int]]:
     """The verb of a benchmark: the options of a function, `--report` and `--json`.
 
     The module named like the verb measures with the values of the options, or with those that the function returns.
 
     Args:
         steps, remaining: of `progress_bar`.
+        module: name of the module, where it differs from that of the verb.
     """
 
     def decorate(options: Callable[..., Any]) -> Callable[..., int]:
@@ -34,7 +37,7 @@ def _benchmark(*, steps: bool = False, remaining: bool = False) -> Callable[[Cal
 
         def verb(report: ReportOption = None, as_json: AsJson = False, **given: Any) -> int:
             values = options(**given) or [given[each] for each in declared.parameters]
-            benchmark = import_module(f"distced.simulations.benchmarks.{name}")
+            benchmark = import_module(f"distced.simulations.benchmarks.{module or name}")
             with progress_bar(steps=steps, remaining=remaining) as on_progress:
                 figures = benchmark.measure(*values, on_progress)
             return present(benchmark.report(figures), report, as_json=as_json)
@@ -238,6 +241,50 @@ def bench_live(
 
     The events are those of a round.
     """
+
+
+@_benchmark(steps=True, remaining=True, module="many_subscriptions")
+def bench_node(
+    subscriptions: Annotated[str, typer.Option(metavar="N,...", help="Numbers of subscriptions.")] = "1,100,1000,10000",
+    frames: Annotated[str, typer.Option(metavar="N,...", help="Numbers of events a message.")] = "1,50",
+    kinds: Annotated[
+        str,
+        typer.Option(metavar="KIND,...", help="Kinds of patterns: device, keyed, filter, absence, prefix."),
+    ] = "device",
+    events: Annotated[int, _number("Number of events of a round, ten times as many in larger frames.", 100)] = 30_000,
+    rounds: RoundsOption = 3,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Duration of the delay measurement, s.", min=0.1)
+    ] = 5.0,
+    pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events for delays, events/s.", min=10)] = 1_000,
+) -> tuple[object, ...]:
+    """A broker node with many subscriptions: rate, delay, memory, time to subscribe; best effort and guaranteed.
+
+    Beside it a bare paho subscriber, and the node's engines fed without a server.
+    """
+    from distced.simulations.benchmarks.many_subscriptions import KINDS
+
+    chosen = _several(kinds, "kinds")
+    for each in chosen:
+        if each not in KINDS:
+            raise DistcedError("unknown kind of pattern", given=each, allowed=", ".join(KINDS), where="--kinds")
+    numbers = (tuple(_count(each, where) for each in _several(text, where)) for text, where in
+               ((subscriptions, "subscriptions"), (frames, "frames")))  # fmt: skip
+    return (*numbers, chosen, events, rounds, seconds, pace)
+
+
+def _several(text: str, option: str) -> tuple[str, ...]:
+    """Values of an option that are separated by commas."""
+    found = tuple(each.strip() for each in text.split(",") if each.strip())
+    if not found:
+        raise DistcedError("no value", given=text, allowed="values separated by commas", where=f"--{option}")
+    return found
+
+
+def _count(text: str, option: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise DistcedError("not a number", given=text, allowed="1 or more", where=f"--{option}")
+    return int(text)
 
 
 @_benchmark(steps=True)

@@ -112,7 +112,7 @@ def _round(url: str, target: Any, count: int, frame: int, pace: int) -> tuple[in
 
 
 def _publish(url: str, count: int, frame: int, pace: int) -> None:
-    client = _paho(url)
+    client = paho_client(url)
     topic = event_topic(TYPE.name, SOURCE)
     if pace:
         began = time.perf_counter()
@@ -129,6 +129,11 @@ def _publish(url: str, count: int, frame: int, pace: int) -> None:
         ]
         for payload in payloads:
             client.publish(topic, payload, 0)
+    disconnect(client)
+
+
+def disconnect(client: Any) -> None:
+    """End the connection of a paho client, once everything is sent."""
     deadline = time.monotonic() + PATIENCE
     while client._out_packet and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -148,7 +153,7 @@ def _frame(events: list[Event]) -> bytes:
 def _bare(url: str, count: int, frame: int, ready: Any, answer: Any) -> None:
     times: list[float] = []
     delays: list[float] = []
-    client = _paho(url)
+    client = paho_client(url)
     if count <= PACED:
 
         def on_message(_client: object, _userdata: object, message: Any) -> None:
@@ -262,7 +267,8 @@ def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def _paho(url: str) -> Any:
+def paho_client(url: str) -> Any:
+    """Connected paho client, its loop running."""
     import paho.mqtt.client as paho
 
     from distced.middleware.bus import parse_address

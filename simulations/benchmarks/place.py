@@ -32,7 +32,7 @@ from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND
-from distced.middleware.wire.directory import Change, Entries
+from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DetectorEntry,
@@ -131,7 +131,7 @@ class DecidingNode:
                 self._take_in(kind, name, entry)
         self._take_in("topology", "network", TopologyEntry(topology_as_toml(topology)))
         # The patterns of running detectors are compiled once, when the node receives them first.
-        self._delegating.catalogue(self._directory.registry())
+        self._delegating.index_parts(self._directory.registry())
         _ = self._deciding.situation.bytes_over_links, self._deciding.situation.busiest
 
     def decide(
@@ -153,9 +153,7 @@ class DecidingNode:
         return (updated - began) * 1000, (identified - updated) * 1000, (ended - identified) * 1000
 
     def _take_in(self, kind: str, name: str, entry: Any) -> None:
-        table = self._directory.table(kind)
-        before, table[name] = table.get(name), entry
-        self._deciding.changed(Change(kind, name, entry, before))
+        self._deciding.changed(self._directory.put(kind, name, entry))
 
 
 def measure(

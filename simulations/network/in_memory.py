@@ -8,7 +8,7 @@ order of messages depend on the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import count
@@ -271,6 +271,13 @@ class InMemoryClient(Client):
 
     def flush(self, timeout: float = 5.0) -> bool:
         return self._driver.flush(timeout)
+
+    def _share_callback(
+        self, subscriptions: Sequence[Subscription], callback: Callable[[Subscription, Event], object]
+    ) -> None:
+        # There is one thread.
+        for each in subscriptions:
+            each._callback = partial(callback, each)
 
     def _register(self, event_type: EventType, operation: object) -> list[ClientEffect]:
         return self._session.register(event_type, self.home, operation)

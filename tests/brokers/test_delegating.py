@@ -9,7 +9,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Answer, MoveRequest
+from distced.middleware.wire.administration import Answer, Answers, MoveRequest
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
@@ -183,7 +183,7 @@ def test_pattern_is_detected_whole_when_a_part_is_refused() -> None:
     reader = scene.host_of("[A] ; [B] ; [C] -> Out()")
     (name,) = [each for each in reader.node.directory.subscriptions if each != "q"]
     refusal = Answer(name, "refused", node="elsewhere", message="not here")
-    scene.network.publish(administration_topic("answer", f"node:{reader.name}"), encode(refusal))
+    scene.network.publish(administration_topic("answer", f"node:{reader.name}"), encode(Answers((refusal,))))
     scene.network.run()
     assert [text for texts in scene.hosted.values() for text in texts] == ["[A] ; [B] ; [C] -> Out()"]
     assert scene.entries("subscription") == ["ced/d/subscription/q"]
@@ -264,10 +264,12 @@ def test_answer_to_an_unknown_subscription_is_ignored() -> None:
     # Nobody's subscription is cleared because a node is told of it.
     scene.subscribe("q", "[A] ; [B]")
     for state in ("active", "refused", "perhaps"):
-        scene.network.publish(administration_topic("answer", "node:n0"), encode(Answer("q", state)))
+        scene.network.publish(administration_topic("answer", "node:n0"), encode(Answers((Answer("q", state),))))
     scene.network.run()
     assert scene.entries("subscription") == ["ced/d/subscription/q"]
-    scene.network.publish(administration_topic("answer", "node:n0"), encode(Answer("q of nobody", "active")))
+    scene.network.publish(
+        administration_topic("answer", "node:n0"), encode(Answers((Answer("q of nobody", "active"),)))
+    )
     scene.network.publish(administration_topic("answer", "node:n0"), b"nonsense")
     scene.network.run()
     assert scene.network.reasons() == ["malformed"]
@@ -296,7 +298,9 @@ def test_part_refused_while_its_reader_moves_is_requested_again() -> None:
         assert scene.network.step()
     (part,) = target.node.event_path.moving[detector].parts
     refusal = Answer(f"{detector} {part} {target.name}", "refused", message="not here")
-    target.do(target.node.receive(administration_topic("answer", f"node:{target.name}"), encode(refusal), 0))
+    target.do(
+        target.node.receive(administration_topic("answer", f"node:{target.name}"), encode(Answers((refusal,))), 0)
+    )
     scene.network.run()
     scene.network.pass_time(5 * SECOND)
     assert scene.network.hosts(detector) == [target.name]

@@ -97,14 +97,15 @@ def test_types_that_cannot_be_are_left_out_of_the_registry() -> None:
             A,
         )
     }
-    directory.detectors["c1"] = detector(("A",), "not a name")
+    directory.put("detector", "c1", detector(("A",), "not a name"))
     assert [each.name for each in directory.registry()] == ["A"]
 
 
 def test_type_may_be_published_once_and_with_the_same_attributes() -> None:
     directory = Directory()
-    directory.types = {"A": A, "Slow": derive(A, "Slow")}
-    directory.detectors["c1"] = detector(("A",), "B", k="number")
+    for each in (A, derive(A, "Slow")):
+        directory.put("type", each.name, each)
+    directory.put("detector", "c1", detector(("A",), "B", k="number"))
     reads = frozenset({"A"})
     directory.check_published(event_type("New", {"x": "string"}), reads)
     directory.check_published(event_type("B", {"k": "number"}), reads)
@@ -117,8 +118,8 @@ def test_type_may_be_published_once_and_with_the_same_attributes() -> None:
 def test_circles_are_found_however_long() -> None:
     directory = Directory()
     for number in range(5):
-        directory.detectors[f"c{number}"] = detector((f"T{number}",), f"T{number + 1}")
-    directory.detectors["any"] = detector(None, "T0")
+        directory.put("detector", f"c{number}", detector((f"T{number}",), f"T{number + 1}"))
+    directory.put("detector", "any", detector(None, "T0"))
     directory.check_published(event_type("T0"), frozenset({"A"}))
     directory.check_published(event_type("T9"), frozenset({"T5"}))
     with pytest.raises(PatternError, match="T0 <- T5 <- T4 <- T3 <- T2 <- T1 <- T0"):
@@ -127,11 +128,9 @@ def test_circles_are_found_however_long() -> None:
 
 def test_guaranteed_detection_reads_guaranteed_detectors() -> None:
     directory = Directory()
-    directory.detectors = {
-        "c1": detector((), "B", "best-effort"),
-        "c2": detector((), "C"),
-        "c3": detector((), "C", "x"),
-    }
+    directory.put("detector", "c1", detector((), "B", "best-effort"))
+    directory.put("detector", "c2", detector((), "C"))
+    directory.put("detector", "c3", detector((), "C", "x"))
     assert directory.publishers("C") == ["c2", "c3"]
     assert directory.publishers("C", "guaranteed") == ["c2"]
     assert directory.publishers("C", "best-effort") == ["c2", "c3"]
@@ -140,5 +139,5 @@ def test_guaranteed_detection_reads_guaranteed_detectors() -> None:
     with pytest.raises(DistcedError, match=r"best effort.*: B"):
         directory.check_read(frozenset({"B"}), "guaranteed")
     # Where the type is registered, sources may publish it.
-    directory.types["B"] = event_type("B")
+    directory.put("type", "B", event_type("B"))
     directory.check_read(frozenset({"B"}), "guaranteed")

@@ -41,13 +41,15 @@ def directory(
 ) -> Directory:
     """A directory in which readers have subscribed to their parts as nodes do."""
     made = Directory()
-    made.nodes.update(nodes if isinstance(nodes, dict) else {name: NodeEntry(UP) for name in nodes})
-    made.detectors.update(detectors or {})
-    for reader, entry in made.detectors.items():
+    for name, node in (nodes if isinstance(nodes, dict) else {name: NodeEntry(UP) for name in nodes}).items():
+        made.put("node", name, node)
+    for reader, entry in (detectors or {}).items():
+        made.put("detector", reader, entry)
         for part in entry.parts:
-            name = f"{reader} {part} {entry.node}"
-            made.subscriptions[name] = SubscriptionEntry(f"node:{entry.node}", "[A]", derivations=True)
-    made.sources.update({name: SourceEntry(types, 0) for name, types in (sources or {}).items()})
+            wanted = SubscriptionEntry(f"node:{entry.node}", "[A]", derivations=True)
+            made.put("subscription", f"{reader} {part} {entry.node}", wanted)
+    for name, types in (sources or {}).items():
+        made.put("source", name, SourceEntry(types, 0))
     return made
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from distced.brokers.node.migration import PATIENCE
 from distced.detectors.compiler import compile_pattern
+from distced.detectors.runtime.detector import Detector
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
@@ -192,15 +193,13 @@ def test_source_joins_or_leaves_during_a_move(how: str, goes: bool) -> None:
         assert scene.found("q") == 1
 
 
-def test_detector_stays_when_its_state_is_refused() -> None:
+def test_detector_stays_when_its_state_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The target cannot read the state: the origin goes on with it, and with what came meanwhile."""
     scene = Scene()
     scene.subscribe("q", "[A] ; [B] -> Out()")
     scene.happen("A")
     identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
-    (host,) = [each for each in scene.network.nodes if each.name == origin]
-    (hosted,) = host.node.hosted.values()
-    hosted.detector.snapshot = lambda: b"damaged"  # type: ignore[method-assign]
+    monkeypatch.setattr(Detector, "snapshot", lambda self: b"damaged")
     move(scene.network, identity, other_than(scene, origin))
     scene.happen("B")
     assert scene.network.hosts(identity) == [origin]
@@ -248,12 +247,12 @@ def test_move_to_an_unknown_node_is_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("switching", [False, True], ids=["stepwise", "any engine"])
-def test_composite_events_do_not_depend_on_moves(switching: bool) -> None:
+def test_composite_events_do_not_depend_on_moves(switching: bool, at_length: bool) -> None:
     """Random patterns, cuts, inputs and interleavings; detectors move at random meanwhile, and their engines change."""
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     moved = found = 0
-    for seed in range(200):
+    for seed in range(200 if at_length else 120):
         random = Random(seed)
         registry = TypeRegistry(KINDS)
         try:
@@ -300,5 +299,5 @@ def test_composite_events_do_not_depend_on_moves(switching: bool) -> None:
         found += len(expected)
         moved += sum(note.event == "detector moved" for note in network.notes)
         assert sum(len(each.node.migration.moving) for each in nodes) == 0
-    assert found > 100
-    assert moved > 100
+    assert found > 60
+    assert moved > 60

@@ -365,7 +365,8 @@ COMPOSITE = CompositeEvent("A", 1, 1, "s", 5, {"k": 1, "v": "x"}, constituents=(
         ("ced/a/heartbeat/c", b'{"sources": ["nobody"], "watermark": 7}', [], 0),
         ("ced/a/heartbeat", b"", [], 0),
         ("ced/a/heartbeat/c/d", b"", [], 0),
-        ("ced/a/ready/unknown", b"", [], 0),
+        ("ced/a/ready/unknown", b"", ["malformed"], 0),
+        ("ced/a/ready/c", b'{"subscriptions": ["unknown"]}', [], 0),
         ("ced/a/fence/unknown", b"", [], 0),
     ],
 )
@@ -658,3 +659,27 @@ def test_watermarks_that_no_detector_waits_for_are_told_seldom() -> None:
     client.heartbeat(20, "s")
     network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == 20
+
+
+def test_client_with_too_many_subscriptions_leaves_room_for_others() -> None:
+    network = Network()
+    node = network.node("n", limit=10)
+    greedy, other = network.client("greedy"), network.client("other")
+    other.register(A, B)
+    network.run()
+    for number in range(25):
+        greedy.subscribe(f"q{number}", f"[A where k == {number}]")
+    network.run()
+    other.subscribe("mine", "[A] ; [B]")
+    network.run()
+    assert other.states("mine")[-1] == "active"
+    assert [greedy.states(f"q{number}")[-1] for number in range(25)] == ["active"] * 10 + ["refused"] * 15
+    assert len(node.node.directory.subscriptions) == 11 and len(node.node.hosted) == 11
+    (note,) = [each for each in network.notes if each.event == "subscriptions refused"]
+    assert "too many subscriptions of one client: greedy (allowed: 10)" in str(note.fields["reason"])
+    # With one less there is room for another.
+    greedy.clear("subscription", "q0")
+    network.run()
+    greedy.subscribe("again", "[B]")
+    network.run()
+    assert greedy.states("again")[-1] == "active"

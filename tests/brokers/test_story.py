@@ -45,7 +45,7 @@ def test_detector_has_a_story_with_causes() -> None:
     story = node.node.story(detector)
     assert "detector created" in story[0].happened and "offered to q" in story[0].effect
     assert story[0].stimulus == "d/subscription/q"
-    assert story[1].stimulus == "a/ready/q" and story[1].happened.endswith("running (was waiting for parts)")
+    assert story[1].stimulus == f"a/ready/{app.name}" and story[1].happened.endswith("running (was waiting for parts)")
     assert "active to q" in story[1].effect
     assert [each.cause for each in story] == sorted({each.cause for each in story})
     app.clear("subscription", "q")

@@ -12,6 +12,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.detectors.cutting.candidates import candidates
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cut import DetectorGraph, cut, full, none
+from distced.detectors.cutting.part_index import PartIndex
 from distced.detectors.cutting.reuse import for_reuse
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns.printer import format_pattern
@@ -158,13 +159,18 @@ def test_every_sub_pattern_is_found_again() -> None:
         for candidate in candidates(form.publication):
             if not candidate.allowed or candidate.size < 2 or candidate.stand == "whole":
                 continue
-            catalogue = Catalogue()
+            catalogue, index = Catalogue(), PartIndex()
             choice = _only(pattern, candidate)
             for plan in choice.plans.values():
                 if plan.id not in choice.roots:
                     catalogue.add(plan)
+                    index.add(plan.id, plan.compiled)
             graph = cut([pattern], for_reuse(catalogue), running=catalogue.plans)
             assert graph.reused, (pattern.text, format_pattern(candidate.pattern))
+            assert graph.reused <= set(index.candidates(pattern)), pattern.text
+            for each in catalogue.plans:
+                index.remove(each)
+            assert index.candidates(pattern) == [] and len(index) == 0
             found += 1
     assert found > 50
 

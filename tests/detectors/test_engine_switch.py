@@ -26,7 +26,7 @@ from tests.support.engine_switches import AtOnce, Never, by_chance
 from tests.support.event_streams import END, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
 
-SEEDS = 1_000
+SEEDS = 600
 COLUMNAR = Engines(AtOnce(), lambda: Forced("columnar"))
 
 

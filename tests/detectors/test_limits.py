@@ -135,6 +135,7 @@ def test_multiplying_definitions_are_refused() -> None:
             "alternations combine to too many instances",
         ),
     ],
+    ids=["count of a count", "three counts", "atoms in a row", "loops", "alternatives in a loop", "loops in a count"],
 )
 def test_too_large_patterns_are_refused(text: str, told: str) -> None:
     with pytest.raises(PatternError, match=told):

@@ -21,7 +21,7 @@ from tests.support.engine_switches import by_chance
 from tests.support.event_streams import Message, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
 
-SEEDS = 160
+SEEDS = 100
 
 NAMED = (
     "[A where k == 1 as x] ; [B where k == 1 and v > x.v]",
@@ -60,7 +60,7 @@ class _Crowd:
         # Members that have left, and go on by themselves.
         self.apart: dict[str, Detector] = {}
         self.references: dict[str, Detector] = {}
-        self.found = self.back = 0
+        self.found = self.back = self.rested = 0
         self._engines = by_chance(seed) if has_columnar() else None
 
     def _detector(self, pattern: Compiled, policy: DetectionPolicy) -> Detector:
@@ -125,6 +125,17 @@ class _Crowd:
             self.found += len(expected.events)
         self.shared.validate()
 
+    def rest(self, now: int) -> None:
+        """Free what is no longer needed, however much there is."""
+        before = len(self._awake())
+        self.shared.take_touched()
+        self.shared.rest(now)
+        self.rested += before - len(self._awake())
+        self.shared.validate()
+
+    def _awake(self) -> list[Detector]:
+        return [each for each in self.members.values() if each._engine is not None]
+
 
 def _arrival(message: Message) -> Arrival:
     return message.source, message.events, message.watermark
@@ -143,7 +154,7 @@ def _received(arriving: Sequence[Message], now: int) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
 def test_member_detects_what_it_would_by_itself(policy: str) -> None:
-    found = back = 0
+    found = back = rested = 0
     for seed in range(SEEDS):
         random = Random(seed)
         sources = random.randrange(1, 4)
@@ -177,9 +188,12 @@ def test_member_detects_what_it_would_by_itself(policy: str) -> None:
                 case _:
                     together = [arriving.pop(0) for _ in range(min(len(arriving), random.choice((1, 1, 2, 5))))]
                     crowd.do(_received(together, now))
-        found, back = found + crowd.found, back + crowd.back
+            if random.random() < 0.3:
+                crowd.rest(now)
+        found, back, rested = found + crowd.found, back + crowd.back, rested + crowd.rested
     assert found > SEEDS
     assert back > SEEDS // 10
+    assert rested > SEEDS // 10
 
 
 def test_index_says_which_events_may_concern_a_pattern() -> None:

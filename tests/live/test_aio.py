@@ -13,7 +13,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
 from distced.middleware.client.aio import AsyncClient, AsyncSource, AsyncSubscription
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.model.errors import SubscriptionError
+from distced.middleware.model.errors import SubscriptionError, SubscriptionsError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.topics import directory_topic
 
@@ -244,18 +244,22 @@ def test_cancelled_source_is_closed(play: Any) -> None:
 
 def test_slow_consumer_loses_nothing_within_its_patience(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
-        # Each pause is shorter than the patience, all together are longer.
-        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=0.6))
+        # The patience ends after each event that is read, never without one: ended here, so that a stall is no failure.
+        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=3 * LONG))
         for instant in range(1, 13):
             await send(client, source, instant)
         while not subscription._held:
             await asyncio.sleep(0.005)
-        heard = []
+        heard, ended = [], 0
         for _ in range(12):
-            await asyncio.sleep(0.08)
             event = await subscription.get(LONG)
             assert event is not None
             heard.append(event.hi)
+            if subscription._timer is not None:
+                subscription._timer.cancel()
+                subscription._expired()
+                ended += 1
+        assert ended
         assert heard == list(range(1, 13))
         assert subscription.statistics.dropped == 0
         assert not any(client._driver._paused.values())
@@ -342,3 +346,17 @@ def test_client_on_asyncio_continues_after_a_restart_of_its_server(
 
     with LiveNode(server.url, f"{root}-n", root=root) as node:
         asyncio.run(asyncio.wait_for(run(node), 6 * LONG))
+
+
+def test_many_subscriptions_are_made_and_ended(play: Any) -> None:
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        made = await client.subscribe_many([f"[A] ; [A] within {number + 1}ns" for number in range(20)])
+        await send(client, source, 1, 6)
+        for number, each in enumerate(made):
+            assert await each.wait_watermark(6, LONG)
+            await client.unsubscribe(each)
+            assert await taken(each) == ([6] if number >= 4 else [])
+        with pytest.raises(SubscriptionsError, match="1 of 2"):
+            await client.subscribe_many(["[A]", "[Nobody]"])
+
+    play(scenario)

@@ -21,7 +21,14 @@ from distced.middleware.client.client import Client, Source
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.clock import ManualClock
-from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.errors import (
+    BusError,
+    DistcedError,
+    EventError,
+    SubscriptionError,
+    SubscriptionsError,
+    TypeRegistryError,
+)
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
@@ -619,3 +626,25 @@ def test_source_may_promise_the_last_watermark(site: Site) -> None:
     source.heartbeat(INSTANT_MAX)
     assert his(subscription, 1) == [6]
     assert subscription.wait_watermark(INSTANT_MAX, 5)
+
+
+def test_many_subscriptions_come_with_their_events(site: Site, eventually: Eventually) -> None:
+    client, source = site.ready()
+    heard: list[tuple[str, int]] = []
+    patterns = [f"[A where k == {number}] ; [B where k == {number}]" for number in range(300)]
+    made = client.subscribe_many(patterns, lambda subscription, event: heard.append((subscription.pattern, event.hi)))
+    for hi, number in enumerate((7, 299)):
+        source.publish(*(source.create(name, 2 * hi + place + 1, k=number) for place, name in enumerate("AB")))
+    source.heartbeat(4)
+    eventually(lambda: len(heard) == 2)
+    assert sorted(heard) == [(patterns[299], 4), (patterns[7], 2)]
+    client.unsubscribe_many(made)
+    eventually(lambda: not client.detectors)
+
+
+def test_refused_ones_of_many_are_named(site: Site) -> None:
+    client, _ = site.ready()
+    with pytest.raises(SubscriptionsError) as caught:
+        client.subscribe_many(["[A]", "[A where k == 'x']", "[Nobody]", "A"])
+    assert caught.value.errors.keys() == {1, 2}
+    assert [each.pattern for each in caught.value.subscriptions] == ["[A]", "A"]

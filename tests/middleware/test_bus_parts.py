@@ -1,5 +1,6 @@
 """The parts of the bus that decide: addresses, delays, timers, routes, covers, the outbox, reading."""
 
+import contextlib
 import socket
 import ssl
 import threading
@@ -397,6 +398,40 @@ def test_buffered_socket_reads_what_there_is_in_order(pieces: list[bytes], sizes
     assert len(got) == len(whole) or len(got) >= 40
     if len(got) == len(whole):
         assert not stream.waiting
+
+
+class Taking:
+    """Socket that takes some bytes of what it is given, or none."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        self.sizes, self.taken = sizes, b""
+
+    def send(self, buffer: bytes) -> int:
+        size = self.sizes.pop(0) if self.sizes else len(buffer)
+        if not size:
+            raise BlockingIOError
+        self.taken += buffer[:size]
+        return min(size, len(buffer))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.binary(min_size=1, max_size=9) | st.integers(30_000, 200_000).map(bytes), max_size=8),
+    st.lists(st.sampled_from([0, 0, 1, 3, 50_000]), max_size=30),
+)
+def test_buffered_socket_writes_what_it_takes_in_order(buffers: list[bytes], sizes: list[int]) -> None:
+    raw: Any = Taking(list(sizes))
+    stream = BufferedSocket(raw)
+    for buffer in buffers:
+        rest = buffer
+        while rest:
+            with contextlib.suppress(BlockingIOError):
+                rest = rest[stream.send(rest) :]
+            assert len(stream._unsent) <= 65_536
+    while stream.unsent:
+        with contextlib.suppress(BlockingIOError):
+            stream.flush()
+    assert raw.taken == b"".join(buffers)
 
 
 def test_closing_of_a_connection_is_announced_once_though_paho_closes_again_when_collected() -> None:

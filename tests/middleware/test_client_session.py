@@ -15,7 +15,7 @@ from distced.middleware.client.subscription_state import Place, SubscriptionStat
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Acknowledgement, Answer, Pointer
+from distced.middleware.wire.administration import Acknowledgement, Answer, Answers, Listening, Pointer
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
@@ -31,6 +31,7 @@ from distced.middleware.wire.topics import composite_topic, directory_topic, eve
 A = event_type("A", {"k": "number"})
 NORTH, SOUTH = "mqtt://north:1883", "mqtt://south:1883"
 GONE = BusError("nothing listens")
+LISTENING = encode(Listening(("q",)))
 
 
 class Driven:
@@ -65,7 +66,8 @@ class Driven:
         return [each for each in self.effects if isinstance(each, kind)]
 
     def answer(self, state: str, *homes: str, detector: str = "d", node: str = "n1", message: str = "") -> None:
-        self.receive("ced/a/answer/ann", Answer("q", state, detector, node, homes=homes or ("",), message=message))
+        answer = Answer("q", state, detector, node, homes=homes or ("",), message=message)
+        self.receive("ced/a/answer/ann", Answers((answer,)))
 
     def confirm(self, *listens: Listen) -> None:
         self.take([effect for each in listens for effect in self.session.confirmed(each.number)])
@@ -174,11 +176,11 @@ def test_subscription_is_ready_when_every_home_has_confirmed() -> None:
     north, south = driven.of(Listen)
     assert {north.topic_filter, south.topic_filter} == {composite_topic("d")}
     driven.confirm(north)
-    assert driven.published("ced/a/ready/q") == []
+    assert driven.published("ced/a/ready/ann") == []
     driven.answer("offered", NORTH, SOUTH)
     assert driven.effects == []
     driven.confirm(south)
-    assert driven.published("ced/a/ready/q") == [b""]
+    assert driven.published("ced/a/ready/ann") == [LISTENING]
     driven.answer("active", NORTH, SOUTH, node="n2")
     assert driven.of(Done) == [Done("op")]
     assert (state.detector, state.node, state.homes) == ("d", "n2", (NORTH, SOUTH))
@@ -192,7 +194,7 @@ def test_subscription_goes_on_without_a_home_that_cannot_be_reached() -> None:
     north, south = driven.of(Listen)
     driven.take(driven.session.lost(NORTH, GONE))
     driven.confirm(south)
-    assert driven.published("ced/a/ready/q") == [b""]
+    assert driven.published("ced/a/ready/ann") == [LISTENING]
     assert [(each.event, each.fields["home"]) for each in driven.of(Note)] == [("listening deferred", NORTH)]
     driven.confirm(north)
     assert state.places[Place(NORTH, composite_topic("d"))]
@@ -241,7 +243,7 @@ def test_subscription_follows_its_detector_to_another_home_and_leaves_the_first_
     driven.answer(state, NORTH, node="n2")
     (listen,) = driven.of(Listen)
     driven.confirm(listen)
-    assert driven.published("ced/a/ready/q") == [b""]
+    assert driven.published("ced/a/ready/ann") == [LISTENING]
     driven.answer("active", NORTH, node="n2")
     (linger,) = driven.of(SetTimer)
     assert linger.delay == LINGER
@@ -259,9 +261,9 @@ def test_subscription_takes_the_later_of_two_offers() -> None:
     driven.answer("offered", SOUTH, node="n2")
     (second,) = driven.of(Listen)
     driven.confirm(first)
-    assert driven.published("ced/a/ready/q") == []
+    assert driven.published("ced/a/ready/ann") == []
     driven.confirm(second)
-    assert driven.published("ced/a/ready/q") == [b""]
+    assert driven.published("ced/a/ready/ann") == [LISTENING]
     assert (state.node, state.homes) == ("n2", (SOUTH,))
 
 
@@ -285,7 +287,7 @@ def test_client_repeats_that_it_is_ready_until_the_detector_is_active() -> None:
     for delay in (1, 2, 4, 8, 16, 32, 32):
         (again,) = (each for each in driven.of(SetTimer) if each.delay == delay * SECOND)
         driven.fire(again)
-        assert driven.published("ced/a/ready/q") == [b""]
+        assert driven.published("ced/a/ready/ann") == [LISTENING]
     (again,) = driven.of(SetTimer)
     driven.answer("active")
     assert driven.of(Done) == [Done("op")]

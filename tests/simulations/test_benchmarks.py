@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,7 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
-from distced.simulations.benchmarks import live
+from distced.middleware.cli.command import main
+from distced.simulations.benchmarks import live, many_subscriptions
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 from distced.simulations.report import as_dict
@@ -67,3 +69,37 @@ def test_live_measures_both_receivers() -> None:
     assert told["tables"][0]["rows"][0]["of bare"] > 0
     for plot in report.plots.values():
         ElementTree.fromstring(plot())
+
+
+@needs_matplotlib
+@pytest.mark.slow
+@pytest.mark.mqtt
+@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
+def test_node_measures_many_subscriptions() -> None:
+    figures = many_subscriptions.measure((20,), (1, 20), ("filter",), events=400, rounds=1, seconds=0.5, pace=100)
+    cases = [(each.kind, each.subscriptions, each.detection) for each in figures.cases]
+    assert cases == [("filter", 20, "best-effort"), ("filter", 20, "guaranteed")]
+    assert all(rate > 0 for made in figures.cases.values() for rounds in made.rates.values() for rate in rounds)
+    assert all(len(delays) == 50 for made in figures.cases.values() for delays in made.delays.values())
+    assert sum(made.found for made in figures.cases.values()) > 0
+    report = many_subscriptions.report(figures)
+    assert report.sound, report.faults
+    told = json.loads(json.dumps(as_dict(report)))
+    assert [each["name"] for each in told["tables"]] == ["rates", "costs"]
+    for plot in report.plots.values():
+        ElementTree.fromstring(plot())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kinds", "device,odd"], "unknown kind of pattern: odd .*allowed: device, keyed"),
+        (["--subscriptions", "1,x"], "not a number: x .*--subscriptions"),
+        (["--frames", ","], "no value: , .*--frames"),
+    ],
+)
+def test_node_verb_refuses_wrong_options(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", "node", *arguments]) == 2
+    assert re.search(message, " ".join(capsys.readouterr().err.split()))

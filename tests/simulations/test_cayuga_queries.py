@@ -42,10 +42,13 @@ def test_automata_equal_those_of_the_text(template: Template) -> None:
     assert len({each.canonical_id for each in made}) == 20
 
 
+LENGTH = 1000
+
+
 @cache
 def _by_themselves(template: Template) -> list[tuple[str, list[object]]]:
     """Patterns of 60 queries, with what each finds in a stream by itself."""
-    batch = stream(3000, domain=2)
+    batch = stream(LENGTH, domain=2)
     events = [batch.event(place) for place in range(len(batch))]
     texts = [text_of(query, template) for query in queries(replace(DENSE, template=template), 60)]
     return [(text, _told(StepwiseEngine([compile_pattern(text)]).feed(events))) for text in texts]
@@ -56,7 +59,7 @@ def _by_themselves(template: Template) -> list[tuple[str, list[object]]]:
 def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexed: bool) -> None:
     parameters = replace(DENSE, template=template)
     loop = Loop([automaton for _, automaton in with_automata(parameters, 60)], indexed=indexed)
-    matches = loop.feed(stream(3000, domain=2))
+    matches = loop.feed(stream(LENGTH, domain=2))
     found: dict[int, list[CompositeEvent]] = {}
     for event in loop.events_of(matches):
         found.setdefault(int(event.source[1:], 16), []).append(event)

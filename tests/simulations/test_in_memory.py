@@ -8,10 +8,24 @@ from typing import Any
 
 import pytest
 
-from distced import Client, CompositeEvent, QualityOfService, Source, Subscription, SubscriptionError, event_type
+from distced import (
+    Client,
+    CompositeEvent,
+    QualityOfService,
+    Source,
+    Subscription,
+    SubscriptionError,
+    SubscriptionsError,
+    event_type,
+)
+from distced.middleware.client import subscription_session
+from distced.middleware.client.client_effects import Done, Flush
+from distced.middleware.client.session import ClientSession
+from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.mqtt_effects import Publish
 from distced.simulations.network.in_memory import InMemoryClient, InMemoryDeployment
 from distced.testing import detect
 
@@ -232,6 +246,121 @@ def test_refused_pattern_raises_at_subscribe() -> None:
         with pytest.raises(SubscriptionError, match="Nothing"):
             client.subscribe("[Nothing] ; [Door]")
         assert client.detectors == {}
+
+
+def _many(count: int) -> list[str]:
+    return [f"[Door where room == 'r{number}'] ; [Temp where room == 'r{number}']" for number in range(count)]
+
+
+def test_many_subscriptions_are_made_and_ended_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_session, "AT_ONCE", 20)
+    with InMemoryDeployment(nodes=2) as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        # More than are asked for at a time.
+        made = client.subscribe_many(_many(45))
+        assert len({each.detector for each in made}) == len(made) == 45
+        now = deployment.now
+        source.publish(source.create("Door", now, room="r7"), source.create("Temp", now + 1, room="r7", temp=1.0))
+        source.heartbeat(now + 1)
+        deployment.settle()
+        assert [place for place, each in enumerate(made) if each.events()] == [7]
+        client.unsubscribe_many(made[1:])
+        deployment.settle()
+        assert list(client.detectors) == [made[0].detector]
+        assert all(each.ended for each in made[1:]) and not made[0].ended
+
+
+def test_refused_ones_of_many_leave_the_others() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        _source(client)
+        with pytest.raises(SubscriptionsError, match=r"2 of 4 .* the first, pattern 2: unknown event type") as caught:
+            client.subscribe_many(["[Door]", "[Nothing]", "Temp", "Nobody"])
+        error = caught.value
+        assert [each.pattern for each in error.subscriptions] == ["[Door]", "Temp"]
+        assert error.errors.keys() == {1, 3}
+        assert client._driver.subscriptions.keys() == {each.id for each in error.subscriptions}
+        assert len(client.detectors) == 1
+        assert client.subscribe_many([]) == []
+
+
+def test_waiting_ones_of_many_are_not_requested_after_their_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_session, "AT_ONCE", 2)
+    session = ClientSession("app")
+    made = [SubscriptionState(f"q{number}", f"[A where k == {number}]", QualityOfService()) for number in range(6)]
+    errors: dict[str, DistcedError] = {}
+
+    def entries(effects: list[Any]) -> list[str]:
+        return [each.topic for each in effects if isinstance(each, Publish) and each.payload]
+
+    assert len(entries(session.subscribe_many(made, {}, errors, "many"))) == 2
+    # One that waits is ended, and one in progress: the next of the others takes its turn.
+    assert [each.rsplit("/", 1)[-1] for each in entries(session.unsubscribe_many(["q2", "q0"], "two"))] == ["q3"]
+    ended = session.stop("stop")
+    assert entries(ended) == []
+    assert [each.operation for each in ended if isinstance(each, Done)] == ["many", "stop"]
+    assert errors.keys() == {each.id for each in made}
+
+
+def test_many_are_ended_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subscription_session, "AT_ONCE", 2)
+    session = ClientSession("app")
+    made = [SubscriptionState(f"q{number}", "[A]", QualityOfService()) for number in range(5)]
+    for each in made:
+        session.subscribe(each, {}, each.id)
+    effects = session.unsubscribe_many([each.id for each in made], "five")
+    sizes = []
+    while True:
+        sizes.append(len([each for each in effects if isinstance(each, Publish)]))
+        # The next ones are ended when the server has taken these.
+        waits = [each for each in effects if isinstance(each, Flush)]
+        if not waits:
+            break
+        effects = session.fired(waits[0].number, 0)
+    assert sizes == [2, 2, 1]
+    assert effects[-1] == Done("five")
+
+
+def test_text_is_no_list_of_patterns() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        with pytest.raises(DistcedError, match=r"one pattern where several are expected.*put it into a list"):
+            client.subscribe_many("[Door]")
+
+
+def test_callback_of_many_has_the_subscription() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        heard: list[tuple[str, bool]] = []
+
+        def hear(subscription: Subscription, event: Event) -> None:
+            heard.append((subscription.pattern, isinstance(event, CompositeEvent)))
+
+        made = client.subscribe_many(["[Door]", "Temp"], hear)
+        _door(source)
+        deployment.advance(1)
+        _cold(source)
+        deployment.settle()
+        assert sorted(heard) == [("Temp", False), ("[Door]", True)]
+        assert not any(each.ended for each in made)
+
+
+def test_definitions_and_first_match_hold_for_each_of_many() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        made = client.subscribe_many(
+            ["[Open]", "[Open] ; [Temp]"],
+            definitions={"Open": "[Door where room == 'FE02']"},
+            quality=QualityOfService(matches="first"),
+        )
+        for send in (_door, _cold, _door, _cold):
+            send(source)
+            deployment.advance(1)
+        assert [len(each.events()) for each in made] == [1, 1]
+        assert all(each.ended for each in made)
 
 
 def test_subscribe_without_node_times_out_in_virtual_time() -> None:

@@ -13,10 +13,11 @@ from random import Random
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.distribution.policy import NAMED
@@ -40,6 +41,8 @@ from distced.simulations.network.scenario_model import (
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.support.event_streams import END, messages, spread, told
 from tests.support.random_patterns import TYPES
+
+KINDS_WITH_TEXTS = [event_type(each.name, {**each.attributes, "d": "string"}) for each in KINDS]
 
 LEAD = 16 * SECOND
 ASKED_AT = (-13 * SECOND, -10 * SECOND, -7 * SECOND)
@@ -67,12 +70,15 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
         crowded: many more subscribers, whose detectors share inputs; some come or go while events flow.
     """
     random = Random(seed)
-    registry = TypeRegistry(KINDS)
+    kinds = KINDS_WITH_TEXTS if crowded else KINDS
+    registry = TypeRegistry(kinds)
     first = _pattern(random, "Out0", registry)
     patterns = [first, _pattern(random, "Out1", registry), _pattern(random, "Out2", registry, reads="Out0")]
     sources = random.randrange(1, 4)
     topology = _topology(random, sources, least=3 if lose else 1)
     events = spread(random, random.randrange(3, 14), sources)
+    if crowded:
+        events = [replace(each, attributes={**each.attributes, "d": f"d{each.attributes['k']}"}) for each in events]
     faults = _loss(random, topology) if lose else _faults(random, topology)
     lead, asked_at = LEAD, ASKED_AT
     if disturbed:
@@ -101,7 +107,7 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
     changes = () if lose else tuple(_change(random, policies) for _ in range(random.choice((0, 0, 0, 1, 3))))
     scenario = Scenario(
         topology,
-        tuple(KINDS),
+        tuple(kinds),
         tuple(_stream(random, number, sorted(topology.publishers)[number], events) for number in range(sources)),
         (*subscriptions, *more),
         moves,
@@ -127,8 +133,9 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
         got = told(outcome.subscriptions[subscription.name].events)
         if _to_the_end(subscription):
             assert got == own, f"seed {seed}: {pattern.text}"
-        else:
-            # It misses what began before it came, and what ended after it went.
+        elif not scenario.again:
+            # It misses what began before it came, and what ended after it went. A detector that begins meanwhile knows
+            # no ids: an event from before, delivered once more, is a new one to it.
             assert all(each in own for each in got), f"seed {seed}: {pattern.text}"
     read = patterns[2].automaton.canonical_id
     return Checked(
@@ -147,6 +154,9 @@ SHAPES = (
     "([A where k == {0}] & [C where v == {1}]) ; [B]",
     "[{{A, B}} where k == {0}]+",
     "[A] ; [B where v == {1}] by k",
+    "[A where d == 'd{0}'] ; [B where d == 'd{0}' and v >= 1] within 8ns",
+    "[A where d == 'd{0}'] ; [C where d == 'd{1}' or v == 0]",
+    "[A where d == 'd{0}'] ; [B where d != 'd{1}'] ; [C]",
 )
 """Patterns of a crowd, with constants to be filled in."""
 
@@ -159,7 +169,11 @@ def _crowd(
     subscriptions: list[ScenarioSubscription] = []
     for number in range(random.randrange(4, 12)):
         shape = random.choice(SHAPES).format(random.randrange(3), random.randrange(3))
-        pattern = compile_pattern(f"{shape} -> More{number}()", registry)
+        # Those without a name may be parts of others.
+        named = random.random() < 0.5 or any(shape in each.text for each in patterns)
+        pattern = compile_pattern(f"{shape} -> More{number}()" if named else shape, registry)
+        if any(each.canonical_id == pattern.canonical_id for each in patterns):
+            continue
         patterns.append(pattern)
         at = asked_at + random.randrange(5 * SECOND)
         until = None
@@ -248,26 +262,26 @@ def _faults(random: Random, topology: Topology) -> tuple[Fault, ...]:
 
 @pytest.mark.slow
 def test_composite_events_do_not_depend_on_the_network() -> None:
-    checked = [check(seed) for seed in range(140)]
-    assert sum(each.found for each in checked) > 200
-    assert sum(each.read for each in checked) > 5
-    assert sum(each.cut for each in checked) > 20
-    assert sum(each.moved for each in checked) > 100
-    assert sum(each.homes > 1 for each in checked) > 20
+    checked = [check(seed) for seed in range(90)]
+    assert sum(each.found for each in checked) > 120
+    assert sum(each.read for each in checked) > 2
+    assert sum(each.cut for each in checked) > 10
+    assert sum(each.moved for each in checked) > 60
+    assert sum(each.homes > 1 for each in checked) > 12
 
 
 @pytest.mark.slow
 def test_composite_events_outlive_any_one_node() -> None:
-    checked = [check(seed, lose=True) for seed in range(40)]
-    assert sum(each.found for each in checked) > 50
-    assert sum(each.cut for each in checked) > 5
+    checked = [check(seed, lose=True) for seed in range(26)]
+    assert sum(each.found for each in checked) > 30
+    assert sum(each.cut for each in checked) > 2
 
 
 @pytest.mark.slow
 def test_composite_events_do_not_depend_on_shared_inputs() -> None:
-    checked = [check(seed, crowded=True) for seed in range(40)]
-    assert sum(each.found for each in checked) > 300
-    assert sum(each.moved for each in checked) > 100
+    checked = [check(seed, crowded=True) for seed in range(26)]
+    assert sum(each.found for each in checked) > 180
+    assert sum(each.moved for each in checked) > 50
 
 
 @pytest.mark.properties
@@ -289,9 +303,9 @@ def test_composite_events_do_not_depend_on_the_network_at_length(start: int) -> 
 
 
 def test_clients_start_while_servers_restart_and_links_are_down() -> None:
-    checked = [check(seed, disturbed=True) for seed in range(40)]
-    assert sum(each.found for each in checked) > 100
-    assert sum(each.homes > 1 for each in checked) > 5
+    checked = [check(seed, disturbed=True) for seed in range(26)]
+    assert sum(each.found for each in checked) > 60
+    assert sum(each.homes > 1 for each in checked) > 2
 
 
 @pytest.mark.parametrize("seed", [1504, 1633])

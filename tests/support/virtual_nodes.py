@@ -23,7 +23,7 @@ from distced.middleware.model.errors import BusError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Answer, DeadLetter, Heartbeat
+from distced.middleware.wire.administration import Answer, Answers, DeadLetter, Heartbeat
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import SourceEntry, SubscriptionEntry
 from distced.middleware.wire.frames import encode as encode_frame
@@ -395,10 +395,11 @@ class VirtualClient(Participant):
             if source in self.acknowledged:
                 self.acknowledged[source][speaker] = payload
         elif topic == administration_topic("answer", self.name):
-            answer = decode(payload, Answer, where=topic)
-            self.answers[answer.subscription].append(answer)
-            if answer.state == "offered" and not self.accepts:
-                return
+            answers = decode(payload, Answers, where=topic).answers
+            for answer in answers:
+                self.answers[answer.subscription].append(answer)
+            if not self.accepts:
+                payload = encode(Answers(tuple(each for each in answers if each.state != "offered")))
         self.do(self.session.receive(topic, payload, self.network.now))
 
     def _heard(self, state: SubscriptionState, topic: str, payload: bytes) -> None:

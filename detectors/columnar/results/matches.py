@@ -50,9 +50,8 @@ class RememberedComposites:
     def __getitem__(self, unit: Unit) -> Composites:
         found = self._made.get(unit)
         if found is None:
-            automaton = unit.automaton
-            scope = Planner(automaton, self._kinds).scope()
-            found = Composites(automaton, scope, self._own_type, filtered=True)
+            output = Planner(unit.automaton, self._kinds).output
+            found = Composites(unit.automaton, output, self._own_type, filtered=True)
             if self._units.get(unit.number) is unit:
                 self._made[unit] = found
         return found

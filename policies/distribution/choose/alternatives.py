@@ -45,7 +45,7 @@ def alternatives(
     if whole or compiled.epochs or policy.decomposition == "none":
         return found
     root = found[0].plans[found[0].roots[0]]
-    if policy.reuse != "none":
+    if policy.reuse != "none" and len(catalogue):
         choose = for_reuse(catalogue, _usable(policy, situation, subscribers, hints))
         found += _cut(compiled, root, choose, catalogue, exports)
     if policy.decomposition == "full":
@@ -107,7 +107,7 @@ def _cut(
     marks = frozenset(each.mark for each in compiled.throttlings)
     chosen = [
         each
-        for each in choose(whole.compiled.publication, whole.exports)
+        for each in choose(whole.compiled.form.publication, whole.exports)
         if not marks & referenced(each.candidate.pattern, None)
     ]
     if not chosen:

@@ -136,7 +136,7 @@ class CostEstimate:
         does = expected(plan, situation, hints, derivations=derivations, constituents=constituents, parts=parts)
         rates = Rates(situation, hints, parts)
         # What it publishes under a name anybody may read.
-        read = derivations or plan.compiled.automaton.output is not None
+        read = derivations or plan.compiled.structure.output is not None
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
         known = None if foreseen is None else foreseen.told(part=derivations, read=is_read_by_type(plan, situation))

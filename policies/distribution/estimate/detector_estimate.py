@@ -81,7 +81,7 @@ def expected(
         derivations, constituents: whether it is read as part of a pattern; whether constituents are sent along.
         parts: detectors outside the situation, by id.
     """
-    automaton = plan.compiled.automaton
+    automaton = plan.compiled.structure
     rates = Rates(situation, hints, parts or {})
     streams = streams_of(plan, situation)
     events = sum(rates.of_stream(stream) for stream in streams)
@@ -112,12 +112,12 @@ def expected(
 
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
     """Streams a planned detector reads."""
-    return situation.reading.streams(plan.compiled.automaton.type_names(), plan.parts, but=plan.id)
+    return situation.reading.streams(plan.compiled.structure.type_names(), plan.parts, but=plan.id)
 
 
 def is_read_by_type(plan: DetectorPlan, situation: Situation) -> bool:
     """Whether detectors read the type it publishes."""
-    output = plan.compiled.automaton.output
+    output = plan.compiled.structure.output
     return output is not None and situation.reading.is_type_read(output.type_name, but=plan.id)
 
 
@@ -196,8 +196,30 @@ class Rates:
         return known
 
 
+_KNOWN: Final = 256
+"""Number of automata whose flow is remembered."""
+
+_flows: dict[int, tuple[Automaton, tuple[tuple[str, float], ...], Flow]] = {}
+
+
 def flow_of(automaton: Automaton, rates: Rates) -> Flow:
+    """Flow through an automaton; remembered for patterns of the same shape, which have the same states."""
     own, inner_touched, lengths = _rates(automaton, rates)
+    if automaton.parts:
+        return _flow(automaton, own, inner_touched, lengths)
+    given = tuple(own.items())
+    known = _flows.get(id(automaton.states))
+    if known is not None and known[1] == given:
+        return known[2]
+    flow = _flow(automaton, own, inner_touched, lengths)
+    # The automaton is kept, so that its states are those of the key as long as this is here.
+    _flows[id(automaton.states)] = automaton, given, flow
+    if len(_flows) > _KNOWN:
+        _flows.pop(next(iter(_flows)), None)
+    return flow
+
+
+def _flow(automaton: Automaton, own: dict[str, float], inner_touched: float, lengths: dict[str, float]) -> Flow:
     types = frozenset(own)
     states = [
         _Waiting.of(automaton, state, own, types, lengths, begins=place in automaton.starts)

@@ -51,16 +51,30 @@ class StreamRates:
         self._at_directory: int | None = None
         # Flows of detectors that follow from nothing but what their hosts report.
         self._kept: dict[Stream, float] = {}
+        self._correction: float | None = None
         self.forget()
 
     def change_load(self, node: str) -> None:
         """Note a new or removed report of a node."""
         self._not_kept(self._reports.change_load(node))
+        self._correction = None
+        self.forget()
+
+    def expect(self, detector: str, does: Measured | None) -> None:
+        """Set the estimate of a detector until it is measured; None to remove it."""
+        if does is None:
+            self.expected.pop(detector, None)
+        else:
+            self.expected[detector] = does
+        if self._reports.tells_of(detector):
+            self._correction = None
         self.forget()
 
     def change_detector(self, name: str, before: DetectorEntry | None, after: DetectorEntry | None) -> None:
         """Note a changed entry of a detector; None for none."""
         self._reports.change_detector(name, before, after)
+        if self._reports.tells_of(name):
+            self._correction = None
         self._not_kept((name, *(part for each in (before, after) if each is not None for part in each.parts)))
         if after is not None and not self._hears_enough(name):
             # Nor do those who wait for it.
@@ -71,12 +85,11 @@ class StreamRates:
         """Drop the results that depend on any change."""
         self._of_detectors: Mapping[str, Measured] | None = None
         self._rates: dict[tuple[str, str], float] = {}
-        self._flows = self._kept.copy()
+        self._flows: dict[Stream, float] = {}
         # Of detectors that others read.
         self._told: dict[str, float] = {}
         self._paces: list[float] = []
         self._payload: float | None = None
-        self._correction: float | None = None
 
     def of(self, detector: str) -> Measured:
         """Load and output of a detector: measured, else foreseen, else expected, else roughly by its inputs."""
@@ -96,6 +109,12 @@ class StreamRates:
             return replace(known, load=known.load * self.correction)
         return Measured() if entry is None else self._roughly(detector)
 
+    def expected_load(self, detector: str) -> float | None:
+        """Load expected of a detector at its placement, not corrected; None where `of` goes by other things."""
+        known = self.expected.get(detector)
+        other = known is None or detector in self.foreseen or detector in self._measured()
+        return None if known is None or other else known.load
+
     @property
     def correction(self) -> float:
         """Factor of expected loads: geometric mean of measured by expected load of earlier detectors, near 1 with few.
@@ -106,10 +125,10 @@ class StreamRates:
             measured = self._measured()
             logs = [
                 log(min(max(measured[name].load / each.load, 1 / FARTHEST_OFF), FARTHEST_OFF))
-                for name, each in self.expected.items()
-                if each.load >= LEAST_EXPECTED and name in measured
+                for name, each in ((name, self.expected[name]) for name in measured if name in self.expected)
+                if each.load >= LEAST_EXPECTED
             ]
-            self._correction = exp(sum(logs) / (len(logs) + DOUBT))
+            self._correction = exp(fsum(logs) / (len(logs) + DOUBT))
         return self._correction
 
     def at(self, detector: str, node: str) -> Measured:
@@ -147,6 +166,8 @@ class StreamRates:
     def flow(self, stream: Stream) -> float:
         """Bytes per second of a stream on a link."""
         known = self._flows.get(stream)
+        if known is None:
+            known = self._kept.get(stream)
         if known is None:
             if stream.kind == "heartbeat" and stream not in self.streams:
                 publishers = 1 if stream.name else self._publishers_at_directory()
@@ -345,6 +366,10 @@ class Reports:
             self._learners.update(self._tellers.get(name, ()))
 
     # Asked.
+
+    def tells_of(self, detector: str) -> bool:
+        """Whether a report names a detector, or may."""
+        return not self._begun or bool(self._nodes) or bool(self._tellers.get(detector))
 
     def of_detectors(self) -> Mapping[str, Measured]:
         """Measured load and output by detector."""

@@ -57,8 +57,9 @@ class StreamReaders:
     def forget(self) -> None:
         """Drop all results: sources or published types have changed."""
         self._streams: dict[str, tuple[Stream, ...]] = {}
-        self._inputs: dict[str, Inputs] = {}
-        self._numbers: dict[str, tuple[tuple[int, ...], tuple[str, ...]]] = {}
+        self._alike: dict[tuple[tuple[str, ...] | None, tuple[str, ...]], tuple[Stream, ...]] = {}
+        self._inputs: dict[tuple[Stream, ...], Inputs] = {}
+        self._numbers: dict[tuple[Stream, ...], tuple[tuple[int, ...], tuple[str, ...]]] = {}
         self.pairs: dict[tuple[str, tuple[str, ...]], int] = {}
         self._counts: dict[str, Counter[Stream]] | None = None
         self._readers: dict[Stream, set[str]] = {}
@@ -89,8 +90,7 @@ class StreamReaders:
                 _count_parts(each, by, self._parts)
             if each is not None and self._types_read is not None:
                 _count_types(each, by, self._types_read)
-        for table in (self._streams, self._inputs, self._numbers):
-            table.pop(name, None)
+        self._streams.pop(name, None)
         if entry is not None and self._counts is not None:
             self._count(name, entry, 1, self._counts)
         return False
@@ -100,14 +100,21 @@ class StreamReaders:
         known = self._streams.get(detector)
         if known is None:
             entry = self.detectors[detector]
-            known = self._streams[detector] = self.streams(entry.reads, entry.parts, but=detector)
+            if entry.publishes:
+                return self._streams.setdefault(detector, self.streams(entry.reads, entry.parts, but=detector))
+            # The same for all that read the same.
+            key = entry.reads, entry.parts
+            known = self._alike.get(key)
+            if known is None:
+                known = self._alike[key] = self.streams(entry.reads, entry.parts)
         return known
 
     def inputs_of(self, detector: str) -> Inputs:
         """Its sources and detectors."""
-        known = self._inputs.get(detector)
+        streams = self.streams_of(detector)
+        known = self._inputs.get(streams)
         if known is None:
-            known = self._inputs[detector] = inputs(self.streams_of(detector))
+            known = self._inputs[streams] = inputs(streams)
         return known
 
     def is_read(self, detector: str) -> bool:
@@ -138,12 +145,13 @@ class StreamReaders:
 
     def numbers_of(self, detector: str) -> tuple[tuple[int, ...], tuple[str, ...]]:
         """Sources of a detector, as numbers of `pairs`, and the detectors it reads."""
-        known = self._numbers.get(detector)
+        streams = self.streams_of(detector)
+        known = self._numbers.get(streams)
         if known is None:
             pairs = self.pairs
             sources, detectors = self.inputs_of(detector)
             numbers = tuple(pairs.setdefault(pair, len(pairs)) for pair in sources)
-            known = self._numbers[detector] = (numbers, detectors)
+            known = self._numbers[streams] = (numbers, detectors)
         return known
 
     def streams(self, reads: Iterable[str] | None, parts: Iterable[str] = (), *, but: str = "") -> tuple[Stream, ...]:

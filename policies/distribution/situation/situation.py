@@ -17,7 +17,7 @@ from distced.middleware.wire.directory_entries import HintEntry, Measured
 from distced.policies.distribution.situation.link_traffic import LinkTraffic
 from distced.policies.distribution.situation.locations import Locations
 from distced.policies.distribution.situation.node_load import NodeLoad
-from distced.policies.distribution.situation.rates import StreamRates, hosting
+from distced.policies.distribution.situation.rates import StreamRates
 from distced.policies.distribution.situation.readers import StreamReaders
 from distced.policies.topology.topology import Topology
 
@@ -73,11 +73,11 @@ class Situation(Locations):
                     self.measures.forget_all()
                     self._link_traffic.forget()
                 self._link_traffic.change(name, before, entry)
-                self._work.change(name, before, entry)
                 self.measures.change_detector(name, before, entry)
                 if entry is None:
-                    self.measures.expected.pop(name, None)
-                self._forget(*(node for each in (before, entry) if each is not None for node in hosting(each)))
+                    self.measures.expect(name, None)
+                self._work.change(name, before, entry)
+                self._forget()
             case "source":
                 _put(self.sources, name, entry)
                 self.reading.forget()
@@ -91,26 +91,29 @@ class Situation(Locations):
                 if known is None or entry is None or (known.home, known.capacity) != (entry.home, entry.capacity):
                     self._forget_places()
             case "load":
+                reported = self.loads.get(name)
                 _put(self.loads, name, entry)
                 self.measures.change_load(name)
-                self._forget(name)
+                self._work.change_load(name, reported, entry)
+                self._forget()
             case "client":
                 _put(self.clients, name, entry)
             case "hint":
                 _put(self.hints, name, entry)
                 _put(self.measures.foreseen, name, None if entry is None else entry.foreseen)
                 self.measures.forget_all()
+                self._work.forget_nodes()
                 self._forget()
 
     def expect(self, detector: str, does: Measured | None) -> None:
         """Set the estimate of a detector until it is measured; None to remove it."""
-        _put(self.measures.expected, detector, does)
-        self.measures.forget()
+        self.measures.expect(detector, does)
+        self._work.expect(detector)
         self._forget()
 
-    def _forget(self, *nodes: str) -> None:
-        """Drop results that depend on any change, and on the reports or detectors of these nodes."""
-        self._work.forget(*nodes)
+    def _forget(self) -> None:
+        """Drop results that depend on any change."""
+        self._work.forget()
         self._bytes: float | None = None
         # By detector and node; see `delays`.
         self.remembered_delays: dict[tuple[str, str], float] = {}

@@ -10,7 +10,7 @@ from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Answer
+from distced.middleware.wire.administration import Answer, Answers
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
@@ -107,9 +107,9 @@ class SimulatedSubscriber(SimulatedClient):
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
         if topic == self._answers:
-            answer = decode(payload, Answer, where=topic)
-            if answer.subscription in self.subscriptions:
-                self.subscriptions[answer.subscription].answers.append((self.network.engine.instant, answer))
+            for answer in decode(payload, Answers, where=topic).answers:
+                if answer.subscription in self.subscriptions:
+                    self.subscriptions[answer.subscription].answers.append((self.network.engine.instant, answer))
         super().arrived(topic, payload, home)
 
     def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
