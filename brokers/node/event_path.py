@@ -152,6 +152,9 @@ class EventPath:
                 case (source, home, frame):
                     self._hear(hosted, source, home, frame)
                     effects += self.consume_arrived(now)
+        if there is None:
+            # Detectors that begin next join it.
+            self.inputs.merge_one(hosted, now)
         self.routes.forget()
         return effects
 

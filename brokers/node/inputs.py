@@ -187,20 +187,21 @@ class Inputs:
 
     def merge(self, now: int) -> bool:
         """Let detectors with inputs of their own share, where they may and are level; True where any did."""
-        merged = False
-        for hosted in list(self.alone.values()):
-            if not may_share(hosted):
-                continue
-            policy, key = hosted.detector.policy, _key(hosted)
-            there = self.shared.get(key)
-            if there is None:
-                there = self.shared[key] = HostedInput(SharedInput(policy), hosted.reads, DetectorMeter(now))
-            elif not policy.is_level_with(there.shared.policy):
-                continue
-            del self.alone[hosted.id]
-            self._add(there, hosted)
-            merged = True
-        return merged
+        return sum(self.merge_one(hosted, now) for hosted in list(self.alone.values())) > 0
+
+    def merge_one(self, hosted: HostedDetector, now: int) -> bool:
+        """Let a detector with an input of its own share, as the first one or where it is level; True where it does."""
+        if not may_share(hosted):
+            return False
+        policy, key = hosted.detector.policy, _key(hosted)
+        there = self.shared.get(key)
+        if there is None:
+            there = self.shared[key] = HostedInput(SharedInput(policy), hosted.reads, DetectorMeter(now))
+        elif not policy.is_level_with(there.shared.policy):
+            return False
+        del self.alone[hosted.id]
+        self._add(there, hosted)
+        return True
 
     def _add(self, there: HostedInput, hosted: HostedDetector) -> None:
         self._of[hosted.id] = there

@@ -265,7 +265,7 @@ class Node(NodePart):
         effects = self.stories.end(self._tick(now))
         if self._validates:
             self.validate()
-        return effects
+        return self._joined(effects)
 
     def _tick(self, now: int) -> list[Effect]:
         again = now - self._status_at >= STATUS_EVERY

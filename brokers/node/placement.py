@@ -139,7 +139,7 @@ class Placement:
     ) -> tuple[DetectorGraph, ...]:
         # Composite events of best effort are never complete, so no detector reads them as parts.
         whole = found.policy != "guaranteed" or found.id in self.planner.whole
-        catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(found.compiled, registry)
+        catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(found, registry)
         subscribers = (self.situation.place_of(entry.client),)
         cut_by = partial(
             alternatives,

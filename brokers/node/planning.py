@@ -212,10 +212,11 @@ class Planner:
             hints=_for_parts(entry.hints),
         )
 
-    def catalogue(self, compiled: Compiled, registry: TypeRegistry) -> Catalogue:
-        """Detectors of the directory that a pattern may read as parts, among others; empty where there are none."""
+    def catalogue(self, detector: Found, registry: TypeRegistry) -> Catalogue:
+        """Detectors of the directory that one may read as parts, among others; empty where there are none."""
         self.index_parts(registry)
-        found = self._parts.candidates(compiled)
+        # An entry of its own is left over from a lost node.
+        found = [name for name in self._parts.candidates(detector.compiled) if name != detector.id]
         for name in found:
             entry = self.directory.detectors[name]
             if name not in self._reusable and (plan := running_plan(entry, registry)) is not None and plan.id == name:

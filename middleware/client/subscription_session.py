@@ -61,20 +61,19 @@ patience of each begins when it is asked for."""
 
 
 TOGETHER: Final = SECOND // 500
-"""How long a client that listens for one subscription of a bulk waits for others, ns."""
+"""How long a client that listens for one subscription waits for others that are about to, ns."""
 
 
 @dataclass(slots=True, eq=False)
 class _Bulk:
     """Subscriptions requested together: the application's operation, those whose turn has not come, number of those in
-    progress, errors by id, and those that listen, which is not published yet."""
+    progress, and errors by id."""
 
     operation: object
     waiting: deque[SubscriptionState]
     definitions: dict[str, str]
     errors: dict[str, DistcedError]
     progressing: int = 0
-    listening: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -111,6 +110,9 @@ class SubscriptionSession:
         self._courses: dict[str, _Course] = {}
         # Bulks that are not complete.
         self._bulks: list[_Bulk] = []
+        # Those that listen, which is about to be published, and number of attempts to listen.
+        self._listening: list[str] = []
+        self._attempts = 0
         # Those to a type, by its name and their id.
         self._typed: dict[str, dict[str, _Course]] = {}
         # Why there is no connection, of homes where connecting has failed since it stood last.
@@ -345,6 +347,7 @@ class SubscriptionSession:
         """Listen at places and continue in `_listened`; an attempt for an earlier offer is given up."""
         self._give_up(course)
         attempt = course.attempt = _Attempt(tuple(places))
+        self._attempts += 1
         effects = self._listen(course, attempt.places)
         settled = self._settle(course)
         if course.attempt is attempt:
@@ -389,20 +392,19 @@ class SubscriptionSession:
         """Publish that the client listens, again after an interval, ns."""
         timer = self._timers.set(again, lambda now: self._ready(course, min(2 * again, READY_AGAIN[1])))
         course.ready_timer = timer.number
-        bulk = course.operation
-        if not isinstance(bulk, _Bulk):
-            return [self._listening((course.state.id,)), timer]
-        bulk.listening.append(course.state.id)
-        if len(bulk.listening) > 1:
+        self._listening.append(course.state.id)
+        if not self._attempts:
+            return [*self._all_ready(), timer]
+        if len(self._listening) > 1:
             return [timer]
-        return [timer, self._timers.set(TOGETHER, lambda now: self._all_ready(bulk))]
+        return [timer, self._timers.set(TOGETHER, lambda now: self._all_ready())]
 
-    def _all_ready(self, bulk: _Bulk) -> list[ClientEffect]:
-        listening, bulk.listening = bulk.listening, []
-        return [self._listening(tuple(each for each in listening if each in self._courses))]
-
-    def _listening(self, identities: tuple[str, ...]) -> Publish:
-        return Publish(administration_topic("ready", self._name, root=self._root), encode(Listening(identities)))
+    def _all_ready(self) -> list[ClientEffect]:
+        listening = tuple(each for each in self._listening if each in self._courses)
+        self._listening.clear()
+        if not listening:
+            return []
+        return [Publish(administration_topic("ready", self._name, root=self._root), encode(Listening(listening)))]
 
     def _not_listened(self, course: _Course, missing: dict[str, BusError]) -> list[ClientEffect]:
         home, reason = next(iter(missing.items()))
@@ -477,6 +479,7 @@ class SubscriptionSession:
         if course.attempt is not None:
             self._timers.cancel(course.attempt.timer)
             course.attempt = None
+            self._attempts -= 1
 
     # Places.
 
