@@ -22,6 +22,7 @@ from distced.middleware.model.server_address import Address
 from distced.middleware.model.timestamps import SECOND
 
 LONGEST_WAIT: Final = 0.5  # s; the clock may be set, so no wait is longer
+_FEW: Final = 64  # timers that are kept without a look at which are cancelled
 Ready: TypeAlias = Callable[[int], None]
 """Called with the mask of `selectors` for which a socket is ready."""
 
@@ -48,11 +49,20 @@ class Timers:
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Timer]] = []
+        # Length of the heap at which cancelled timers are removed: most are cancelled long before they are due.
+        self._most = _FEW
         self._numbers = count()
         self._now: int | None = None
 
+    def __len__(self) -> int:
+        return len(self._heap)
+
     def add(self, timer: Timer) -> None:
         heappush(self._heap, (timer.due, next(self._numbers), timer))
+        if len(self._heap) > self._most:
+            self._heap = [each for each in self._heap if not each[2].cancelled]
+            heapify(self._heap)
+            self._most = 2 * len(self._heap) + _FEW
 
     def next_due(self) -> int | None:
         """When the next timer is due; None where there is none."""

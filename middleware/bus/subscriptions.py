@@ -244,6 +244,9 @@ class Route(NamedTuple):
 class Subscribed:
     """Filter and the handlers behind it, with their QoS; `identifier` comes back with matching messages."""
 
+    # A client may have ten thousand of them.
+    __slots__ = ("filter", "handlers", "identifier")
+
     def __init__(self, topic_filter: str, identifier: int) -> None:
         self.filter = topic_filter
         self.identifier = identifier
@@ -262,7 +265,7 @@ class Routes:
         self.memory: dict[bytes, Route] = {}
         self._by_filter: dict[str, Subscribed] = {}
         self._by_identifier: dict[int, Subscribed] = {}
-        # A tree by levels; where a filter is subscribed to both shared and not, both stand at one place of it.
+        # A tree by levels of filters with wildcards and of shared ones, both at one place of it; others are topics.
         self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
         self._planted: dict[str, list[Subscribed]] = {}
 
@@ -277,10 +280,11 @@ class Routes:
             subscribed = Subscribed(topic_filter, self._identifier(topic_filter))
             self._by_filter[topic_filter] = subscribed
             self._by_identifier[subscribed.identifier] = subscribed
-            plain = ungrouped(topic_filter)
-            here = self._planted.setdefault(plain, [])
-            here.append(subscribed)
-            self._tree[plain] = here
+            if not _is_topic(topic_filter):
+                plain = ungrouped(topic_filter)
+                here = self._planted.setdefault(plain, [])
+                here.append(subscribed)
+                self._tree[plain] = here
         subscribed.handlers.append((handler, qos))
         return subscribed
 
@@ -295,6 +299,8 @@ class Routes:
             subscribed.handlers = handlers
             return None
         del self._by_filter[topic_filter], self._by_identifier[subscribed.identifier]
+        if _is_topic(topic_filter):
+            return subscribed
         plain = ungrouped(topic_filter)
         here = self._planted[plain]
         here.remove(subscribed)
@@ -310,6 +316,9 @@ class Routes:
         if len(subscribed) < len(named) or not named:
             # No identifiers, or ones from before a restart that mean nothing or something else now.
             subscribed = list(chain.from_iterable(self._tree.iter_match(topic)))  # type: ignore[no-untyped-call]
+            exact = self._by_filter.get(topic)
+            if exact is not None and _is_topic(topic):
+                subscribed.append(exact)
         return tuple(handler for one in subscribed for handler, _ in one.handlers)
 
     def remember(self, key: bytes, route: Route) -> None:
@@ -324,6 +333,11 @@ class Routes:
         while identifier in self._by_identifier:
             identifier = identifier % IDENTIFIER_MAX + 1
         return identifier
+
+
+def _is_topic(topic_filter: str) -> bool:
+    """Whether a filter matches the topic of its own text alone."""
+    return "+" not in topic_filter and "#" not in topic_filter and not is_shared(topic_filter)
 
 
 def check_filter(topic_filter: str) -> str:

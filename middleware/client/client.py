@@ -182,7 +182,7 @@ class BaseClient(ABC, Generic[D, S]):
     def _requested(self, pattern: object) -> tuple[str, str]:
         """New id of a subscription, and the pattern as text."""
         text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
-        return f"{self.name}.{uuid.uuid4().hex[:8]}", text
+        return f"{self.name}.{uuid.uuid4().hex[:16]}", text
 
     def _requested_many(self, patterns: Iterable[object]) -> list[tuple[str, str]]:
         """New ids of subscriptions, and the patterns as texts."""

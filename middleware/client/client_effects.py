@@ -85,6 +85,10 @@ class SessionTimers:
         """Timer that continues once a server has taken everything, or after a timeout, ns."""
         return Flush(home, timeout, self._add(then))
 
+    def waits(self, number: int) -> bool:
+        """Whether a timer was neither cancelled nor has fired."""
+        return number in self._waiting
+
     def cancel(self, number: int) -> None:
         self._waiting.pop(number, None)
 

@@ -16,12 +16,14 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import structlog
 
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.bus import AsyncBus
+from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import BaseConnections, Connections
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
@@ -38,6 +40,7 @@ Operation: TypeAlias = Future[None] | asyncio.Future[None]
 
 ROOM_WITHIN: Final = 5.0  # time for which a message waits for room at the bus, s
 ROOM_EVERY: Final = 0.02  # time between attempts, s
+_FEW: Final = 64  # timers that are kept without a look at which are cancelled
 _log = structlog.get_logger("distced.client")
 
 
@@ -76,6 +79,9 @@ class BaseDriver(ABC, Generic[B]):
         # The handlers behind each `Listen`, by its subscription, home and filter.
         self._routes: dict[tuple[str, str, str], tuple[B, Handler]] = {}
         self._operations: set[Operation] = set()
+        # Timers of the session by number, and how many there are when the cancelled ones are removed.
+        self._timers: dict[int, Timer] = {}
+        self._most_timers = _FEW
         self._running = False
 
     def _settings(self, name: str, clock: Clock, root: str) -> dict[str, Any]:
@@ -173,7 +179,7 @@ class BaseDriver(ABC, Generic[B]):
                 if route is not None:
                     route[0].unsubscribe(topic_filter, route[1])
             case SetTimer(delay=delay, number=number):
-                self._main.call_later(delay / SECOND, lambda: self._fired(number))
+                self._set(number, delay)
             case Flush():
                 self._flush(effect)
             case Done(operation=operation, error=error):
@@ -206,10 +212,18 @@ class BaseDriver(ABC, Generic[B]):
         self._routes[effect.subscription, effect.home, effect.topic_filter] = bus, handler
         bus.listen(effect.topic_filter, handler, answered, qos=1)
 
+    def _set(self, number: int, delay: int) -> None:
+        self._timers[number] = self._main.call_later(delay / SECOND, partial(self._fired, number))
+        if len(self._timers) > self._most_timers:
+            for each in [each for each in self._timers if not self.session.waits(each)]:
+                self._timers.pop(each).cancel()
+            self._most_timers = 2 * len(self._timers) + _FEW
+
     def _received(self, topic: str, payload: bytes, retain: bool) -> None:
         self._take(lambda: self.session.receive(topic, payload, self._clock.now()))
 
     def _fired(self, number: int) -> None:
+        self._timers.pop(number, None)
         self._take(lambda: self.session.fired(number, self._clock.now()))
 
     def _done(self, operation: Operation, error: DistcedError | None) -> None:

@@ -29,7 +29,7 @@ from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic, pointer_topic
 
 PATIENCE: Final = 5 * SECOND  # default time for nodes and servers to answer, ns
-_parse = lru_cache(maxsize=65_536)(parse_topic)
+_parse = lru_cache(maxsize=1_024)(parse_topic)
 
 
 class ClientSession:
@@ -102,6 +102,10 @@ class ClientSession:
     def fired(self, number: int, now: int) -> list[ClientEffect]:
         """Take a timer that has fired, or a flush that is complete."""
         return self._timers.fired(number, now)
+
+    def waits(self, timer: int) -> bool:
+        """Whether a timer was neither cancelled nor has fired."""
+        return self._timers.waits(timer)
 
     def confirmed(self, number: int) -> list[ClientEffect]:
         """Take a server's confirmation of a `Listen`."""

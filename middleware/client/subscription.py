@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, Self
 
@@ -103,7 +102,7 @@ class Subscription(QueuedSubscription):
         on_change: called whenever there is something to get, or the subscription has ended, on any thread.
     """
 
-    __slots__ = ("_callback", "_condition", "_receiving", "_thread", "client", "on_change")
+    __slots__ = ("_callback", "_condition", "_receiving", "_shared", "_thread", "client", "on_change")
 
     def __init__(
         self,
@@ -116,6 +115,8 @@ class Subscription(QueuedSubscription):
         super().__init__(identity, pattern, quality)
         self.client = client
         self.on_change: Callable[[], object] = _nothing
+        # Where a callback of several subscriptions is called for it.
+        self._shared: SimpleQueue[Subscription] | None = None
         self._callback = callback
         self._condition: threading.Condition | None = None
         # Messages of several servers come on several threads.
@@ -142,6 +143,15 @@ class Subscription(QueuedSubscription):
         with self._change:
             self.ended = True
             self._change.notify_all()
+        self._changed()
+
+    def share(self, changed: SimpleQueue[Subscription]) -> None:
+        """Announce changes to a queue of several subscriptions, too."""
+        self._shared = changed
+
+    def _changed(self) -> None:
+        if self._shared is not None:
+            self._shared.put(self)
         self.on_change()
 
     def close(self) -> None:
@@ -219,7 +229,7 @@ class Subscription(QueuedSubscription):
             self._put(event)
             self.delivered(event, now)
             self._change.notify_all()
-        self.on_change()
+        self._changed()
         if self.ended:
             self.client._drop(self)
 
@@ -253,7 +263,7 @@ class SharedCallback:
         self._open: set[str] = set()
         for each in subscriptions:
             self._open.add(each.id)
-            each.on_change = partial(self._changed.put, each)
+            each.share(self._changed)
 
     def start(self) -> None:
         """Begin; the thread ends with the last subscription."""

@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from sys import intern
 from typing import Final
 
 from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, Listen, SessionTimers
@@ -117,6 +118,8 @@ class SubscriptionSession:
         self._typed: dict[str, dict[str, _Course]] = {}
         # Why there is no connection, of homes where connecting has failed since it stood last.
         self._unreachable: dict[str, BusError] = {}
+        # Homes of detectors: few differ.
+        self._homes: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._numbers = count(1)
         # Requests to listen that the driver has not reported on.
         self._unconfirmed: dict[int, tuple[str, Place]] = {}
@@ -262,7 +265,7 @@ class SubscriptionSession:
                 # Its offer was overtaken by that of a node that has given the detector up.
                 return self._accept(course, answer)
             case "active":
-                course.state.node = answer.node
+                course.state.node = intern(answer.node)
                 if course.attempt is None:
                     return self._activate(course)
                 course.attempt.activated = True
@@ -339,7 +342,8 @@ class SubscriptionSession:
         if course.attempt is not None and not _elsewhere(state, offer):
             # An offer is repeated until it is taken.
             return []
-        state.detector, state.node, state.homes = offer.detector, offer.node, offer.homes
+        homes = self._homes.setdefault(offer.homes, offer.homes)
+        state.detector, state.node, state.homes = offer.detector, intern(offer.node), homes
         self._timers.cancel(course.answer_timer)
         return self._attempt(course, self._offered(state))
 
