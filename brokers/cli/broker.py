@@ -17,6 +17,7 @@ from typer import Option
 
 from distced.brokers.cli import node_locations
 from distced.brokers.cli.node_locations import Described
+from distced.brokers.cli.port_in_use import PortInUse
 from distced.brokers.core.node_location import SUBSCRIPTIONS, NodeLocation
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
@@ -69,7 +70,7 @@ class BrokerOptions:
         ),
     ] = "auto"
     port: Annotated[
-        int | None, Option(help="TCP port of a started server: 1883, or a free one where that is taken.", min=0)
+        int | None, Option(help="TCP port of a started server: 1883, or a free one where that is in use.", min=0)
     ] = None
     name: Annotated[str, Option(help="Name of the node, unique; this machine's if left out.")] = ""
     nodes: Annotated[int, Option(help="Number of broker nodes; several are called NAME-1, NAME-2.", min=1)] = 1
@@ -129,6 +130,7 @@ def broker(options: BrokerOptions) -> int:
 
     Nodes detect patterns, and a bridge converts messages of devices to events, until an interrupt (Ctrl-C) or a request
     to terminate, which clears their entries of the directory. Without --server an MQTT server is started on loopback.
+    It ends with this process, however that ends; where the port is in use, what listens there is named and offered.
     Types, sources, subscriptions and detectors are logged as they come and go, and so are dead letters. With several
     sites, --server names the server of the directory, --home or --site that of the nodes. See docs/how-to/broker.md.
 
@@ -163,8 +165,7 @@ def host(options: BrokerOptions, log: Any) -> int:
         problem = "a Ray cluster for nodes without Ray"
         raise DistcedError(problem, given=options.ray_address, advice="leave out --no-ray")
     with ending() as set_up_again, ExitStack() as stack:
-        server = _server(options, stack, log)
-        url = options.server if server is None else server.url
+        url, server = _server(options, stack, log)
         placed = _locations(options, url, described)
         if described is not None:
             show_notes(notes_on(described.topology))
@@ -204,19 +205,24 @@ def load_mappings(paths: Sequence[Path]) -> list[Mapping]:
     return [load_mapping(path, first_seq=place * _RANGE + microseconds) for place, path in enumerate(paths)]
 
 
-def _server(options: BrokerOptions, stack: ExitStack, log: Any) -> Server | None:
-    """The server started here; None where `--server` names one that runs."""
+def _server(options: BrokerOptions, stack: ExitStack, log: Any) -> tuple[str, Server | None]:
+    """URL of the MQTT server, and the server started here; None where one that runs is used."""
     if options.server not in STARTED:
-        return None
+        return options.server, None
+    port = USUAL_PORT if options.port is None else options.port
     try:
-        server = start_server(options.server, port=USUAL_PORT if options.port is None else options.port)  # type: ignore[arg-type]
+        server = start_server(options.server, port=port)  # type: ignore[arg-type]
     except BusError:
-        if options.port is not None or _is_free(USUAL_PORT):
+        if port == 0 or _is_free(port):
             raise
-        advice = f"if an MQTT server runs there, name it with --server {DEFAULT}"
-        log.warning("port taken", port=USUAL_PORT, advice=advice)
+        found = PortInUse(f"mqtt://127.0.0.1:{port}")
+        if found.offers(options.node_names, ask=not options.as_json):
+            return found.url, None
+        if options.port is not None:
+            raise found.error(options.node_names) from None
+        found.warn(options.node_names, log)
         server = start_server(options.server)  # type: ignore[arg-type]
-    return stack.enter_context(server)
+    return server.url, stack.enter_context(server)
 
 
 def _is_free(port: int) -> bool:

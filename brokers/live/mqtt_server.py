@@ -17,13 +17,13 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal, Self, TypeAlias
 
+from distced.brokers.live.watchdog import remove_folder, watched_folder
 from distced.middleware.model.errors import BusError
 
 Kind: TypeAlias = Literal["auto", "mosquitto", "amqtt"]
@@ -52,7 +52,10 @@ _STOP_SECONDS: Final = 5.0
 
 
 class Server:
-    """Running MQTT server, mosquitto or amqtt; a context manager, or call `stop`. It ends with the interpreter."""
+    """Running MQTT server, mosquitto or amqtt; a context manager, or call `stop`.
+
+    It ends with the interpreter, and where that is killed (`brokers.live.watchdog`).
+    """
 
     def __init__(self, kind: str, host: str, port: int, process: subprocess.Popen[bytes], folder: Path) -> None:
         self.kind = kind
@@ -133,7 +136,7 @@ def start_server(
     _check_loopback(host)
     with _reserve(host, port) as reserved:
         port = reserved.getsockname()[1]
-        folder = Path(tempfile.mkdtemp(prefix="distced-server-"))
+        folder = watched_folder("distced-server-")
         if program is not None and kind == "mosquitto":
             command = [program, "-c", str(_configure(folder, host, port, settings))]
         else:
@@ -212,7 +215,7 @@ def _end(process: subprocess.Popen[bytes], folder: Path) -> None:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_folder(folder)
 
 
 def _in_url(host: str) -> str:

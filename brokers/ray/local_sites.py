@@ -8,8 +8,6 @@ node of the starting process, are at the first site.
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any, Final, Self
 
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import Kind, Server, start_server
+from distced.brokers.live.watchdog import remove_folder, watched_folder
 from distced.brokers.ray.runtime import check_loopback, import_ray, resources
 from distced.middleware.model.errors import DistcedError
 
@@ -49,7 +48,7 @@ class LocalSites:
         self._kind = kind
         self._cluster: Any = None
         self._nodes: dict[str, Any] = {}
-        self._folder = ""
+        self._folder = Path()
         self._stack = ExitStack()
 
     @property
@@ -96,13 +95,13 @@ class LocalSites:
         import_ray(loopback=True)
         from ray.cluster_utils import Cluster
 
-        self._folder = tempfile.mkdtemp(prefix="ced-ray-")
-        self._stack.callback(shutil.rmtree, self._folder, ignore_errors=True)
+        self._folder = watched_folder("ced-ray-")
+        self._stack.callback(remove_folder, self._folder)
         # By default all clusters of a machine leave their addresses in one folder.
         before = os.environ.get("RAY_TMPDIR")
-        os.environ["RAY_TMPDIR"] = self._folder
+        os.environ["RAY_TMPDIR"] = str(self._folder)
         try:
-            Path(self._folder, "ray").mkdir()
+            (self._folder / "ray").mkdir()
             # The Ray nodes end with this process, also where it is killed.
             self._cluster = Cluster(shutdown_at_exit=True)
             self._stack.callback(self._shut_down)
@@ -120,7 +119,7 @@ class LocalSites:
         return self._cluster.add_node(
             wait=False,
             node_ip_address="127.0.0.1",
-            temp_dir=str(Path(self._folder, "ray")),
+            temp_dir=str(self._folder / "ray"),
             include_dashboard=False,
             object_store_memory=_STORE,
             num_cpus=1,

@@ -12,13 +12,15 @@ from __future__ import annotations
 import ipaddress
 import logging
 import os
-import shutil
+import signal
 import socket
-import tempfile
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Final
 
+from distced.brokers.live.watchdog import remove_folder, watched_folder
 from distced.middleware.model.errors import DistcedError
 
 RESTARTS: Final = 100
@@ -89,7 +91,7 @@ class Runtime:
     def __init__(self, address: str = "") -> None:
         self.address = address
         self.started = False
-        self._folder = ""
+        self._folder: Path | None = None
 
     def start(self, cpus: int, sites: Iterable[str]) -> Any:
         """Start a cluster that offers these sites, or join the running one; the module ray.
@@ -111,16 +113,17 @@ class Runtime:
             self._check_sites(ray, sites)
         else:
             # A folder of its own: an address left by another cluster makes a plain start fail.
-            self._folder = tempfile.mkdtemp(prefix="ced-ray-")
-            ray.init(
-                address="local",
-                num_cpus=max(cpus, os.cpu_count() or 1),
-                resources=resources(sites),
-                include_dashboard=False,
-                _node_ip_address="127.0.0.1",
-                _temp_dir=self._folder,
-                **usual,
-            )
+            self._folder = watched_folder("ced-ray-")
+            with _hangups_ignored():
+                ray.init(
+                    address="local",
+                    num_cpus=max(cpus, os.cpu_count() or 1),
+                    resources=resources(sites),
+                    include_dashboard=False,
+                    _node_ip_address="127.0.0.1",
+                    _temp_dir=str(self._folder),
+                    **usual,
+                )
             check_loopback(ray.util.get_node_ip_address())
         return ray
 
@@ -131,8 +134,8 @@ class Runtime:
             ray = import_ray(loopback=False)
             if ray.is_initialized():
                 ray.shutdown()
-            if self._folder:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            if self._folder is not None:
+                remove_folder(self._folder)
 
     def _join(self, ray: Any, usual: dict[str, Any]) -> None:
         at = {"_node_ip_address": "127.0.0.1"} if is_loopback(self.address) else {}
@@ -165,6 +168,22 @@ def _knock(address: str) -> None:
     if address != "auto":
         host, _, port = address.rpartition(":")
         socket.create_connection((host.strip("[]"), int(port)), timeout=_KNOCK).close()
+
+
+@contextmanager
+def _hangups_ignored() -> Iterator[None]:
+    """Within it processes are started that a closed terminal does not end: nodes take leave before their cluster ends.
+
+    Ray itself does the same for an interrupt.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before or signal.SIG_DFL)
 
 
 def offered_sites(ray: Any) -> set[str]:
