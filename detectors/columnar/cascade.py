@@ -109,10 +109,13 @@ class Cascade:
         return stage
 
     def _link(self) -> None:
+        by_name: dict[str, list[Stage]] = {}
+        for stage in self.stages:
+            for name in stage.reads:
+                by_name.setdefault(name, []).append(stage)
         for writer in self.stages:
-            for automaton in writer.automata if writer.publishes else ():
-                if automaton.output is not None:
-                    name = automaton.output.type_name
-                    readers = [each for each in self.stages if each is not writer and name in each.reads]
-                    if readers:
-                        writer.readers[name] = readers
+            outputs = (each.output for each in writer.automata) if writer.publishes else ()
+            for name in {output.type_name for output in outputs if output is not None}:
+                readers = [each for each in by_name.get(name, ()) if each is not writer]
+                if readers:
+                    writer.readers[name] = readers

@@ -47,7 +47,8 @@ class ColumnarEngine:
         self._kinds = kinds
         self._derivations = derivations
         others = list(self.patterns) if derivations else _for_others(self.patterns)
-        self._looped = [each for each in in_order(self.patterns) if not any(each is other for other in others)]
+        beside = set(map(id, others))
+        self._looped = [each for each in in_order(self.patterns) if id(each) not in beside]
         self.cascade = self._made(shared=True) if self._looped else None
         self.beside = StepwiseEngine(others, kinds, derivations=derivations) if others else None
         self.throttlers = [] if self.cascade is None else _throttlers(self.patterns)
@@ -296,18 +297,20 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
         for each in patterns
         if not supports(each.automaton) or any(throttling.type_name in published for throttling in each.throttlings)
     ]
-    while True:
+    while others:
+        known = set(map(id, others))
         theirs = {output.type_name for each in others if (output := outputs[id(each)]) is not None}
         read = {name for each in others for name in each.names()}
         more = [
             each
             for each in patterns
-            if not any(each is other for other in others)
+            if id(each) not in known
             and (each.names() & theirs or ((output := outputs[id(each)]) is not None and output.type_name in read))
         ]
         if not more:
-            return others
+            break
         others += more
+    return others
 
 
 def _throttlers(patterns: Sequence[Compiled]) -> list[Throttler]:

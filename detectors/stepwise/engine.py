@@ -355,13 +355,17 @@ class StepwiseEngine:
         return unit
 
     def _link(self) -> None:
-        for writer in self.units:
-            output = writer.matcher.automaton.output
-            if output is None or not writer.publishes:
-                continue
-            for reader in self.units:
-                if reader is not writer and output.type_name in reader.reads:
-                    writer.readers = (*writer.readers, reader)
+        outputs = [(each, each.matcher.automaton.output) for each in self.units if each.publishes]
+        if len(self.units) == 1 or not any(output for _, output in outputs):
+            return
+        readers: dict[str, list[_Unit]] = {}
+        for unit in self.units:
+            for name in unit.reads:
+                readers.setdefault(name, []).append(unit)
+        for writer, output in outputs:
+            if output is not None:
+                theirs = [each for each in readers.get(output.type_name, ()) if each is not writer]
+                writer.readers = (*writer.readers, *theirs)
 
     def _mark(self, event: Event) -> Event:
         if event.type in self._throttled:
@@ -403,7 +407,9 @@ def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
         if not ready:
             raise ValueError("patterns that read each other's composite events in a circle")
         ordered += ready
-        waiting = [each for each in waiting if each not in ready]
+        # By identity: to compare patterns takes as long as the largest, and there may be ten thousand.
+        taken = set(map(id, ready))
+        waiting = [each for each in waiting if id(each) not in taken]
     return ordered
 
 

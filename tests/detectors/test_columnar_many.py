@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -170,3 +172,66 @@ def test_event_visits_only_instances_it_may_concern() -> None:
     ends = [Event("B", at, at, "s", at, {"k": at % 1000}) for at in range(1000, 2000)]
     assert len(loop.feed(Batch.of_events([*starts, *ends]))) == 1000
     assert loop.touched == 2000
+
+
+def _chosen(number: int) -> Compiled:
+    return compile_pattern(f"[A where v == {number}] ; [B where k == {number} <= B] within {number + 1}s by k")
+
+
+def _published(number: int) -> Compiled:
+    return compile_pattern(f"[A where v == {number}] -> Out{number}")
+
+
+def _read(number: int) -> Compiled:
+    return compile_pattern(f"[Out{number}] ; [B where v == {number}]")
+
+
+def _split(number: int) -> Compiled:
+    return compile_pattern(f"[C] ; ([A where v == {number}] ; [B] by v by k)")
+
+
+def _operations(function: Callable[[], object]) -> int:
+    """Number of calls, of functions in C too."""
+    count = 0
+
+    def note(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("makers", [(_chosen,), (_published,), (_published, _read), (_split,)])
+@pytest.mark.parametrize("engine", [ColumnarEngine, StepwiseEngine])
+def test_making_an_engine_grows_with_the_number_of_patterns_only(
+    makers: Sequence[Callable[[int], Compiled]], engine: type[ColumnarEngine | StepwiseEngine]
+) -> None:
+    patterns = [make(number) for number in range(80) for make in makers]
+    # Automata are built, and functions compiled, at their first use.
+    engine(patterns)
+    few, many = (_operations(lambda count=count: engine(patterns[: count * len(makers)])) for count in (20, 80))
+    assert many < 4.5 * few
+
+
+def test_adding_and_removing_cost_the_same_however_many_patterns_there_are() -> None:
+    patterns = [_chosen(number) for number in range(40)]
+    others = [*map(_chosen, range(40, 140)), *map(_published, range(40, 140))]
+    costs = []
+    for copies in (1, 20):
+        loop = Loop(each.automaton for each in others * copies)
+        # The types are known, and the lists of what waits for them are written.
+        loop.feed(Batch.of_events(some_events(Random(1), 1, 20)))
+        numbers: list[int] = []
+        added = _operations(
+            lambda loop=loop, numbers=numbers: numbers.extend(loop.add(each.automaton).number for each in patterns)
+        )
+        removed = _operations(lambda loop=loop, numbers=numbers: [loop.remove(number) for number in numbers])
+        costs.append((added, removed))
+    (added, removed), (added_to_many, removed_from_many) = costs
+    assert added_to_many < 1.1 * added
+    assert removed_from_many < 1.1 * removed
