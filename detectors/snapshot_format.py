@@ -23,6 +23,9 @@ class _Envelope(msgspec.Struct, array_like=True):
     content: bytes
 
 
+msgspec.msgpack.Decoder(_Envelope)  # resolves its annotations before there are threads, for `convert`
+
+
 def seal(format_name: str, version: int, content: bytes) -> bytes:
     """Seal content in an envelope with format, version and checksum."""
     return msgspec.msgpack.encode(_Envelope(format_name, version, _checksum(content), content))

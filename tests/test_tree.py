@@ -90,3 +90,29 @@ def test_words_are_those_of_the_glossary() -> None:
         if (match := GIVEN_UP.search(line))
     ]
     assert found == []
+
+
+def test_decoders_are_made_at_import() -> None:
+    """The first decoding of a type in several threads at once may crash msgspec, and so may making its decoder."""
+    made, converted, late = set[str](), dict[str, str](), list[str]()
+    for path, tree in modules().items():
+        inside = {
+            node
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            for node in ast.walk(function)
+        }
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            what, where = ast.unparse(call.func), f"{path.relative_to(ROOT)}:{call.lineno}"
+            typed = any(each.arg == "type" for each in call.keywords)
+            if what.startswith("msgspec.") and (what.endswith("Decoder") or (what.endswith("decode") and typed)):
+                if call not in inside:
+                    made.update(ast.unparse(each) for each in call.args)
+                elif what != "msgspec.json.Decoder" or path.name != "codec.py":
+                    late.append(where)
+            elif what == "msgspec.convert":
+                kinds = [*call.args[1:2], *(each.value for each in call.keywords if each.arg == "type")]
+                converted[where] = ast.unparse(kinds[0])
+    assert late == []
+    known = {*made, "float", "wanted"}  # `mapping.schema.shape` has the three types of its module
+    assert {where: kind for where, kind in converted.items() if kind not in known} == {}

@@ -15,6 +15,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from distced.middleware.wire.codec import declare
+
 
 class MessageArrived(msgspec.Struct, frozen=True):
     """Arrival of a message over the connection to a home server; empty for that of the directory."""
@@ -72,3 +74,6 @@ class StoryAnswer(msgspec.Struct, frozen=True):
 
     node: str
     stories: dict[str, tuple[StoryLine, ...]]
+
+
+declare(StoryRequest, StoryAnswer)

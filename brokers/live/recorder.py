@@ -48,6 +48,9 @@ class _Kept(msgspec.Struct, array_like=True):
     state: bytes
 
 
+_decoder: Final = msgspec.msgpack.Decoder(_Kept)
+
+
 class LiveRecorder(Participant):
     """Recorder with its connections and its history.
 
@@ -171,7 +174,7 @@ class LiveRecorder(Participant):
                 self.log.warning(note, history=str(self.history), until=format_instant(until))
             return state, (until, history.recorders.get(self._name))
         try:
-            kept = msgspec.msgpack.decode(journal.state, type=_Kept)
+            kept = _decoder.decode(journal.state)
             self._client_id = kept.client_id
             state.resume(kept.state)
             for each in journal.operations:

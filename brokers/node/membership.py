@@ -23,7 +23,7 @@ from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.migration import Migration
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.codec import declare, decode, encode
 from distced.middleware.wire.topics import administration_topic
 
 TAKE_OVER_AFTER: Final = SECOND
@@ -37,6 +37,9 @@ class Claimed(msgspec.Struct, frozen=True):
     """Claim of a node to a name since a time, ns."""
 
     since: int
+
+
+declare(Claimed)
 
 
 class NameClaim:

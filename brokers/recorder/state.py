@@ -232,6 +232,9 @@ class _State(msgspec.Struct, array_like=True):
     runs: dict[str, list[list[int]]] = {}
 
 
+_states = msgspec.msgpack.Decoder(_State)
+
+
 class RecorderState:
     """State of a recorder.
 
@@ -289,7 +292,7 @@ class RecorderState:
     def resume(self, state: bytes) -> None:
         """Continue from the result of `packed`."""
         try:
-            read = msgspec.msgpack.decode(state, type=_State)
+            read = _states.decode(state)
             self.policy.resume(read.policy)
         except (msgspec.DecodeError, TypeError, ValueError) as error:
             raise HistoryError("what a recorder remembered cannot be read", advice=str(error)) from None

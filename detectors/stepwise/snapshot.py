@@ -53,6 +53,9 @@ class _EngineState(msgspec.Struct, array_like=True):
     matchers: list[_MatcherState]
 
 
+_decoder = msgspec.msgpack.Decoder(_EngineState)
+
+
 def snapshot(engine: StepwiseEngine) -> bytes:
     """The state of an engine between two calls."""
     writer = _SnapshotWriter()
@@ -93,7 +96,7 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
 
 def _decode(content: bytes) -> _EngineState:
     try:
-        return msgspec.msgpack.decode(unseal(FORMAT, VERSION, content), type=_EngineState)
+        return _decoder.decode(unseal(FORMAT, VERSION, content))
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
         raise SnapshotError("a damaged snapshot of an engine", given=str(error)) from None
 

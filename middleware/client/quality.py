@@ -9,6 +9,8 @@ import msgspec
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
 
+msgspec.json.Decoder(Hints)  # resolves its annotations before there are threads, for `convert`
+
 Detection = Literal["guaranteed", "best-effort"]
 Consumption = Literal["ordered", "epoch"]
 Matches = Literal["every", "first"]

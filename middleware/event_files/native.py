@@ -42,6 +42,10 @@ class JsonEvent(msgspec.Struct, forbid_unknown_fields=True):
     constituents: list[tuple[str, int]] | None = None
 
 
+_constituents: Final = msgspec.json.Decoder(list[tuple[str, int]])
+msgspec.json.Decoder(JsonEvent)  # resolves its annotations before there are threads, for `convert`
+
+
 class EventBuilder:
     """Builder of checked events from rows.
 
@@ -245,7 +249,7 @@ def _is_number(cell: object) -> bool:
 def constituents_of(text: str) -> list[tuple[str, int]]:
     """Constituents in a cell; `EventError` where it holds none."""
     try:
-        return msgspec.json.decode(text, type=list[tuple[str, int]])
+        return _constituents.decode(text)
     except msgspec.DecodeError as error:
         raise EventError(
             "not a list of constituents", given=text, allowed='[["source", 1], ...]', advice=str(error)

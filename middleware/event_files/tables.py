@@ -33,6 +33,8 @@ WHOLE: Final = "whole."
 
 _PANDAS_INDEX: Final = "__index_level_"
 _BATCH_ROWS: Final = 65_536
+_encoder: Final = msgspec.json.Encoder()
+_types: Final = msgspec.json.Decoder(list[EventType])
 
 
 def import_pyarrow() -> Any:
@@ -172,13 +174,12 @@ def noted_types(schema: Any, name: str) -> Sequence[EventType] | None:
     if noted is None:
         return None
     try:
-        return msgspec.json.decode(noted, type=list[EventType])
+        return _types.decode(noted)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise EventError("event types that cannot be read", given=noted, where=name, advice=str(error)) from None
 
 
 DIGITS: Final = 29  # of the greatest sequence number of a composite event, a digest of 96 bits
-_encoder = msgspec.json.Encoder()
 
 
 def table_of(

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -31,6 +31,10 @@ from distced.middleware.mapping.rules import Rejected
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
+
+# Files are read in threads, which may not be the first to decode a type.
+file_notes: Final = msgspec.json.Decoder(FileNote)
+_recorder_notes: Final = msgspec.json.Decoder(RecorderNote)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +193,7 @@ class History:
         found = {}
         for path in sorted((self.root / RECORDERS).glob("*.json")):
             try:
-                found[path.stem] = msgspec.json.decode(path.read_bytes(), type=RecorderNote)
+                found[path.stem] = _recorder_notes.decode(path.read_bytes())
             except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 where = path.relative_to(self.root).as_posix()
                 problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
@@ -227,7 +231,7 @@ def _noted(schema: Any, where: str) -> FileNote:
             "a Parquet file that no recorder has written", where=where, advice="bring it in with distced ingest"
         )
     try:
-        return msgspec.json.decode(noted, type=FileNote)
+        return file_notes.decode(noted)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
 

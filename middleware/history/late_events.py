@@ -92,3 +92,6 @@ class _Line(msgspec.Struct, gc=False):
     source: str
     seq: int
     attributes: dict[str, Attribute]
+
+
+msgspec.json.Decoder(_Line)  # resolves its annotations before there are threads, for `convert`

@@ -40,6 +40,9 @@ class Mark(msgspec.Struct, frozen=True):
     version: int = VERSION
 
 
+_marks: Final = msgspec.json.Decoder(Mark)
+
+
 class FileNote(msgspec.Struct, frozen=True):
     """Note in a file of a history.
 
@@ -119,7 +122,7 @@ def place_of(root: Path, path: Path) -> tuple[str, str] | None:
 def check_history(root: Path) -> None:
     """Raise `HistoryError` where there is no history, or one of a later version."""
     try:
-        mark = msgspec.json.decode((root / MARK).read_bytes(), type=Mark)
+        mark = _marks.decode((root / MARK).read_bytes())
     except FileNotFoundError:
         raise HistoryError(
             "no history here", given=str(root), allowed=f"a folder with {MARK}",

@@ -143,6 +143,10 @@ class FileOfRules(msgspec.Struct, forbid_unknown_fields=True):
     defaults: dict[str, Any] = {}
 
 
+# Resolves annotations before there are threads, for `convert`.
+for _kind in (FileOfRules, RuleSpec, AttributeSpec):
+    msgspec.json.Decoder(_kind)
+
 _T = TypeVar("_T", bound=msgspec.Struct)
 _STEP: Final = re.compile(r"\.([^.\[\]]+)|\[(\d*|\.\.\.)\]")
 _WORDS: Final = {"object": "table", "str": "text", "int": "whole number", "float": "number", "bool": "true or false"}

@@ -21,7 +21,7 @@ from itertools import chain
 
 import msgspec
 
-from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.codec import declare, decode, encode
 from distced.middleware.wire.directory_entries import Instant
 
 
@@ -112,3 +112,6 @@ class DeadLetter(msgspec.Struct, frozen=True):
     topic: str
     row: int | None = None
     payload: bytes = b""
+
+
+declare(Heartbeat, Acknowledgement, Answers, Listening, MoveRequest, SetPolicy, Pointer, DeadLetter)

@@ -10,7 +10,7 @@ from msgspec.structs import force_setattr
 
 from distced.middleware.model.errors import FrameError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
-from distced.middleware.wire.codec import decode
+from distced.middleware.wire.codec import declare, decode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DetectorEntry,
@@ -35,6 +35,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "topology": TopologyEntry,
     "hint": HintEntry,
 }
+declare(*KINDS.values())
 
 
 _ALIKE: Final[dict[type, tuple[str, ...]]] = {

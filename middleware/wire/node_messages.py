@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
+from distced.middleware.wire.codec import declare
 from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
 
 
@@ -112,3 +113,6 @@ class Lacking(msgspec.Struct, frozen=True):
     """Report of a node without the replica that a detector's entry names there; the primary drops or remakes it."""
 
     node: str
+
+
+declare(Arrival, Hosting, Served, DetectorState, Refusal, Lacking)

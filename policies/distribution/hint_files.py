@@ -28,6 +28,9 @@ class HintFile(msgspec.Struct, frozen=True):
     detectors: dict[str, HintEntry] = {}
 
 
+_decoder: Final = msgspec.json.Decoder(HintFile)
+
+
 def write_hints(path: Path, metric: str, patterns: dict[str, str], detectors: dict[str, HintEntry]) -> None:
     """Write a file of hints."""
     content = msgspec.json.encode(HintFile(FORMAT, VERSION, metric, patterns, detectors))
@@ -41,7 +44,7 @@ def read_hint_file(path: Path) -> dict[str, HintEntry]:
     """Hints of a file, by detector; raises `DistcedError` for a missing or unreadable file."""
     advice = "distced place --out writes one"
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=HintFile)
+        found = _decoder.decode(path.read_bytes())
     except OSError as error:
         raise DistcedError("cannot read the hints", given=str(path), advice=f"{error}; {advice}") from None
     except msgspec.DecodeError as error:

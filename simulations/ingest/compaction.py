@@ -21,7 +21,7 @@ import msgspec
 
 from distced.middleware.event_files.tables import DIGITS, TYPES_KEY, WHOLE, column_of, import_pyarrow
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.history import HistoryFile, read_table
+from distced.middleware.history.history import HistoryFile, file_notes, read_table
 from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
 from distced.middleware.history.writer import ORDER
 from distced.middleware.model.errors import DistcedError, HistoryError
@@ -253,6 +253,9 @@ class Compacted(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
+_compacted: Final = msgspec.json.Decoder(Compacted)
+
+
 @dataclass(frozen=True, slots=True)
 class Compacting:
     """Task that merges some files; `note` is the path of its result, `keep` leaves the old files to the next run."""
@@ -349,7 +352,7 @@ class Compaction:
 
         runner.perform(tasks, look)
         look()
-        self.done = [msgspec.json.decode(each.note.read_bytes(), type=Compacted) for each in tasks]
+        self.done = [_compacted.decode(each.note.read_bytes()) for each in tasks]
         shutil.rmtree(self.work / "done")
 
     def clear(self) -> None:
@@ -377,7 +380,7 @@ def note_in(path: Path) -> FileNote | None:
     pyarrow = import_pyarrow()
     try:
         noted: Any = (pyarrow.parquet.read_schema(path).metadata or {}).get(NOTE_KEY)
-        return None if noted is None else msgspec.json.decode(noted, type=FileNote)
+        return None if noted is None else file_notes.decode(noted)
     except (OSError, pyarrow.ArrowException, msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -62,12 +62,15 @@ class Deduplication(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...]
 
 
+_deduplications: Final = msgspec.json.Decoder(Deduplication)
+
+
 def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested, list[HistoryFile]]:
     """Move the events read of a recording into the history; returns the result and the new files."""
     work = recording.work
     read = _files(work / READ)
     if (work / DEDUP_NOTE).exists():
-        deduplication = msgspec.json.decode((work / DEDUP_NOTE).read_bytes(), type=Deduplication)
+        deduplication = _deduplications.decode((work / DEDUP_NOTE).read_bytes())
     else:
         deduplication = _dedup(recording, read, files)
         write_whole(work / DEDUP_NOTE, msgspec.json.encode(deduplication))

@@ -75,6 +75,9 @@ class Ingested(msgspec.Struct, frozen=True):
     trouble: str = ""
 
 
+_ingested: Final = msgspec.json.Decoder(Ingested)
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A recording to be ingested into a history.
@@ -179,7 +182,7 @@ def alone(root: Path) -> Iterator[None]:
 def read_note(path: Path) -> Ingested | None:
     """Note of a task on a recording; None where there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Ingested)
+        return _ingested.decode(path.read_bytes())
     except FileNotFoundError:
         return None
     except msgspec.DecodeError as error:

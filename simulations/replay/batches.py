@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.batch.columns import Batch, Column, Handed, Ints
 from distced.detectors.columnar.batch.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
-from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX
+from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX, constituents_of
 from distced.middleware.event_files.tables import WHOLE, column_of
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
 
@@ -84,7 +83,7 @@ class TableBatch(Batch):
         constituents = table["constituents"][inside].as_py() if "constituents" in table.schema.names else None
         if constituents is None:
             return Event(*own)
-        return CompositeEvent(*own, constituents=tuple(msgspec.json.decode(constituents, type=list[tuple[str, int]])))
+        return CompositeEvent(*own, constituents=tuple(constituents_of(constituents)))
 
     def _columns_of(self, number: int) -> list[tuple[str, Column | None]]:
         """Attributes of a table's events."""

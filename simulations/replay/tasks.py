@@ -82,6 +82,9 @@ class TaskResult(msgspec.Struct, frozen=True):
     troubles: tuple[Trouble, ...] = ()
 
 
+_results: Final = msgspec.json.Decoder(TaskResult)
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionTask:
     """Partitions file ranges by the keys of groups: for each its number, names, types, key, and number of slots."""
@@ -403,7 +406,7 @@ def leave(path: Path, done: TaskResult) -> None:
 def left(path: Path) -> TaskResult | None:
     """The note of a task that is done; None where it is not."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=TaskResult)
+        return _results.decode(path.read_bytes())
     except FileNotFoundError:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -48,6 +48,8 @@ from distced.simulations.replay.runners import LOG, session_of
 
 OnProgress: TypeAlias = Callable[[str, int, int], None]
 
+_counts: Final = msgspec.json.Decoder(HistoryCounts)
+
 UNCOUNTED: Final = SECOND
 """Assumed length of a history without any, ns."""
 
@@ -276,7 +278,7 @@ def count_days(task: DayTask, spread: Spread = map) -> HistoryCounts:
     history = opened(Path(task.root))
     first, last = span_of(history, wanted_types(task.space(history)))
     days = range(first // DAY, last // DAY + 1)
-    return total(msgspec.json.decode(each, type=HistoryCounts) for each in spread(task, days))
+    return total(map(_counts.decode, spread(task, days)))
 
 
 def counts_of(
