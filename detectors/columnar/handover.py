@@ -27,17 +27,23 @@ from distced.middleware.model.events import TIME, Attribute, Event
 
 
 def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
-    """Load the state of a loop into new matchers, by unit."""
+    """Copy the state of patterns in a loop into new matchers, by unit."""
     state = loop.state
-    units = {unit.address: unit for unit in loop.assembler.units.values()}
+    mine = [loop.assembler.units[number] for number in matchers]
+    units = {unit.address: unit for unit in mine}
     chains: dict[int, Any] = {}
     memory = loop.assembler.program().memory
-    for unit in loop.assembler.units.values():
+    for unit in mine:
         matcher = matchers[unit.number]
         matcher.resume(loop.latest_of(unit.number), int(state.counters[word_offsets.C_NUMBERS]))
         matcher.late = loop.late
         matcher.composites.reported = dict(loop.composites[unit].reported)
-    for row in state.rows[: int(state.counters[word_offsets.C_ROWS])]:
+    rows = state.rows[: int(state.counters[word_offsets.C_ROWS])]
+    if len(mine) < len(loop.assembler.units):
+        # Those of all others need not be looked at one by one.
+        states = sorted({state for unit in mine for state in unit.states})
+        rows = rows[np.isin(rows[:, word_offsets.R_STATE] & STATE_MASK, states)]
+    for row in rows:
         where = int(row[word_offsets.R_STATE])
         if where in (DEAD, -1):
             continue
@@ -51,7 +57,7 @@ def hand_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
             continue
         first = loop.first_of(int(row[word_offsets.R_LINK]))
         for number, place in shared.patterns.items():
-            if first >= int(state.fired[number, 2]):
+            if number in matchers and first >= int(state.fired[number, 2]):
                 _put(loop, loop.assembler.units[number], place, row, matchers, chains)
 
 
@@ -87,11 +93,11 @@ def _put(
 
 
 def take_over(loop: Loop, matchers: Mapping[int, Matcher]) -> None:
-    """Load the state of matchers into a new loop."""
+    """Load the state of matchers into a loop, by unit: one that was added apart, and has consumed nothing there."""
     taker = _Taker(loop)
-    latest: Event | None = None
-    for unit in loop.assembler.units.values():
-        matcher = matchers[unit.number]
+    latest = loop.latest
+    for number, matcher in matchers.items():
+        unit = loop.assembler.units[number]
         loop.composites[unit].reported = dict(matcher.composites.reported)
         loop.late = max(loop.late, matcher.late)
         numbers = int(loop.state.counters[word_offsets.C_NUMBERS])

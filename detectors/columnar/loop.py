@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,14 @@ from distced.detectors.columnar.kernel.jit import is_kept
 from distced.detectors.columnar.program.program import Assembler
 from distced.detectors.columnar.program.units import Unit
 from distced.detectors.columnar.python_calls import Callback
-from distced.detectors.columnar.results.matches import Matches, MatchSources, RememberedComposites, longer_chain, take
+from distced.detectors.columnar.results.matches import (
+    Matches,
+    MatchSources,
+    RememberedComposites,
+    event_at,
+    longer_chain,
+    take,
+)
 from distced.detectors.columnar.results.store import Store, collect, crowded, many_left
 from distced.detectors.columnar.state import Events, Words, empty_state, longer
 from distced.detectors.stepwise.inner_events import TimeEvent
@@ -79,12 +86,13 @@ class Loop:
         self.state.counters[word_offsets.C_CALLBACK] = self._callback.address
         self.late = 0
         self.base = 0
+        self._unsettled: list[int] = []
         self.fired: dict[int, Event] = {}
         self.packer = ColumnPacker(self.texts)
 
-    def add(self, automaton: Automaton) -> Unit:
-        """Run an additional automaton from now on."""
-        unit = self.assembler.add(automaton, kept=self._tells_apart)
+    def add(self, automaton: Automaton, *, apart: bool = False) -> Unit:
+        """Run an additional automaton from now on; `apart` for one with instances to come, which shares no states."""
+        unit = self.assembler.add(automaton, kept=self._tells_apart, apart=apart)
         self.kept = self.kept or unit.kept
         self.has_timers = self.has_timers or bool(automaton.timers)
         counters = self.state.counters
@@ -100,6 +108,9 @@ class Loop:
                 fired=longer(self.state.fired, 2 * len(self.state.fired), word_offsets.NONE)
             )
         self.state.fired[unit.number] = word_offsets.NONE, word_offsets.NONE, self.store.next
+        if self.assembler.records.counts.end > len(self.state.touched):
+            self.state = self.state.replaced(touched=longer(self.state.touched, 2 * len(self.state.touched), 0))
+        self.state.touched[unit.count] = 0
         return unit
 
     def remove(self, number: int) -> None:
@@ -112,6 +123,12 @@ class Loop:
 
     def feed(self, batch: Batch, together: Any = None) -> Matches:
         """Consume a batch in order, behind all consumed; `together`: first event consumed with each, or None."""
+        self._feed(batch, together)
+        if len(batch):
+            self._ends = (batch, len(batch) - 1)
+        return self._taken()
+
+    def _feed(self, batch: Batch, together: Any = None) -> None:
         self.composites.forget_left()
         state = self.state
         lists = np.zeros((max(len(batch.type_names), 1), 3), np.int32)
@@ -124,9 +141,46 @@ class Loop:
         counters[word_offsets.C_FIRST] = self.store.add(batch)
         counters[word_offsets.C_EVENT] = counters[word_offsets.C_SLACK] = 0
         self._until_done(lambda: event_loop.run(self.assembler.program(), events, self.state, len(batch)))
-        if len(batch):
-            self._ends = (batch, len(batch) - 1)
+
+    def feed_any(self, events: Sequence[Event]) -> Iterator[Matches]:
+        """Consume events in this order, those behind consumed ones, too; the matches of each part, to be made composite
+        events before the next."""
+        place = 0
+        while place < len(events):
+            end = self._in_order(events, place)
+            if end > place:
+                yield self.feed(Batch.of_events(events[place:end]))
+            else:
+                end = place + 1
+                latest = self.latest
+                # The same once more changes nothing.
+                if latest is None or events[place].key != latest.key:
+                    yield self.feed_late(events[place])
+            place = end
+
+    def feed_late(self, event: Event) -> Matches:
+        """Consume an event behind consumed ones: it concerns the instances it still follows."""
+        state = self.state
+        rows = state.rows[: int(state.counters[word_offsets.C_ROWS])]
+        beyond = np.flatnonzero((rows[:, word_offsets.R_STATE] >= 0) & (rows[:, word_offsets.R_HI] >= event.hi))
+        ahead = [row for row in beyond.tolist() if self._is_ahead(rows[row], event)]
+        last = rows[ahead, word_offsets.R_LAST]
+        # As if they had matched an event behind this one.
+        rows[ahead, word_offsets.R_LAST] = word_offsets.LATEST
+        self._feed(Batch.of_events([event]))
+        self.state.rows[ahead, word_offsets.R_LAST] = last
+        latest = self.latest
+        if latest is None or event.key > latest.key:
+            self.latest = event
+        else:
+            self.late += 1
         return self._taken()
+
+    def _is_ahead(self, row: Words, event: Event) -> bool:
+        if int(row[word_offsets.R_HI]) > event.hi:
+            return True
+        last = event_at(int(row[word_offsets.R_LAST]), self.store, self.state.times)
+        return event.key <= last.key
 
     def advance(self, watermark: int) -> Matches:
         """Fire every time event due until an instant."""
@@ -140,14 +194,22 @@ class Loop:
 
     def events_of(self, matches: Matches) -> list[CompositeEvent]:
         """Matches as composite events, without duplicates. To be called before further events are consumed."""
-        events = matches.events()
-        if self.kept:
-            self._forget()
-        return events
+        return [event for events in self.events_by_unit(matches).values() for event in events]
 
-    def _forget(self) -> None:
-        """Periodically drop ids of composite events that cannot repeat."""
-        for unit, composites in self.composites.made():
+    def events_by_unit(self, matches: Matches) -> dict[int, list[CompositeEvent]]:
+        """`events_of` by number of unit."""
+        found = matches.by_unit()
+        if self.kept and found:
+            self._forget(found)
+        return found
+
+    def _forget(self, numbers: Iterable[int]) -> None:
+        """Periodically drop ids of composite events that cannot repeat, of patterns with new ones."""
+        for number in numbers:
+            unit = self.assembler.units.get(number)
+            composites = None if unit is None else self.composites.made(unit)
+            if unit is None or composites is None:
+                continue
             window = unit.automaton.whole_window
             floor = BEFORE_ALL if window is None else self._floor() - window
             composites.forget(floor, partial(self._holders, unit))
@@ -175,15 +237,19 @@ class Loop:
 
     def follows(self, events: Sequence[Event]) -> bool:
         """Whether events are in order, behind all events consumed before."""
-        if self.has_timers and events and events[0].hi <= self.clock:
-            return False
+        return self._in_order(events, 0) == len(events)
+
+    def _in_order(self, events: Sequence[Event], begin: int) -> int:
+        """The end of the events from `begin` on that are in order, behind all events consumed before."""
+        if self.has_timers and begin < len(events) and events[begin].hi <= self.clock:
+            return begin
         before = self.latest.key if self.latest is not None else None
-        for event in events:
-            key = event.key
+        for place in range(begin, len(events)):
+            key = events[place].key
             if before is not None and key <= before:
-                return False
+                return place
             before = key
-        return True
+        return len(events)
 
     def next_due(self) -> int | None:
         """The instant the next time event is due, ns; None without a pending one."""
@@ -195,10 +261,27 @@ class Loop:
         """Number of pairs of an instance and an event examined."""
         return self.base + int(self.state.counters[word_offsets.C_TOUCHED])
 
+    def touched_by(self, unit: Unit) -> int:
+        """Number of pairs of an instance and an event examined for one pattern; more where it shares states."""
+        return sum(int(self.state.touched[each]) for each in self.assembler.counts_of(unit))
+
     @property
     def live(self) -> int:
-        """Number of live instances."""
+        """Number of live instances, those of removed patterns included until the next sweep."""
         return int(self.state.counters[word_offsets.C_LIVE])
+
+    def live_by_unit(self) -> dict[int, int]:
+        """Number of live instances by number of unit, for those with any; a shared instance counts for each."""
+        rows = self.state.rows[: int(self.state.counters[word_offsets.C_ROWS])]
+        states = rows[rows[:, word_offsets.R_STATE] >= 0, word_offsets.R_STATE] & word_offsets.STATE_MASK
+        counts = np.bincount(states) if len(states) else np.zeros(1, np.int64)
+        found: dict[int, int] = {}
+        for number, unit in self.assembler.units.items():
+            # A state is that of one pattern, or shared.
+            live = sum(int(counts[state]) for state in unit.states if 0 < state < len(counts))
+            if live:
+                found[number] = live
+        return found
 
     def memory(self) -> tuple[int, int]:
         """Memory of instances, in bytes: used, and allocated in arrays that grow by doubling."""
@@ -273,24 +356,27 @@ class Loop:
     ) -> None:
         """Add an instance; `settle` puts it into its bucket."""
         counters = self.state.counters
-        while counters[word_offsets.C_ROWS] == len(self.state.rows):
-            self._grow()
-        while counters[word_offsets.C_EXTRAS] + len(words) > len(self.state.extras):
-            self._grow()
-        state = self.state
         extra = -1
         if len(words):
-            extra = int(counters[word_offsets.C_EXTRAS])
-            counters[word_offsets.C_EXTRAS] += len(words)
-            state.extras[extra : extra + len(words)] = words
+            extra = self._new_extra(len(words))
+            self.state.extras[extra : extra + len(words)] = words
+        row, used = int(counters[word_offsets.C_FREE]), 0
+        if row >= 0:
+            counters[word_offsets.C_FREE] = self.state.rows[row, word_offsets.R_NEXT]
+            used = int(self.state.rows[row, word_offsets.R_TAG])
+        else:
+            while counters[word_offsets.C_ROWS] == len(self.state.rows):
+                self._grow()
+            row = int(counters[word_offsets.C_ROWS])
+            counters[word_offsets.C_ROWS] += 1
+        state = self.state
+        self._unsettled.append(row)
         program = self.assembler.program()
         value = int(program.memory[unit.states[place] + word_offsets.S_VALUE])
         if value >= 0:
             tag, key = map(int, program.constants[value])
         elif value < -1:
             tag, key = map(int, instances.found_by(state, extra - 2 - value))
-        row = int(counters[word_offsets.C_ROWS])
-        counters[word_offsets.C_ROWS] += 1
         state.rows[row] = (
             -1,
             unit.address << word_offsets.UNIT_SHIFT | unit.states[place],
@@ -299,19 +385,33 @@ class Loop:
             hi,
             last,
             key,
-            extra + 1 << word_offsets.EXTRA_SHIFT | tag,
+            extra + 1 << word_offsets.EXTRA_SHIFT | used | tag,
         )
         counters[word_offsets.C_LIVE] += 1
 
+    def _new_extra(self, size: int) -> int:
+        """Allocate an extra block of this length."""
+        counters, free = self.state.counters, int(self.state.spare[size])
+        if free >= 0:
+            self.state.spare[size] = self.state.extras[free]
+            return free
+        while counters[word_offsets.C_EXTRAS] + size > len(self.state.extras):
+            self._grow()
+        made = int(counters[word_offsets.C_EXTRAS])
+        counters[word_offsets.C_EXTRAS] += size
+        return made
+
     def settle(self) -> None:
         """Put all added instances into their buckets."""
-        counters = self.state.counters
-        count, most = int(counters[word_offsets.C_ROWS]), int(counters[word_offsets.C_MOST_TIMERS])
-        while 2 * count > len(self.state.table):
+        counters, places = self.state.counters, np.array(self._unsettled, np.int64)
+        self._unsettled.clear()
+        buckets = int(counters[word_offsets.C_BUCKETS]) + len(places)
+        pending = int(counters[word_offsets.C_TIMERS]) + len(places) * int(counters[word_offsets.C_MOST_TIMERS])
+        while 2 * buckets > len(self.state.table):
             self.state = self.state.replaced(table=instances.rehashed(self.state.table, 2 * len(self.state.table)))
-        while count * most > len(self.state.timers):
+        while pending > len(self.state.timers):
             self.state = self.state.replaced(timers=longer(self.state.timers, 2 * len(self.state.timers)))
-        instances.settle_from(self.assembler.program(), self.state, 0)
+        instances.settle_all(self.assembler.program(), self.state, places)
         counters[word_offsets.C_SLACK] = 0
 
     def first_of(self, link: int) -> int:

@@ -129,6 +129,7 @@ class LoopState(ArrayBundle):
         found: matches.
         seen: in the current instant: stamp, hash, which.
         fired: by pattern the due instant (NONE before), number and position of the last fired time event.
+        touched: instances touched, by place of the count.
         times: due instant, number and timer of each fired time event.
         affected: instances affected by events consumed together: row and -1, or a key and its value as in `spent`.
         spent: of closed values of inner keys the one before, number of the key above the tag, bits.
@@ -145,6 +146,7 @@ class LoopState(ArrayBundle):
     found: Annotated[Words, word_offsets.FOUND]
     seen: Annotated[Words, 3]
     fired: Annotated[Words, 3]
+    touched: Words
     times: Annotated[Words, 3]
     affected: Annotated[Words, 3]
     spent: Annotated[Words, 3]
@@ -167,6 +169,7 @@ def empty_state() -> LoopState:
         found=np.empty((FIRST, word_offsets.FOUND), np.int64),
         seen=np.zeros((FIRST, 3), np.int64),
         fired=np.full((16, 3), word_offsets.NONE, np.int64),
+        touched=np.zeros(16, np.int64),
         times=np.empty((FIRST, 3), np.int64),
         affected=np.empty((FIRST, 3), np.int64),
         spent=np.empty((FIRST, 3), np.int64),

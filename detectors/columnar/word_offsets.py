@@ -56,7 +56,8 @@ V_LOOP: Final = 5  # the move that changes an instance in place, as in `~[B]* [B
 V_JOINT: Final = 6  # one more than the word of the bound that the event has to follow; 0 for none
 V_OPENS: Final = 7  # one more than the column of the inner key that may be entered; 0 for none
 V_INNER: Final = 8  # the number of the inner key
-VISIT: Final = 9
+V_COUNT: Final = 9  # the place of the count of instances touched
+VISIT: Final = 10
 
 STRONG: Final = 1
 EVERYTHING: Final = 2

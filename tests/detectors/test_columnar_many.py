@@ -174,6 +174,34 @@ def test_event_visits_only_instances_it_may_concern() -> None:
     assert loop.touched == 2000
 
 
+def test_touched_and_live_instances_are_counted_by_pattern() -> None:
+    texts = [
+        "[A where v == 1] ; [B where v == 0 <= B]",
+        "[A where v == 1] ; [B where v == 1 <= B]",
+        "[A] ; [B] by k",
+        "[A as x] ; [B where k == x.k]",
+    ]
+    patterns = [compile_pattern(text) for text in texts]
+    loop = Loop(each.automaton for each in patterns)
+    units = list(loop.assembler.units.values())
+    engines = [StepwiseEngine([each]) for each in patterns]
+    events = [Event("AB"[at % 5 == 4], at, at, "s", at, {"v": at % 2, "k": 1}) for at in range(40)]
+    loop.feed(Batch.of_events(events))
+    for engine in engines:
+        engine.feed(events)
+    live = loop.live_by_unit()
+    assert [live.get(unit.number, 0) for unit in units] == [engine.live_instances() for engine in engines]
+    # The first two share a state, so what one touches the other touches. Starts are looked up by value.
+    first, second, *others = (loop.touched_by(unit) for unit in units)
+    assert first == second == 16 + 16
+    assert others == [engine.touched for engine in engines[2:]]
+    added = loop.add(patterns[0].automaton, apart=True)
+    loop.remove(units[0].number)
+    assert loop.touched_by(added) == 0
+    loop.feed(Batch.of_events([Event("A", 50, 50, "s", 50, {"v": 1})]))
+    assert loop.touched_by(added) == 1
+
+
 def _chosen(number: int) -> Compiled:
     return compile_pattern(f"[A where v == {number}] ; [B where k == {number} <= B] within {number + 1}s by k")
 

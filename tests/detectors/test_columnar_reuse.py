@@ -27,10 +27,17 @@ def test_patterns_that_come_and_go_find_what_each_finds_by_itself(seed: int) -> 
     come_and_go(seed)
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_patterns_move_between_a_loop_with_others_and_engines_of_their_own(seed: int) -> None:
+    """With their state, while events flow, in order or not."""
+    come_and_go(seed, moves=True, steps=15)
+
+
 @pytest.mark.properties
 def test_many_patterns_come_and_go_with_the_same_results() -> None:
     for seed in range(5_000):
         come_and_go(seed, spoil=seed % 2 == 0)
+        come_and_go(seed, spoil=seed % 2 == 0, moves=True)
 
 
 @pytest.mark.slow

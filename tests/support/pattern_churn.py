@@ -4,6 +4,7 @@ of the program is either used by one record or free."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -78,18 +79,21 @@ def poison(loop: Loop) -> None:
     loop.assembler.records.room = room
 
 
-def come_and_go(seed: int, *, most: int = 12, steps: int = 25, spoil: bool = False, checked: int = 5) -> int:
+def come_and_go(
+    seed: int, *, most: int = 12, steps: int = 25, spoil: bool = False, checked: int = 5, moves: bool = False
+) -> int:
     """Have patterns come and go as a seed says, and hold what is found to what each finds by itself; how much that was.
 
     Args:
         most: so many are there at once, at most.
         checked: each so many steps all that is placed is looked at.
+        moves: let patterns leave for a stepwise engine, and come back; events may be late, too.
     """
     random = Random(f"come and go {seed}")
     # With little room at first the loop stops for want of it in the middle of everything.
     few, first = random.choice((0, 0, 2, 10)), (4, 64)[seed % 2]
     with patch.object(store, "LEAST_LEFT", few), patch.object(engine_state, "FIRST", first):
-        return _Traffic(random, most, spoil=spoil).run(steps, checked)
+        return _Traffic(random, most, spoil=spoil, moves=moves).run(steps, checked)
 
 
 class _Traffic:
@@ -98,10 +102,12 @@ class _Traffic:
     Attributes:
         loop: where they are run.
         alone: the engine that runs each by itself, by number.
+        apart: patterns that have left the loop with their state, and their engines since.
+        late: whether events come out of order, too.
         epochs: whether the events of an instant are consumed together.
     """
 
-    def __init__(self, random: Random, most: int, *, spoil: bool) -> None:
+    def __init__(self, random: Random, most: int, *, spoil: bool, moves: bool) -> None:
         self.random = random
         self.most = most
         self.spoil = spoil
@@ -112,6 +118,10 @@ class _Traffic:
         self.hands_over = random.random() < 0.2
         self.loop = self._empty(shared=random.random() < 0.9 and not self.epochs, indexed=random.random() < 0.95)
         self.alone: dict[int, tuple[StepwiseEngine, Compiled]] = {}
+        self.moves = moves and not (self.epochs or self.kept)
+        self.late = self.moves and random.random() < 0.3
+        self.moved = 0
+        self.apart: list[tuple[StepwiseEngine, StepwiseEngine, Compiled]] = []
 
     def run(self, steps: int, checked: int) -> int:
         """So many steps; how much was found."""
@@ -123,13 +133,20 @@ class _Traffic:
                     self._remove(random.choice(list(self.alone)))
                 else:
                     self._add()
+            if self.moves:
+                self._move()
             events = some_events(random, now + 1, random.choice((3, 12)))
             now = events[-1].hi
+            if self.late:
+                for _ in range(3):
+                    events.insert(random.randrange(len(events)), events.pop(random.randrange(len(events))))
+            self._feed_apart(events, now)
             count += self._feed(events)
             if random.random() < 0.4:
                 now += random.choice((1, 5))
                 found = self.loop.events_of(self.loop.advance(now))
                 _compare(found, {each: engine.advance(now) for each, (engine, _) in self.alone.items()}, self.alone)
+                self._feed_apart((), now)
             if step % checked == 0:
                 check(self.loop.assembler)
             for number in [each for each, (engine, _) in self.alone.items() if engine.live_instances() > CROWD]:
@@ -143,8 +160,36 @@ class _Traffic:
         check(self.loop.assembler)
         return count
 
+    def _move(self) -> None:
+        """Some patterns leave the loop with their state, and some come back."""
+        random = self.random
+        leaving = [number for number in self.alone if random.random() < 0.2]
+        engines = {number: StepwiseEngine([self.alone[number][1]]) for number in leaving}
+        hand_over(self.loop, {number: engine.units[0].matcher for number, engine in engines.items()})
+        coming = [each for each in self.apart if random.random() < 0.5 and len(self.alone) < self.most]
+        self.apart = [each for each in self.apart if each not in coming]
+        for number, engine in engines.items():
+            engine.clock = self.loop.clock
+            self.loop.remove(number)
+            self.apart.append((engine, *self.alone.pop(number)))
+        new = {}
+        for engine, reference, pattern in coming:
+            number = self.loop.add(pattern.automaton, apart=True).number
+            new[number] = engine.units[0].matcher
+            self.alone[number] = reference, pattern
+        take_over(self.loop, new)
+        self.moved += len(new)
+
+    def _feed_apart(self, events: Sequence[Event], now: int) -> None:
+        for engine, reference, pattern in self.apart:
+            pairs = [(each.feed(events) if events else each.advance(now)) for each in (engine, reference)]
+            assert told(pairs[0]) == told(pairs[1]), pattern.text
+
     def _feed(self, events: list[Event]) -> int:
         """Feed events to both, and compare; some patterns may go before it is asked what they have found."""
+        if self.late:
+            found = [each for part in self.loop.feed_any(events) for each in self.loop.events_of(part)]
+            return _compare(found, {each: engine.feed(events) for each, (engine, _) in self.alone.items()}, self.alone)
         random, batch = self.random, Batch.of_events(events)
         matches = [self.loop.feed(batch, together_by_instant(batch) if self.epochs else None)]
         expected = {number: engine.feed(events) for number, (engine, _) in self.alone.items()}
@@ -161,6 +206,9 @@ class _Traffic:
 
     def _add(self) -> None:
         pattern = a_pattern(self.random, self.chains, epochs=self.epochs)
+        while self.late and _has_windows(pattern.automaton):
+            # An instance whose window has closed may be there still when an event comes late, or not.
+            pattern = a_pattern(self.random, self.chains)
         number = self.loop.add(pattern.automaton).number
         assert number not in self.alone
         self.alone[number] = StepwiseEngine([pattern]), pattern
@@ -247,6 +295,10 @@ def _chain(random: Random) -> str:
         step = random.choice(STEPS[: random.choice((2, 4, 7))])
         steps.append(f"[{step}{random.choice(DOMAINS[: random.choice((1, 1, 2, 6))])}]")
     return random.choice((" ; ", " ; ", " ")).join(steps) + random.choice(SUFFIXES)
+
+
+def _has_windows(automaton: Automaton) -> bool:
+    return automaton.whole_window is not None or bool(automaton.windows)
 
 
 def _reads_itself(pattern: Compiled) -> bool:

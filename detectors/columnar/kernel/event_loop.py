@@ -75,6 +75,7 @@ from distced.detectors.columnar.word_offsets import (
     U_NUMBER,
     U_WINDOW,
     UNIT_SHIFT,
+    V_COUNT,
     V_FLAGS,
     V_NEED,
     V_OPENS,
@@ -161,6 +162,7 @@ def offer(program, events, state, event, groups, kind):
                             counters[C_PREVIOUS], counters[C_CURRENT] = previous + 1, current + 1
                             return ROOM
                         counters[C_TOUCHED] += 1
+                        state.touched[memory[visit + V_COUNT]] += 1
                         if memory[visit + V_FLAGS] & ONE_WAY != 0 and not together:
                             became = step(program, events, state, visit, unit, current, event, position, lo, hi)
                             gone, moved = became != KEPT, became == MOVED
@@ -231,6 +233,7 @@ def begin(program, events, state, event, signatures):
                 if not room(state, memory[visit + V_NEED]):
                     return ROOM
                 counters[C_TOUCHED] += 1
+                state.touched[memory[visit + V_COUNT]] += 1
                 start(program, events, state, visit, move, known, event, position, lo, hi)
             counters[C_CURRENT] += 1
         counters[C_CURRENT] = 0
@@ -288,6 +291,7 @@ def fire(program, events, state, until):
             counters[C_DUE] = due
         counters[C_NUMBERS] += 1
         counters[C_TOUCHED] += 1
+        state.touched[memory[visit + V_COUNT]] += 1
         position = -1 - counters[C_TIMES]
         fired = counters[C_TIMES]
         state.times[fired, 0], state.times[fired, 1], state.times[fired, 2] = due, counters[C_NUMBERS], timer

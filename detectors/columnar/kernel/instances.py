@@ -136,10 +136,11 @@ def settle(program, state, row):
 
 
 @compiled
-def settle_from(program, state, first):
-    """Put instances into their buckets, from a row on, and start their time events."""
+def settle_all(program, state, places):
+    """Put the instances in these rows into their buckets, and start their time events."""
     rows, memory = state.rows, program.memory
-    for row in range(first, state.counters[C_ROWS]):
+    for place in range(len(places)):
+        row = places[place]
         settle(program, state, row)
         unit = rows[row, R_STATE] >> UNIT_SHIFT
         timers = memory[unit + U_TIMERS]

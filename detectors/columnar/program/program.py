@@ -63,13 +63,14 @@ class Assembler:
         self._left: list[Left] = []
         self._swept: deque[Left] = deque()
 
-    def add(self, automaton: Automaton, *, kept: bool = False) -> Unit:
-        """Add an automaton accepted by `supports`; `kept` if composite events distinguish its matches in any case."""
+    def add(self, automaton: Automaton, *, kept: bool = False, apart: bool = False) -> Unit:
+        """Add an automaton accepted by `supports`; `kept` if composite events distinguish its matches in any case;
+        `apart` if it shares no states."""
         # At least as many as come are freed; all at once would be a pause.
         for _ in range(min(2, len(self._swept))):
             self._free(self._swept.popleft())
         number = self._number()
-        chain = chain_of(automaton) if self._shared and not kept else None
+        chain = chain_of(automaton) if self._shared and not (kept or apart) else None
         if chain is not None:
             unit = self.sharing.add(automaton, chain, number)
         else:
@@ -125,6 +126,11 @@ class Assembler:
         if self._program is None or any(getattr(self._program, name) is not array for name, array in arrays.items()):
             self._program = Program(**arrays)
         return self._program
+
+    def counts_of(self, unit: Unit) -> list[int]:
+        """The places of the counts of instances touched for a pattern, those of shared states included."""
+        nodes = self.sharing.nodes
+        return [unit.count, *(nodes[state].count for state in unit.states if state in nodes)]
 
     def lists(self, type_name: str) -> tuple[int, int, int]:
         """The lists of states waiting for a type and of start moves, 0 for none; and the number of the type."""

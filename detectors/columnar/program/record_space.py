@@ -67,6 +67,25 @@ class Pool(Generic[Value]):
 
 
 @dataclass(slots=True)
+class FreeNumbers:
+    """Numbers from 0 on, reused when given back; `end` is beyond all of them."""
+
+    end: int = 0
+    _free: list[int] = field(default_factory=list)
+
+    def take(self) -> int:
+        """A number that is not in use."""
+        if self._free:
+            return self._free.pop()
+        self.end += 1
+        return self.end - 1
+
+    def give(self, number: int) -> None:
+        """Free a number."""
+        self._free.append(number)
+
+
+@dataclass(slots=True)
 class ColumnNumbers:
     """Numbers of columns read: attributes, keys as numbers equal iff the values are, values handed on by parts."""
 
@@ -90,6 +109,7 @@ class RecordSpace:
         room: allocation of the words.
         wides, constants: 64-bit numbers, and constants of expressions; `nothing` is the number of null.
         whens: due rules of time events without a fixed delay, by number; `free_whens` are unused numbers.
+        counts: places of counts of touched instances.
     """
 
     def __init__(self, texts: Texts) -> None:
@@ -103,6 +123,7 @@ class RecordSpace:
         self.nothing = self.constant(None)
         self.whens: list[When] = []
         self.free_whens: list[int] = []
+        self.counts = FreeNumbers()
 
     def place(self, words: Sequence[int]) -> int:
         """Place words; their address."""

@@ -33,6 +33,7 @@ class RecordWriter:
         self.records.release().code(int(memory[unit.address + word_offsets.U_FILTER]))
         memory[unit.address + word_offsets.U_FILTER] = 0
         del self.names[unit.number]
+        self.records.counts.give(unit.count)
 
     def unit(
         self,
@@ -102,13 +103,23 @@ class RecordWriter:
             extra,
             shown,
             kept,
+            self.records.counts.take(),
         )
 
     def _state(self, waits: bool) -> int:
         return self.records.place([0] * word_offsets.STATE) if waits else 0
 
-    def visit(self, unit: Unit, place: int, type_name: str, *, start: bool = False, timer: bool = False) -> int:
-        """The visit of events of a type in a state; 0 where they are not read."""
+    def visit(
+        self,
+        unit: Unit,
+        place: int,
+        type_name: str,
+        count: int | None = None,
+        *,
+        start: bool = False,
+        timer: bool = False,
+    ) -> int:
+        """The visit of events of a type in a state; 0 where they are not read. `count`: of a shared state."""
         automaton = unit.automaton
         state = automaton.states[place]
         names = self.names[unit.number]
@@ -168,6 +179,7 @@ class RecordWriter:
         record[word_offsets.V_MOVES] = self.records.place_list(moves)
         merges = int(self.records.memory[unit.address + word_offsets.U_FLAGS]) & word_offsets.MERGES
         record[word_offsets.V_JOINT] = joint
+        record[word_offsets.V_COUNT] = unit.count if count is None else count
         if opens:
             (inner,) = opens
             record[word_offsets.V_OPENS] = 1 + self.records.columns.place(automaton.inner_keys[inner])

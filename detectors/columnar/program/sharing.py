@@ -37,6 +37,7 @@ class SharedState:
         state: its record.
         maker: record of the first pattern with it.
         depth: number of shared states before it.
+        count: place of the count of its instances touched.
         key, siblings: its step, and the other steps from the state before.
         visits, rooms, ways: by type its visit, room for moves, and index of each move by target.
         patterns: patterns that share it, with its number in each.
@@ -46,6 +47,7 @@ class SharedState:
     state: int
     maker: int
     depth: int
+    count: int
     key: Key
     siblings: dict[Key, SharedState] = field(repr=False)
     visits: dict[str, int] = field(default_factory=dict)
@@ -113,9 +115,9 @@ class Sharing:
         unit = self._writer.unit(automaton, number, states, shares=True)
         self.made[unit.address] = len(chain) - there
         for key, place in chain[there:-1]:
-            node = SharedState(unit.states[place], unit.address, len(nodes), key, known)
+            node = SharedState(unit.states[place], unit.address, len(nodes), self.records.counts.take(), key, known)
             known[key] = self.nodes[node.state] = node
-            node.visits = self._wait_index.fill(unit, place)
+            node.visits = self._wait_index.fill(unit, place, node.count)
             nodes.append(node)
             known = node.children
         for (_, place), node in zip(chain, nodes, strict=False):
@@ -125,7 +127,7 @@ class Sharing:
         else:
             (place,) = automaton.starts
             for name in sorted(named(automaton, place)):
-                self._start_index.fill(unit, place, name, nodes[0].state if nodes else 0)
+                self._start_index.fill(unit, place, name, nodes[0] if nodes else None)
         return unit
 
     def _add_move(self, unit: Unit, place: int, node: SharedState) -> None:
@@ -196,6 +198,7 @@ class Sharing:
             self._start_index.forget(abs(way))
         for node in over:
             del node.siblings[node.key], self.nodes[node.state]
+            self.records.counts.give(node.count)
             self._wait_index.end(node.state, node.rooms)
         # Instances of a state count as those of the pattern that was the first to have it.
         gone: list[int] = []

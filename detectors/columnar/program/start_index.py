@@ -6,7 +6,7 @@ Each entry's place is noted for removal. Rejected: a search among all with the s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import plain
@@ -27,6 +27,16 @@ class StartEntry(NamedTuple):
     other: int
     visit: int
     move: int
+
+
+class SharedTarget(Protocol):
+    """A state shared by patterns (`program.sharing`): its record, and the place of its count."""
+
+    @property
+    def state(self) -> int: ...
+
+    @property
+    def count(self) -> int: ...
 
 
 class _StartKey(NamedTuple):
@@ -77,15 +87,15 @@ class StartIndex:
                 if name not in each.named:
                     self.fill(each.unit, each.place, name)
 
-    def fill(self, unit: Unit, place: int, name: str, shared: int = 0) -> None:
+    def fill(self, unit: Unit, place: int, name: str, shared: SharedTarget | None = None) -> None:
         """Add start moves for events of this type, by required values; `shared` is their shared target."""
-        visit = self._writer.visit(unit, place, name, start=True)
+        visit = self._writer.visit(unit, place, name, None if shared is None else shared.count, start=True)
         if not visit:
             return
         flags = int(self.records.memory[visit + word_offsets.V_FLAGS])
         looked_at = flags & (word_offsets.ALIKE | word_offsets.EVERYTHING) != 0
         addresses = int(self.records.memory[visit + word_offsets.V_MOVES])
-        begun = self.begun.setdefault(shared or unit.address, [])
+        begun = self.begun.setdefault(unit.address if shared is None else shared.state, [])
         if not self.records.memory[addresses]:
             self.records.release().visit(visit)
             return

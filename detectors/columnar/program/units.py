@@ -34,6 +34,7 @@ class Unit:
         registers, inner_keys: their slots in order; the word of the spent values follows the latter.
         shown: whether matches carry bindings and registers.
         kept: whether composite events, not only constituents, distinguish its matches.
+        count: place of the count of instances touched in states of its own.
     """
 
     number: int
@@ -47,6 +48,7 @@ class Unit:
     extra: int
     shown: bool
     kept: bool
+    count: int
 
     def joint(self, position: Position) -> int:
         """The word of the bound of a position's joint."""

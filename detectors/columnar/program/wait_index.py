@@ -43,8 +43,8 @@ class WaitIndex:
                 if name not in each.named:
                     self._add_visit(each.unit, each.place, name)
 
-    def fill(self, unit: Unit, place: int) -> dict[str, int]:
-        """Fill in a state's visits by type and the group of its instances; the visits."""
+    def fill(self, unit: Unit, place: int, count: int | None = None) -> dict[str, int]:
+        """Fill in a state's visits by type and the group of its instances; the visits. `count`: of a shared state."""
         automaton = unit.automaton
         address = unit.states[place]
         forms = [automaton.positions[move.position].domain for move in automaton.states[place].moves]
@@ -62,7 +62,7 @@ class WaitIndex:
         records.memory[address + word_offsets.S_LOCAL] = place
         records.memory[address + word_offsets.S_GROUP] = group
         records.memory[address + word_offsets.S_VALUE] = value
-        visits = {name: self._writer.visit(unit, place, name) for name in looked}
+        visits = {name: self._writer.visit(unit, place, name, count) for name in looked}
         if is_open:
             self._open.setdefault(unit.number, []).append(Open(unit, place, own))
             visits |= {name: self._writer.visit(unit, place, name) for name in type_index.types if name not in own}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,9 +30,9 @@ class RememberedComposites:
         self._left: list[Unit] = []
         self.gone = Gone()
 
-    def made(self) -> Iterator[tuple[Unit, Composites]]:
-        """Those created so far, by unit."""
-        yield from self._made.items()
+    def made(self, unit: Unit) -> Composites | None:
+        """Those of a unit, if created so far."""
+        return self._made.get(unit)
 
     def leave(self, unit: Unit) -> None:
         """Mark a unit as removed; its matches remain available."""
@@ -96,7 +96,7 @@ class Matches:
         self.positions = positions
         self._shown = shown
         self._times = times
-        self._made: list[CompositeEvent] | None = None
+        self._made: dict[int, list[CompositeEvent]] | None = None
         self.units: Words = rows[:, word_offsets.F_UNIT]
         self._gone = sources.composites.gone
         self._units_gone: dict[int, Unit] = {}
@@ -124,7 +124,11 @@ class Matches:
         return self.positions[self.offsets[place] : self.offsets[place + 1]]
 
     def events(self) -> list[CompositeEvent]:
-        """Matches as composite events, without duplicates; built at the first call.
+        """Matches as composite events, without duplicates, pattern by pattern."""
+        return [event for events in self.by_unit().values() for event in events]
+
+    def by_unit(self) -> dict[int, list[CompositeEvent]]:
+        """Composite events by number of unit; built at the first call.
 
         To be called for each batch, in order: matches that may end in an event that is no constituent may repeat a
         composite event. The count of matches includes repetitions.
@@ -139,8 +143,8 @@ class Matches:
                 composites = touched[number]
                 composites.now = moments.setdefault(int(self.moments[place]), self._moment(place))
                 composites.add(*self._arguments(place))
-            self._made = [event for composites in touched.values() for event in composites.take()]
-        return list(self._made)
+            self._made = {number: composites.take() for number, composites in touched.items()}
+        return self._made
 
     def _unit(self, number: int) -> Unit:
         """The unit of a number at the time of the matches: the first one removed since, or the current one."""
