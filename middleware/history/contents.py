@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from distced.middleware.history.history import History, HistoryFile, Problem
+from distced.middleware.history.history import History
+from distced.middleware.history.history_file import HistoryFile, Problem
 from distced.middleware.history.late_events import late_files
 from distced.middleware.history.layout import day_number
+from distced.middleware.history.row_check import check_rows
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
@@ -55,6 +57,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
         types: attributes of each, with their kinds.
         first, last: least and greatest `hi`, ns; None without events.
         rows, bytes, files: of all days and types.
+        rejected: number of rows that are left out.
         late, late_files: number of late events, and of their files.
         problems: what cannot be read, as the parts of an error.
         changes: attributes that came, went, or changed their kind; in the same form.
@@ -75,6 +78,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
     problems: tuple[dict[str, str], ...]
     changes: tuple[dict[str, str], ...]
     missing_days: tuple[str, ...]
+    rejected: int = 0
 
 
 def history_report(history: History) -> HistoryReport:
@@ -83,7 +87,8 @@ def history_report(history: History) -> HistoryReport:
     for file in history.files:
         groups.setdefault((file.day, file.type), []).append(file)
     days = tuple(_day(history, *key, groups[key]) for key in sorted(groups, key=lambda key: (day_number(key[0]), key)))
-    problems = list(history.problems)
+    rejected = check_rows(history.files)
+    problems = [*history.problems, *(each.problem(history.root) for each in rejected.rejected)]
     late, files = 0, late_files(history.root)
     for path in files:
         try:
@@ -110,6 +115,7 @@ def history_report(history: History) -> HistoryReport:
         tuple(each.error.as_dict() for each in problems),
         tuple(each.error.as_dict() for each in history.changes()),
         tuple(history.missing_days()),
+        len(rejected),
     )
 
 

@@ -5,56 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
 from distced.middleware.event_files.reader import EventReader, in_order
 from distced.middleware.event_files.rows import Rows
-from distced.middleware.event_files.tables import ParquetRows, import_pyarrow, noted_types
-from distced.middleware.history.layout import (
-    NOTE_KEY,
-    RECORDERS,
-    FileNote,
-    RecorderNote,
-    check_history,
-    day_number,
-    day_of,
-    day_text,
-    is_day,
-    place_of,
-)
+from distced.middleware.event_files.tables import TableRows, import_pyarrow
+from distced.middleware.history.history_file import HistoryFile, Problem, by_day, open_file
+from distced.middleware.history.layout import RECORDERS, RecorderNote, check_history, day_number, day_text
+from distced.middleware.history.row_check import RejectedRows, RowCheck, check_rows
+from distced.middleware.history.row_groups import read_groups, unread_problem
 from distced.middleware.mapping.rules import Rejected
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
-
-# Files are read in threads, which may not be the first to decode a type.
-file_notes: Final = msgspec.json.Decoder(FileNote)
-_recorder_notes: Final = msgspec.json.Decoder(RecorderNote)
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryFile:
-    """File of a history, with the event type as it was when the file was written, and its note."""
-
-    path: Path
-    day: str
-    type: str
-    rows: int
-    bytes: int
-    event_type: EventType
-    note: FileNote
-
-
-class Problem(NamedTuple):
-    """Problem in a history, at a path, a day or a type."""
-
-    where: str
-    error: DistcedError
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 
 class History:
@@ -76,7 +44,7 @@ class History:
         self.problems: list[Problem] = []
         paths = sorted(each for each in self.root.glob("day=*/type=*/*.parquet") if not each.name.startswith("."))
         with ThreadPoolExecutor(8) as pool:
-            found = list(pool.map(self._file, paths))
+            found = list(pool.map(partial(open_file, self.root), paths))
         self.problems += [each for each in found if isinstance(each, Problem)]
         files = [each for each in found if isinstance(each, HistoryFile)]
         replaced = {each.path.parent / name for each in files for name in each.note.replaces}
@@ -163,32 +131,6 @@ class History:
         days = {day_number(each.day) for each in self.files}
         return [day_text(day) for day in range(min(days), max(days)) if day not in days] if days else []
 
-    def _file(self, path: Path) -> HistoryFile | Problem:
-        pyarrow = import_pyarrow()
-        where = path.relative_to(self.root).as_posix()
-        place = place_of(self.root, path)
-        try:
-            if place is None or not is_day(place[0]):
-                raise HistoryError("not a file of a history", allowed="day=YYYY-MM-DD/type=NAME/….parquet", where=where)
-            metadata = pyarrow.parquet.read_metadata(path)
-            schema = metadata.schema.to_arrow_schema()
-            note = _noted(schema, where)
-            types = noted_types(schema, where) or ()
-            if len(types) != 1 or types[0].name != place[1]:
-                raise HistoryError("a file whose types are not those of its folder", given=types, where=where)
-            _check_columns(pyarrow, schema, where)
-            if place[0] != day_of(note.first) or place[0] != day_of(note.last):
-                days = f"{day_of(note.first)} to {day_of(note.last)}"
-                raise HistoryError(
-                    "a file whose events are not of the day of its folder", given=days, where=where,
-                    advice="move it to the folder of its day",
-                )  # fmt: skip
-            return HistoryFile(path, *place, metadata.num_rows, path.stat().st_size, types[0], note)
-        except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:
-            return Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error)))
-        except DistcedError as error:
-            return Problem(where, error)
-
     def _recorders(self) -> dict[str, RecorderNote]:
         found = {}
         for path in sorted((self.root / RECORDERS).glob("*.json")):
@@ -201,75 +143,43 @@ class History:
         return found
 
 
-def _check_columns(pyarrow: Any, schema: Any, where: str) -> None:
-    """Raise `HistoryError` for columns that hold no events; readers rely on them."""
-    types = pyarrow.types
-    texts = (types.is_string, types.is_dictionary)
-    own = {
-        "type": texts,
-        "source": texts,
-        "lo": (types.is_int64,),
-        "hi": (types.is_int64,),
-        "seq": (types.is_int64, types.is_decimal128),
-    }
-    values = (*texts, types.is_boolean, types.is_float64, types.is_int64)
-    missing = [name for name in own if name not in schema.names]
-    if missing:
-        raise HistoryError("a file without columns that events have", given=", ".join(missing), where=where)
-    for field in schema:
-        if not any(fits(field.type) for fits in own.get(field.name, values)):
-            raise HistoryError(
-                f"a column {field.name!r} of a kind that events do not have", given=str(field.type), where=where,
-                advice="bring it in with distced ingest",
-            )  # fmt: skip
-
-
-def _noted(schema: Any, where: str) -> FileNote:
-    noted = (schema.metadata or {}).get(NOTE_KEY)
-    if noted is None:
-        raise HistoryError(
-            "a Parquet file that no recorder has written", where=where, advice="bring it in with distced ingest"
-        )
-    try:
-        return file_notes.decode(noted)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise HistoryError("a note that cannot be read", given=noted, where=where, advice=str(error)) from None
-
-
-def by_day(files: Iterable[HistoryFile]) -> Iterator[list[HistoryFile]]:
-    """Files day by day."""
-    days: dict[str, list[HistoryFile]] = {}
-    for each in files:
-        days.setdefault(each.day, []).append(each)
-    for day in sorted(days, key=day_number):
-        yield days[day]
-
-
 def events_of_history(
     history: History,
     types: Iterable[str] | None = None,
     begin: int | None = None,
     end: int | None = None,
     on_problem: Callable[[Problem], None] = lambda _: None,
+    check: RowCheck | None = None,
 ) -> Iterator[Event]:
     """Events of these types with `begin <= hi <= end`, each id once, in the order of consumption, day by day.
 
-    Problems of files and rows go to `on_problem`; the others are read.
+    Problems of files and rows go to `on_problem`; the others are read. Rows are checked day by day, unless they have
+    been (`check`).
     """
+    span = (INSTANT_MIN if begin is None else begin, INSTANT_MAX if end is None else end)
     for files in by_day(history.select(types, begin, end)):
+        checked = check
+        if checked is None:
+            checked = check_rows(files)
+            for each in checked.rejected:
+                on_problem(each.problem(history.root))
         kept: dict[tuple[str, int], Event] = {}
         for file in files:
-            for event in _events(file, on_problem):
-                if (begin is None or event.hi >= begin) and (end is None or event.hi <= end):
-                    kept.setdefault(event.id, event)
+            for event in _events(file, span, checked.rows.get(file.path), on_problem):
+                kept.setdefault(event.id, event)
         yield from in_order(kept.values())
 
 
 class HistoryReader(EventReader):
-    """Events of a history as those of a recording. A file that cannot be read counts as one row."""
+    """Events of a history as those of a recording. A part that cannot be read counts as one row.
+
+    Attributes:
+        problems: files, or parts of them, that could not be read, and rejected rows.
+    """
 
     def __init__(self, history: History) -> None:
         super().__init__(Rows(history.root), None)
+        self.problems: list[Problem] = []
         self._history = history
 
     @property
@@ -277,39 +187,47 @@ class HistoryReader(EventReader):
         return tuple(self._history.types.values())
 
     def __iter__(self) -> Iterator[Event]:
-        self.rejected, self.counts = [], Counter()
+        self.rejected, self.counts, self.problems = [], Counter(), []
         for problem in self._history.problems:
             self._problem(problem)
-        for event in events_of_history(self._history, on_problem=self._problem):
+        check = check_rows(self._history.files)
+        for each in check.rejected:
+            self._rejected_rows(each)
+        for event in events_of_history(self._history, on_problem=self._problem, check=check):
             self.counts["row"] += 1
             self.counts["event"] += 1
             yield event
 
     def _problem(self, problem: Problem) -> None:
         self.counts["row"] += 1
+        self.problems.append(problem)
         self._reject(Rejected(problem.where, "", "row", problem.error, problem.where))
 
+    def _rejected_rows(self, rows: RejectedRows) -> None:
+        self.problems.append(rows.problem(self._history.root))
+        self.counts["row"] += len(rows.rows)
+        for place, given in rows.shown():
+            error = rows.error(str(rows.file.path), place)
+            self._reject(Rejected(error.where or "", "", "row", error, given))
 
-def read_table(file: HistoryFile, columns: Iterable[str] | None = None) -> Any:
-    """Rows of a file as a table of pyarrow, with those of the columns that it has; `HistoryError` if unreadable."""
-    pyarrow = import_pyarrow()
+
+def _events(
+    file: HistoryFile, span: tuple[int, int], rejected: Any, on_problem: Callable[[Problem], None]
+) -> Iterator[Event]:
+    where = str(file.path)
     try:
-        with pyarrow.parquet.ParquetFile(file.path, page_checksum_verification=True) as opened:
-            wanted = None if columns is None else [name for name in columns if name in opened.schema_arrow.names]
-            return opened.read(columns=wanted)
-    except (OSError, pyarrow.ArrowException) as error:
-        raise HistoryError("a file that cannot be read", given=str(file.path), advice=str(error)) from None
-
-
-def _events(file: HistoryFile, on_problem: Callable[[Problem], None]) -> Iterator[Event]:
-    reader = EventReader(ParquetRows(file.path), None)
-    try:
+        table, unread = read_groups(file.path, span=span, rejected=rejected)
+        for each in unread:
+            on_problem(unread_problem(where, each))
+        reader = EventReader(TableRows(table, where), None)
         yield from reader
-        rows = reader.counts["row"]
-        if rows < file.rows:
-            # A page whose head is damaged may be passed over without a word.
-            raise HistoryError("a file that cannot be read", given=f"{rows:,} rows", allowed=f"{file.rows:,}")
+        for row in reader.rejected:
+            on_problem(Problem(row.where, row.error, 1))
+    except (OSError, import_pyarrow().ArrowException) as error:
+        problem = HistoryError("a file that cannot be read", where=where, advice=str(error))
+        on_problem(Problem(where, problem, file.rows))
     except DistcedError as error:
-        on_problem(Problem(str(file.path), error))
-    for each in reader.rejected:
-        on_problem(Problem(each.where, each.error))
+        on_problem(Problem(where, error, file.rows))
+
+
+_recorder_notes: Final = msgspec.json.Decoder(RecorderNote)

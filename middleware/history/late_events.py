@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from distced.middleware.event_files.writer import json_line
-from distced.middleware.history.history import Problem
+from distced.middleware.history.history_file import Problem
 from distced.middleware.history.layout import write_whole
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.events import Attribute, Event

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from distced.middleware.history.history import History, Problem
+from distced.middleware.history.history import History
+from distced.middleware.history.history_file import Problem
 from distced.middleware.history.late_events import late_events, late_files
 from distced.middleware.history.layout import day_number, day_text
 from distced.middleware.model.errors import HistoryError

@@ -12,6 +12,8 @@ import msgspec
 
 from distced.middleware.event_files.reader import in_order
 from distced.middleware.event_files.tables import import_pyarrow, table_of
+from distced.middleware.history.footer import seal_footer
+from distced.middleware.history.history_file import strange_columns
 from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
@@ -22,6 +24,7 @@ from distced.middleware.history.layout import (
     make_history,
     write_whole,
 )
+from distced.middleware.history.row_check import is_sound
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type, kind_of
 from distced.middleware.model.events import Event
@@ -89,6 +92,8 @@ class HistoryWriter:
                 table.replace_schema_metadata(metadata), part, compression="zstd", row_group_size=ROW_GROUP,
                 write_page_checksum=True,
             )  # fmt: skip
+            sound = not strange_columns(table.schema, noted) and is_sound(table, noted, note.first, note.last)
+            seal_footer(part, checked=sound)
             part.replace(path)
         except (OSError, pyarrow.ArrowException) as error:
             raise HistoryError("cannot write the history", given=str(path), advice=str(error)) from None

@@ -160,7 +160,7 @@ def _counted(batches: Any) -> Any:
 
 
 def _read_alone(root: Path) -> None:
-    from distced.middleware.history.history import read_table
+    from distced.middleware.history.row_groups import read_table
 
     for file in History(root).files:
         read_table(file, COLUMNS)

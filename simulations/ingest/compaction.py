@@ -21,8 +21,10 @@ import msgspec
 
 from distced.middleware.event_files.tables import DIGITS, TYPES_KEY, WHOLE, column_of, import_pyarrow
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.history import HistoryFile, file_notes, read_table
+from distced.middleware.history.history_file import HistoryFile, file_notes
 from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
+from distced.middleware.history.row_check import check_rows
+from distced.middleware.history.row_groups import read_table
 from distced.middleware.history.writer import ORDER
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type
@@ -37,12 +39,9 @@ def joined(
     """Tables of one type as one, and the number of duplicates left out: values exact, each id once, sorted.
 
     Args:
-        tables: of an event in several the first counts.
+        tables: of an event in several the first counts; the same id is the same event (`row_check`).
         kinds: of the attributes, None for those without a value; every table fits them.
         noted: the type in the schema.
-
-    Raises:
-        HistoryError: where two events have one id.
     """
     pa = import_pyarrow()
     wide = any(pa.types.is_decimal(each["seq"].type) for each in tables)
@@ -104,20 +103,7 @@ def _each_once(table: Any) -> tuple[Any, int]:
     repeated = len(table) - len(groups)
     if not repeated:
         return table, 0
-    firsts = groups[f"{_ROW}_min"]
-    others = numbered.filter(pa.compute.invert(pa.compute.is_in(numbered[_ROW], value_set=firsts.combine_chunks())))
-    known = {}
-    names = pa.compute.unique(others["source"])
-    for row in table.take(firsts).filter(pa.compute.is_in(table.take(firsts)["source"], value_set=names)).to_pylist():
-        known[row["source"], row["seq"]] = row
-    for row in others.drop_columns([_ROW]).to_pylist():
-        first = known[row["source"], row["seq"]]
-        if repr(first) != repr(row):
-            raise HistoryError(
-                "two events of one id", given=f"{row['source']} {row['seq']}", where=str(row["type"]),
-                advice=f"one is {first}, the other {row}; readers see the first, and the files stay apart",
-            )  # fmt: skip
-    return table.take(firsts), repeated
+    return table.take(groups[f"{_ROW}_min"]), repeated
 
 
 ROWS: Final = 2_000_000
@@ -293,6 +279,9 @@ class Compacting:
                 return path, 0
         recorders = {each.note.recorder for each in files}
         noted = _noted(self.merger)
+        check = check_rows(files)
+        if check.rejected:
+            raise check.rejected[0].error(str(check.rejected[0].file.path))
         # Readers take the files by their names, and the first event of an id.
         tables = [read_table(each) for each in sorted(files, key=lambda file: file.path)]
         table, repeated = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)

@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.layout import folder_of, make_history, write_whole
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rules import rejected_line

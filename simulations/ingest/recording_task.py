@@ -25,8 +25,9 @@ from distced.detectors.batch_run.runner import declared_types
 from distced.middleware.event_files import EventReader, json_line, read_events
 from distced.middleware.event_files.tables import ParquetRows
 from distced.middleware.history import History, HistoryWriter
-from distced.middleware.history.history import HistoryFile, read_table
+from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.layout import write_whole
+from distced.middleware.history.row_groups import read_table
 from distced.middleware.mapping import Mapping, Rejected, load_mapping
 from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError, EventError, HistoryError
@@ -86,7 +87,8 @@ def ids_of(file: HistoryFile) -> Iterator[EventId]:
     """Ids in a file."""
     with _of_history(file):
         table = read_table(file, ["source", "seq"])
-    return zip(table["source"].to_pylist(), map(int, table["seq"].to_pylist()), strict=True)
+    ids = zip(table["source"].to_pylist(), table["seq"].to_pylist(), strict=True)
+    return ((source, int(seq)) for source, seq in ids if source is not None and seq is not None)
 
 
 def events_of(file: HistoryFile) -> Iterator[Event]:

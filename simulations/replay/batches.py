@@ -19,6 +19,7 @@ from distced.detectors.columnar.batch.columns import Batch, Column, Handed, Ints
 from distced.detectors.columnar.batch.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX, constituents_of
 from distced.middleware.event_files.tables import WHOLE, column_of
+from distced.middleware.history.row_check import digits
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, CompositeEvent, Event
 
 _LIMBS = 2
@@ -33,7 +34,7 @@ class TableBatch(Batch):
         names, types = _coded([each["type"] for each in self.tables])
         self._sources, sources = _coded([each["source"] for each in self.tables])
         lo, hi = (_joined([_ints(each[name]) for each in self.tables], np.int64) for name in ("lo", "hi"))
-        self._numbers = [_digits(each["seq"]) for each in self.tables]
+        self._numbers = [digits(each["seq"]) for each in self.tables]
         self._starts = np.cumsum([0, *map(len, self.tables)])
         self._attributes = [
             [
@@ -192,7 +193,9 @@ def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> 
     elif pa.types.is_boolean(kind):
         payload[there], tags[there] = np.asarray(pc.fill_null(values, False)).astype(np.int64)[there], BOOLEAN
     elif pa.types.is_floating(kind):
-        floats = np.asarray(pc.fill_null(values, 0.0)).astype(np.float64, copy=False)
+        # NaN reads as null.
+        floats = np.asarray(pc.fill_null(values, np.nan)).astype(np.float64, copy=False)
+        there = ~np.isnan(floats)
         payload[there], tags[there] = floats.view(np.int64)[there], FLOAT
     elif pa.types.is_integer(kind):
         payload[there], tags[there] = np.asarray(pc.fill_null(values, 0)).astype(np.int64, copy=False)[there], INTEGER
@@ -218,19 +221,6 @@ def _ranks(table: Any) -> Ints:
     if "constituents" not in table.schema.names:
         return np.full(len(table), PRIMITIVE)
     return np.where(np.asarray(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)
-
-
-def _digits(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Sequence numbers as their upper and lower 64 bits."""
-    if not pa.types.is_decimal(column.type):
-        low = _ints(column).view(np.uint64)
-        return np.zeros(len(low), np.uint64), low
-    words = [
-        np.frombuffer(chunk.buffers()[1], np.uint64).reshape(-1, 2)[chunk.offset : chunk.offset + len(chunk)]
-        for chunk in column.chunks
-    ]
-    both = np.concatenate(words) if words else np.empty((0, 2), np.uint64)
-    return np.ascontiguousarray(both[:, 1]), np.ascontiguousarray(both[:, 0])
 
 
 def _ints(column: Any) -> Ints:

@@ -16,15 +16,15 @@ from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import parquet
 
 from distced.detectors.columnar.batch.columns import Column
 from distced.detectors.columnar.batch.values import FLOAT, INTEGER, TEXT
 from distced.middleware.event_files.tables import column_of
-from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.layout import day_number
+from distced.middleware.history.row_groups import Rows, read_groups
 from distced.simulations.replay.batches import column_values
 from distced.simulations.replay.pattern_properties import columns_read
 
@@ -36,7 +36,11 @@ UNIT: Final = 1_048_576
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Consecutive row groups of a file with events of one day and type, from `first` until before `last`."""
+    """Consecutive row groups of a file with events of one day and type, from `first` until before `last`.
+
+    Attributes:
+        rejected: rows of the file that are left out, packed.
+    """
 
     path: str
     day: str
@@ -44,6 +48,7 @@ class FileRange:
     first: int
     last: int
     rows: int
+    rejected: bytes = b""
 
     @property
     def name(self) -> str:
@@ -52,56 +57,49 @@ class FileRange:
 
 
 class Trouble(NamedTuple):
-    """A file or unit that could not be read: its path, the reason, and the number of rows not read, as far as known."""
+    """A file or row group that could not be read: the path, the reason, and the number of rows not read."""
 
     where: str
     error: str
     rows: int
 
 
-def units_of(file: HistoryFile) -> tuple[FileRange, ...]:
-    """File ranges of a file: several where it is long."""
+def units_of(file: HistoryFile, rejected: Rows | None = None) -> tuple[FileRange, ...]:
+    """File ranges of a file without rejected rows: several where it is long."""
+    left_out = b"" if rejected is None else rejected.tobytes()
     # Workers may have another current folder.
     path = str(file.path.absolute())
     if file.rows <= UNIT:
-        return (FileRange(path, file.day, file.type, 0, _ALL, file.rows),)
+        return (FileRange(path, file.day, file.type, 0, _ALL, file.rows, left_out),)
     metadata = parquet.read_metadata(file.path)
     found: list[FileRange] = []
     first = rows = 0
     for number in range(metadata.num_row_groups):
         rows += metadata.row_group(number).num_rows
         if rows >= UNIT or number == metadata.num_row_groups - 1:
-            found.append(FileRange(path, file.day, file.type, first, number + 1, rows))
+            found.append(FileRange(path, file.day, file.type, first, number + 1, rows, left_out))
             first, rows = number + 1, 0
     return tuple(found)
 
 
-def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int) -> Any:
-    """The events of a unit with `begin <= hi <= until`, as a table of pyarrow; all columns, or those of `names_in`."""
-    with parquet.ParquetFile(unit.path, page_checksum_verification=True) as file:
-        metadata = file.metadata
-        column = file.schema_arrow.get_field_index("hi")
-        wanted = []
-        whole = True
-        for number in range(unit.first, min(unit.last, metadata.num_row_groups)):
-            statistics = metadata.row_group(number).column(column).statistics
-            if statistics is not None and statistics.has_min_max:
-                if statistics.max < begin or statistics.min > until:
-                    continue
-                whole = whole and begin <= statistics.min and statistics.max <= until
-            else:
-                whole = False
-            wanted.append(number)
-        columns = columns_read(names, file.schema_arrow.names)
-        table = file.read_row_groups(wanted, columns=columns, use_threads=False)
-        rows = sum(metadata.row_group(number).num_rows for number in wanted)
-    if len(table) != rows:
-        # A page with a damaged head may be skipped silently.
-        raise pa.ArrowInvalid(f"{len(table):,} rows of {rows:,}")
-    if whole:
-        return table
-    hi = table["hi"]
-    return table.filter(pc.and_(pc.greater_equal(hi, begin), pc.less_equal(hi, until)))
+def read(unit: FileRange, names: frozenset[str] | None, begin: int, until: int, troubles: list[Trouble]) -> Any:
+    """The events of a unit with `begin <= hi <= until`, as a table of pyarrow; all columns, or those of `names_in`.
+
+    What cannot be read goes to `troubles`; the table is None where that is everything.
+    """
+    try:
+        table, unread = read_groups(
+            unit.path,
+            columns=lambda shown: columns_read(names, shown),
+            groups=(unit.first, unit.last),
+            span=(begin, until),
+            rejected=np.frombuffer(unit.rejected, np.int64),
+        )
+    except (OSError, pa.ArrowException) as error:
+        troubles.append(Trouble(unit.path, str(error), unit.rows))
+        return None
+    troubles += [Trouble(unit.path, each.error, each.rows) for each in unread]
+    return table
 
 
 @contextmanager

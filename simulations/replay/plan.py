@@ -16,7 +16,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.cut import DetectorGraph, cut, full
 from distced.detectors.runtime.engines import has_columnar
-from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, format_duration
 from distced.simulations.replay.pattern_properties import groups_of, key_of_group, reach_of

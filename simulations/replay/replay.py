@@ -17,7 +17,9 @@ import msgspec
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.runtime.engines import EngineName
-from distced.middleware.history.history import History, Problem
+from distced.middleware.history.history import History
+from distced.middleware.history.history_file import Problem
+from distced.middleware.history.row_check import check_rows
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
@@ -104,7 +106,9 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.plan: ReplayPlan = plan_of(
             self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least
         )
-        self._units = {str(file.path): units_of(file) for file in files}
+        check = check_rows(files, history.files)
+        self.problems += [each.problem(history.root) for each in check.rejected]
+        self._units = {str(file.path): units_of(file, check.rows.get(file.path)) for file in files}
         self._files = files
         self._engine = engine
         self._with_events = with_events
@@ -265,7 +269,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 "groups": [(each.patterns, each.way, each.by, each.slots, each.slices) for each in self.plan.groups],
                 "with_events": self._with_events,
                 "files": blake2b(
-                    msgspec.json.encode([(str(each.path.absolute()), each.rows, each.bytes) for each in self._files])
+                    msgspec.json.encode([(each.bytes, self._units[str(each.path)]) for each in self._files])
                 ).hexdigest(),
             }
         )
@@ -299,7 +303,7 @@ def _rows(tasks: Sequence[PartitionTask | DetectTask | SubPatternTask]) -> tuple
 def _problem(trouble: Trouble) -> Problem:
     advice = f"{trouble.rows:,} events left out"
     error = DistcedError("a file that cannot be read", given=trouble.error, where=trouble.where, advice=advice)
-    return Problem(trouble.where, error)
+    return Problem(trouble.where, error, trouble.rows)
 
 
 def _once(events: Iterable[CompositeEvent], reach: int) -> Iterator[CompositeEvent]:

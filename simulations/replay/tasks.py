@@ -118,20 +118,17 @@ class PartitionTask:
             done = folder / f"{unit.name}.json"
             if done.exists():
                 continue
-            trouble: tuple[Trouble, ...] = ()
+            found: list[Trouble] = []
             for number, names, types, by, slots in self.groups:
                 if types is not None and unit.type not in types:
                     continue
-                try:
-                    table = read(unit, names, self.begin, self.until)
-                except (OSError, pa.ArrowException) as error:
-                    trouble = (Trouble(unit.path, str(error), unit.rows),)
-                    break
-                consumed += len(table)
-                if len(table):
+                table = read(unit, names, self.begin, self.until, found)
+                if table is not None and len(table):
+                    consumed += len(table)
                     write_partitions(table, by, slots, folder / str(number) / f"{unit.name}.arrow")
-            leave(done, TaskResult(troubles=trouble))
-            troubles += trouble
+            found = list(dict.fromkeys(found))
+            leave(done, TaskResult(troubles=tuple(found)))
+            troubles += found
         return TaskResult(consumed, seconds=clock() - started, troubles=tuple(troubles))
 
 
@@ -202,16 +199,16 @@ class DetectTask(_Detection):
         """The tables of each day; of several days together where they are small."""
         tables: list[Any] = []
         for units in days_of(self.units):
-            tables += _tables(units, self._table, troubles)
+            tables += _tables(units, lambda unit: self._table(unit, troubles))
             if sum(map(len, tables)) >= FEW:
                 yield tables
                 tables = []
         if tables:
             yield tables
 
-    def _table(self, unit: FileRange) -> Any:
+    def _table(self, unit: FileRange, troubles: list[Trouble]) -> Any:
         if self.slot is None:
-            return read(unit, self.names, self.wanted.begin, self.wanted.until)
+            return read(unit, self.names, self.wanted.begin, self.wanted.until, troubles)
         path = Path(self.work) / PARTITIONS / str(self.group) / f"{unit.name}.arrow"
         # Files that could not be read were reported when they were partitioned.
         if not path.exists():
@@ -270,7 +267,8 @@ class SubPatternTask(_Detection):
         consumed = repeated = 0
         with appearing(self._told(self.number)) as part, part.open("wb") as file:
             for end in self.days:
-                batch = TableBatch(list(_tables(by_day.get(day_of(end), ()), self._table, troubles)))
+                units = by_day.get(day_of(end), ())
+                batch = TableBatch(list(_tables(units, lambda unit: self._table(unit, troubles))))
                 events = [batch.event(place) for place in range(len(batch))]
                 consumed, repeated = consumed + len(events), repeated + batch.repeated
                 detected = [detector.receive(_HISTORY, events, end, 0)]
@@ -290,8 +288,8 @@ class SubPatternTask(_Detection):
     def _told(self, number: int) -> Path:
         return Path(self.work) / TOLD / f"{number}.frames"
 
-    def _table(self, unit: FileRange) -> Any:
-        return read(unit, self.names, self.wanted.begin, self.wanted.until)
+    def _table(self, unit: FileRange, troubles: list[Trouble]) -> Any:
+        return read(unit, self.names, self.wanted.begin, self.wanted.until, troubles)
 
     def _tell(self, file: IO[bytes], events: Sequence[CompositeEvent], until: int, opens: Sequence[OpenGap]) -> None:
         """Write the composite events until an instant, for their readers."""
@@ -303,14 +301,10 @@ class SubPatternTask(_Detection):
         write_block(file, encode((), type=name, source=self.plan.id, watermark=until, kind="c", open=opens))
 
 
-def _tables(units: Iterable[FileRange], read: Callable[[FileRange], Any], troubles: list[Trouble]) -> Iterator[Any]:
-    """Tables of file ranges that are not empty; an unreadable range is a trouble."""
+def _tables(units: Iterable[FileRange], read: Callable[[FileRange], Any]) -> Iterator[Any]:
+    """Tables of file ranges that are not empty."""
     for unit in units:
-        try:
-            table = read(unit)
-        except (OSError, pa.ArrowException) as error:
-            troubles.append(Trouble(unit.path, str(error), unit.rows))
-            continue
+        table = read(unit)
         if table is not None and len(table):
             yield table
 

@@ -118,7 +118,7 @@ def test_two_events_of_one_id_stay_apart(tmp_path: Path) -> None:
     HistoryWriter(tmp_path, "two").write([Event("A", 1, 1, "s", 1, {"x": 1.0}), Event("A", 3, 3, "s", 3, {})])
     before = seen(tmp_path)
     (done,) = compacted(tmp_path).done
-    assert "two events of one id: s 1" in done.trouble
+    assert "an id that another event has: type A, lo 1, hi 1, source s, seq 1, x 1.0; there it is" in done.trouble
     assert len(History(tmp_path).files) == 2
     assert seen(tmp_path) == before
 

@@ -12,7 +12,7 @@ from textwrap import dedent
 
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.pattern_files import PatternSource, compile_source
-from distced.middleware.history.history import HistoryFile
+from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.layout import FileNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
