@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import dedent
 from typing import Literal, TypeAlias
@@ -109,6 +109,15 @@ class Compiled:
         """The pattern in the printer's form."""
         return format_publication(self.publication)
 
+    @property
+    def publish_json(self) -> str:
+        """Topic on which its composite events leave as JSON, as it was written; empty for none."""
+        return self.publication.publish_json
+
+    def without_json(self) -> Compiled:
+        """The same pattern without that topic, which is a subscription's and not a detector's."""
+        return self.written_as(replace(self.publication, publish_json="")) if self.publish_json else self
+
     def written_as(self, publication: Publication) -> Compiled:
         """The same pattern in another spelling, with the form and the automaton computed so far."""
         other = copy(self)
@@ -130,7 +139,7 @@ def check_pattern(
     for name, definition in texts.items():
         named[name] = parse_pattern(definition, texts)
     publication = parse_publication(text, texts)
-    inlined = Publication(inline(publication.pattern, named, text=text), publication.output)
+    inlined = replace(publication, pattern=inline(publication.pattern, named, text=text))
     return _checked(inlined, registry, consumption, "" if texts else text)
 
 

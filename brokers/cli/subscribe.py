@@ -88,6 +88,15 @@ class SubscribeOptions:
         float | None, Option("--selectivity", help="Expected composite events per event of the pattern's types.")
     ] = None
     isolated: Annotated[bool, Option("--isolated", help="Run the detector in a process of its own.")] = False
+    publish_json: Annotated[
+        str,
+        Option(
+            "--publish-json",
+            metavar="TOPIC",
+            help="Publish composite events as JSON on this topic, too.",
+            show_default=False,
+        ),
+    ] = ""
     home: HomeOption = None
     near: Annotated[
         str | None, Option("--near", metavar="NODE", help="Node whose site is your own, in place of --home.")
@@ -106,6 +115,7 @@ class SubscribeOptions:
             constituents=self.constituents,
             decomposition=None if self.decomposition is None else self.decomposition.value,
             distribution=parse_policy(self.policy).text if self.policy else "",
+            publish_json=self.publish_json,
             hints=read_hints(self.on, self.avoid, self.rate, self.selectivity, isolated=self.isolated),
         )
 
@@ -134,6 +144,7 @@ def subscribe(options: SubscribeOptions) -> int:
       distced subscribe Motion --count 10
       distced subscribe office.pattern --constituents --json > found.jsonl
       distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
+      distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --publish-json home/alarms
     """
     # Loss and return of the connection are logged.
     configure_logging(level="info")

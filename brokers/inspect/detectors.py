@@ -49,6 +49,13 @@ class Input(msgspec.Struct, frozen=True):
     detectors: tuple[Related, ...]
 
 
+class JsonPlace(msgspec.Struct, frozen=True):
+    """Topic for composite events as JSON, and its home."""
+
+    topic: str
+    at: At
+
+
 class DetectorHost(msgspec.Struct, frozen=True):
     """Node that hosts a replica of a detector.
 
@@ -89,6 +96,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
         listening: connections to its topic, by place.
         measured: recent measurements by its node; None before the first.
         expected: measurements expected when it was placed; None for unknown, or measured by now.
+        json: topics on which its composite events leave as JSON, with the place of each.
     """
 
     id: str
@@ -113,6 +121,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
     listening: tuple[Listeners, ...]
     measured: Measured | None
     expected: Measured | None
+    json: tuple[JsonPlace, ...] = ()
 
     @property
     def hosts(self) -> list[str]:
@@ -210,6 +219,7 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             tuple(Listeners(sites.at(home), count) for home, count in sorted(entry.readers.items()) if count),
             directory.loads[entry.node].detectors.get(name) if entry.node in directory.loads else None,
             entry.expected,
+            tuple(JsonPlace(topic, sites.at(home)) for home, topic in entry.json),
         )
         for name, entry in entries.items()
     }
@@ -313,6 +323,8 @@ def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
     attributes = ", ".join(f"{name}: {kind}" for name, kind in detector.attributes.items())
     if detector.publishes:
         yield "publishes", Text(f"{detector.publishes}({attributes})")
+    if detector.json:
+        yield "JSON", Text(", ".join(f"{each.topic} at {each.at}" for each in detector.json))
     if detector.exports:
         yield "exports", Text(", ".join(detector.exports))
     yield "serves", Text(_served(detector))

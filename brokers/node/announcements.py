@@ -39,6 +39,7 @@ class Announcements(NodePart):
             self._distribution(hosted),
             self._readers(hosted),
             hosted.expected,
+            () if hosted.json is None else hosted.json.topics,
         )
 
     def _distribution(self, hosted: HostedDetector) -> str:

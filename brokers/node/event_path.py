@@ -280,8 +280,16 @@ class EventPath:
             self.counts["composite events"] += len(found)
             frame = self._frame(hosted, found, watermark)
             effects.append(frame)
+            if hosted.json is not None:
+                effects += hosted.json.found(found, now)
             if hosted.meter is not None:
                 hosted.meter.sent(len(frame.payload) + len(frame.topic), found, now)
+
+    def json_heard(self, home: str, topic: str, payload: bytes) -> None:
+        """Take a message on a topic where composite events leave as JSON."""
+        for hosted in (*self.inventory.unsettled(), *self.moving.values()):
+            if hosted.json is not None:
+                hosted.json.heard((home, topic), payload)
 
     def rest(self, hosted: HostedDetector) -> None:
         """Stop a detector here, for good or for now."""

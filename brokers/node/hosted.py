@@ -18,7 +18,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypeAlias
 
+from distced.brokers.core.effects import Effect
 from distced.brokers.core.replica_streams import Streams
+from distced.brokers.node.json_output import JsonOutput, JsonTopic
 from distced.brokers.node.metering import DetectorMeter
 from distced.brokers.node.planning import Planned
 from distced.detectors.runtime.detection_policy import Arrival
@@ -116,6 +118,7 @@ class HostedDetector:
         primary: whether it serves subscriptions; the others are replicas of it.
         replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
+        json: its composite events as JSON; None where no subscription has wanted them.
         idle_since: begin of the time without subscriptions, ns; None while one needs it.
     """
 
@@ -146,6 +149,7 @@ class HostedDetector:
     primary: bool = True
     replicas: dict[str, str] = field(default_factory=dict)
     listed: bool = False
+    json: JsonOutput | None = None
     idle_since: int | None = None
 
     def __post_init__(self) -> None:
@@ -178,7 +182,7 @@ class HostedDetector:
         return (
             self.phase is _RUNNING
             and self.primary
-            and not (self.parts or self.streams or self.upstream or self.replicas)
+            and not (self.parts or self.streams or self.upstream or self.replicas or self.json_due)
             and bool(self.subscriptions)
             and all(each.ready and not each.near and not each.awaits for each in self.subscriptions.values())
         )
@@ -187,6 +191,16 @@ class HostedDetector:
     def publishes(self) -> str:
         """Type of its composite events; empty where they have no name."""
         return self.detector.compiled.publishes.name
+
+    @property
+    def json_due(self) -> bool:
+        """Whether it is the primary, and does not publish JSON yet."""
+        return self.primary and self.json is not None and not (self.json.publishes or self.json.handing_over)
+
+    @property
+    def json_homes(self) -> set[str]:
+        """Servers where its composite events leave as JSON."""
+        return set() if self.json is None else self.json.homes
 
     def takes(self, type_name: str) -> bool:
         """Whether it reads primitive events of a type."""
@@ -247,6 +261,27 @@ class HostedDetector:
         if derivations:
             self.detector.keep_derivations()
         return news
+
+    def leave_as_json(self, topics: Iterable[JsonTopic]) -> bool:
+        """Set the topics for its composite events as JSON; True where they change."""
+        wanted = tuple(topics)
+        if self.json is None:
+            if not wanted:
+                return False
+            self.json = JsonOutput(publishes=self.primary)
+        self.changed(self.id)
+        return self.json.leave_at(wanted)
+
+    def keep_json(self, *, handing_over: bool = False) -> None:
+        """Publish no JSON until this is the primary (again)."""
+        if self.json is not None:
+            self.changed(self.id)
+            self.json.keep(handing_over=handing_over)
+
+    def publish_json(self) -> list[Effect]:
+        """Publish JSON from now on, beginning with what was kept."""
+        self.changed(self.id)
+        return [] if self.json is None else self.json.publish()
 
     def reset_idle(self) -> None:
         """Reset the idle time: it is needed, or is for another node to judge."""
@@ -320,6 +355,9 @@ class HostedDetector:
             if name in known
         }
         self.primary, self.replicas = not replica, dict(state.replicas)
+        if self.json is not None and self.primary:
+            # The origin has published what it has found.
+            self.json.publish()
         self.published = None
         self.send_along(constituents=state.constituents, derivations=state.derivations)
 
@@ -413,6 +451,7 @@ class HostedDetector:
         if self.primary or not self.listed:
             self.happened("detector", self.id, "replica")
         self.primary, self.replicas, self.listed = False, {}, True
+        self.keep_json()
         self.serve_none()
 
     # Invariants.

@@ -13,6 +13,7 @@ long absence of its client.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from distced.brokers.core.directory import Change, part_subscription
@@ -20,7 +21,8 @@ from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.announcements import Announcements
 from distced.brokers.node.hosted import HostedDetector, Phase
-from distced.brokers.node.planning import Planned, Planner, is_there
+from distced.brokers.node.json_output import JsonTopic
+from distced.brokers.node.planning import Planned, Planner, home_of, is_there
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.upstream import TopicFilters, Upstream
 from distced.detectors.runtime.detector import Detector
@@ -52,7 +54,7 @@ class DetectorHosting(NodePart):
         self.topic_filters = TopicFilters(shared)
         self.announcements = Announcements(shared)
         self.upstream = Upstream(shared, self.topic_filters)
-        self.planner = Planner(shared.name, shared.directory)
+        self.planner = Planner(shared.name, shared.directory, shared.root)
         # By subscription to a part for a detector here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
         # Those that were published and not cleared since.
@@ -112,10 +114,13 @@ class DetectorHosting(NodePart):
     # Detectors that move: see `brokers.node.migration`.
 
     def arriving(
-        self, planned: Planned, home: str, reads: Mapping[str, tuple[str, ...]]
+        self, planned: Planned, home: str, reads: Mapping[str, tuple[str, ...]], json: Iterable[JsonTopic] = ()
     ) -> tuple[HostedDetector, list[Effect]]:
-        """Subscribe to the inputs of an arriving detector; `reads` are homes of the origin, by upstream detector."""
+        """Subscribe to the inputs of an arriving detector, and to where it leaves as JSON; `reads` are homes of the
+        origin, by upstream detector."""
         hosted = self._created(planned, home)
+        hosted.leave_as_json(json)
+        hosted.keep_json()
         hosted.arrive(self.upstream.detectors(hosted), reads)
         for each, streams in hosted.streams.items():
             streams.want(self.upstream.wanted_homes(hosted, each))
@@ -129,6 +134,8 @@ class DetectorHosting(NodePart):
         hosted.arrived(state, self.directory.subscriptions, replica=replica)
         self.upstream.update_readers(hosted)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
+        if not replica:
+            self._update_json(hosted)
         effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
         if replica or hosted.subscriptions or self._expected(identity):
@@ -321,6 +328,8 @@ class DetectorHosting(NodePart):
             for name, served in hosted.subscriptions.items():
                 if name in subscriptions and not served.ready and not served.awaits:
                     effects.append(self.announcements.offer(name, subscriptions[name], hosted))
+            if hosted.json_due:
+                effects += self.homes.flush(hosted.json_homes, partial(self._publish_json, hosted), now)
             if any(each.left for each in hosted.streams.values()):
                 effects += self.topic_filters.refilter()
             if not hosted.primary or hosted.subscriptions or self._expected(hosted.detector.id):
@@ -335,6 +344,12 @@ class DetectorHosting(NodePart):
                     note = warning("subscription cleared", subscription=name, client=client, reason="client gone")
                     effects += [note, self.clear("subscription", name)]
         return effects
+
+    def _publish_json(self, hosted: HostedDetector, now: int) -> list[Effect]:
+        """Publish JSON, as the messages of the primary before have arrived."""
+        if not hosted.json_due or self.event_path.hosted.get(hosted.id) is not hosted:
+            return []
+        return [*hosted.publish_json(), *self.topic_filters.refilter()]
 
     # Detectors, here and elsewhere.
 
@@ -399,7 +414,7 @@ class DetectorHosting(NodePart):
             if hosted.primary:
                 self.serve_none(hosted)
             hosted.become_replica()
-            return []
+            return self.topic_filters.refilter() if hosted.leave_as_json(entry.json) or hosted.json else []
         if not hosted.primary and not hosted.listed:
             return []  # Published before the primary knew of this replica.
         if not hosted.primary or entry.node in hosted.replicas:
@@ -418,7 +433,8 @@ class DetectorHosting(NodePart):
     # Messages.
 
     def _update_output(self, hosted: HostedDetector) -> list[Effect]:
-        """Compute the extras of composite events; replicas without them are given up."""
+        """Compute the extras of composite events, and their JSON; replicas without the extras are given up."""
+        self._update_json(hosted)
         wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
         entries = [entry for entry in wanted if entry is not None]
         derivations = any(entry.derivations for entry in entries)
@@ -426,6 +442,15 @@ class DetectorHosting(NodePart):
             self.event_path.separate(hosted)
         news = hosted.send_along(constituents=any(entry.constituents for entry in entries), derivations=derivations)
         return self.without_replicas(hosted, hosted.replicas) if news else []
+
+    def _update_json(self, hosted: HostedDetector) -> None:
+        known = self.directory.subscriptions
+        topics = [
+            (home_of(known[name].client, self.directory), topic)
+            for name in hosted.subscriptions
+            if name in known and (topic := self.planner.json_topic(known[name], self.directory.registry()))
+        ]
+        hosted.leave_as_json(topics)
 
     def _leave_parts(self, hosted: HostedDetector) -> list[Effect]:
         names = [part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]

@@ -87,7 +87,7 @@ class Migration(NodePart):
         if move.node in hosted.replicas:
             # Nothing else is begun until the directory says so.
             self.moving[detector] = _Moving(move.node, arrives=False, since=now, replica=True)
-            return self.replication.hand_over(hosted, move.node)
+            return self.replication.hand_over(hosted, move.node, now)
         return self._begin(hosted, move.node, now, replica=False)
 
     def replicate(self, detector: str, node: str, now: int) -> list[Effect]:
@@ -107,7 +107,8 @@ class Migration(NodePart):
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
         self.moving[detector] = _Moving(node, arrives=False, since=now, replica=replica)
         reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
-        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, replica, now, reads)
+        json = hosted.json.topics if hosted.json is not None else ()
+        arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, replica, now, reads, json)
         return [self.send(node, "prepare", detector, encode(arrival))]
 
     def message(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
@@ -205,7 +206,7 @@ class Migration(NodePart):
             return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
         self._prepared[detector] = (arrival.origin, arrival.number)
         hosted, effects = self.hosting.arriving(
-            planned, self.hosting.home if arrival.replica else arrival.home, arrival.reads
+            planned, self.hosting.home if arrival.replica else arrival.home, arrival.reads, arrival.json
         )
         moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, replica=arrival.replica)
 
@@ -213,7 +214,8 @@ class Migration(NodePart):
             moving.since = now
             return [self.send(arrival.origin, "listening", detector)] if self.moving.get(detector) is moving else []
 
-        return [*effects, *self.homes.flush(self.hosting.topic_filters.homes_read(hosted), listening, now)]
+        homes = self.hosting.topic_filters.homes_read(hosted) | hosted.json_homes
+        return [*effects, *self.homes.flush(homes, listening, now)]
 
     def _take(self, detector: str, moving: _Moving, state: DetectorState, now: int) -> list[Effect]:
         hosted = self.event_path.moving[detector]

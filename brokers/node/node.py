@@ -120,6 +120,7 @@ class Node(NodePart):
         self._client = node_client(name)
         # What one batch of messages brings of these goes out as one message for each client.
         self._joinable = tuple(f"{administration_topic(kind, root=root)}/" for kind in ("answer", "ready"))
+        self._below = f"{root}/"
         self._handshake = DirectoryHandshake(name, root)
         self._status: bytes = b""
         self._status_at = now
@@ -244,6 +245,9 @@ class Node(NodePart):
         return self.event_path.routes.find(topic, area, levels) if events else None
 
     def _message(self, topic: str, payload: bytes, now: int, home: str) -> list[Effect]:
+        if not topic.startswith(self._below):
+            self.event_path.json_heard(home, topic, payload)
+            return []
         try:
             area, levels = parse_topic(topic, root=self.root)
             if area is Area.DIRECTORY:

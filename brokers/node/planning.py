@@ -30,6 +30,7 @@ from distced.middleware.patterns.tree import Atom, Delegated
 from distced.middleware.sets.describable import Union
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
 from distced.middleware.wire.node_messages import Cut
+from distced.middleware.wire.topics import ROOT, check_json_topic
 from distced.policies.detection import check_detection_policy
 from distced.policies.distribution.choose.alternatives import running_plan
 
@@ -117,8 +118,9 @@ class Planned:
 class Planner:
     """Planner of a node's subscriptions, `client` of other nodes; `whole`: detectors left uncut after a refusal."""
 
-    def __init__(self, name: str, directory: Directory) -> None:
+    def __init__(self, name: str, directory: Directory, root: str = ROOT) -> None:
         self.client = node_client(name)
+        self._root = root
         self.directory = directory
         self.whole: set[str] = set()
         self.patterns = PatternCache()
@@ -139,6 +141,8 @@ class Planner:
         if entry.decomposition and entry.decomposition not in DECOMPOSITIONS:
             raise DistcedError("unknown decomposition", given=entry.decomposition, allowed=", ".join(DECOMPOSITIONS))
         compiled = self._compiled(entry, registry)
+        if topic := self.json_topic(entry, registry):
+            check_json_topic(topic, root=self._root)
         policy = check_detection_policy(entry.policy)
         if entry.exports and (compiled.epochs or policy != "guaranteed"):
             raise DistcedError(
@@ -187,7 +191,7 @@ class Planner:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
         consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
-        compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry)
+        compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry).without_json()
         if not entry.exports:
             return compiled
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
@@ -198,6 +202,16 @@ class Planner:
                 allowed=", ".join(sorted(made)) or "nothing: it has no variables and no registers",
             )
         return compiled
+
+    def json_topic(self, entry: SubscriptionEntry, registry: TypeRegistry) -> str:
+        """Topic of a subscription's composite events as JSON: its own, else that in its pattern; empty for none."""
+        if entry.publish_json or "publish_json" not in entry.pattern:
+            return entry.publish_json
+        consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
+        try:
+            return self.patterns.check(entry.pattern, entry.definitions, consumption, registry).publish_json
+        except DistcedError:
+            return ""
 
     def _wanted(self, part: DetectorPlan, entry: SubscriptionEntry) -> SubscriptionEntry:
         return SubscriptionEntry(

@@ -57,9 +57,24 @@ class Replication(NodePart):
     def not_replicated(self, identity: str, node: str) -> list[Effect]:
         """There is no replica: offer the present topic to the subscriptions that wait for one."""
         hosted = self.event_path.hosted.get(identity)
+        if hosted is not None and hosted.json is not None and hosted.json.handing_over:
+            hosted.keep_json()
         return [] if hosted is None else self.hosting.offer_again(hosted, hosted.stop_waiting(node))
 
-    def hand_over(self, hosted: HostedDetector, node: str) -> list[Effect]:
+    def hand_over(self, hosted: HostedDetector, node: str, now: int) -> list[Effect]:
+        """Make the node of a replica the primary, once all JSON published here has arrived."""
+        hosted.keep_json(handing_over=True)
+
+        def published(now: int) -> list[Effect]:
+            there = hosted.primary and node in hosted.replicas and self.event_path.hosted.get(hosted.id) is hosted
+            return self._hand_over(hosted, node) if there else []
+
+        return [
+            *self.hosting.topic_filters.refilter(),
+            *self.homes.flush(hosted.json_homes, published, now),
+        ]
+
+    def _hand_over(self, hosted: HostedDetector, node: str) -> list[Effect]:
         """The directory names the node of a replica as primary, and this one as replica."""
         home = hosted.replicas[node]
         replicas = {**hosted.replicas, self.name: hosted.home}
@@ -93,7 +108,7 @@ class Replication(NodePart):
         for identity, hosted in self.event_path.hosted.items():
             if hosted.primary:
                 alive = sorted(node for node in hosted.replicas if node in self.directory.nodes)
-                effects += self.hand_over(hosted, alive[0]) if alive else [self.clear("detector", identity)]
+                effects += self._hand_over(hosted, alive[0]) if alive else [self.clear("detector", identity)]
         return effects
 
     # Their number.

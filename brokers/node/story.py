@@ -38,6 +38,7 @@ class Stories:
         self.number = 0
         self._name = name
         self._root = root
+        self._below = f"{root}/"
         self._unwritten = tuple(f"{root}/{area}/" for area in (Area.EVENTS, Area.COMPOSITE_EVENTS, Area.DEAD_LETTERS))
         self._rings: dict[tuple[str, str], deque[StoryLine]] = {}
         self._stimulus: Stimulus = TimePassed()
@@ -147,7 +148,7 @@ class Stories:
                     if kind in fields:
                         rest = ", ".join(f"{name} {each}" for name, each in fields.items() if name != kind)
                         yield (kind, str(fields[kind])), f"{event} ({rest})" if rest else event
-            case Publish(topic=topic) if not topic.startswith(self._unwritten):
+            case Publish(topic=topic) if topic.startswith(self._below) and not topic.startswith(self._unwritten):
                 yield from self._published(parse_topic(topic, root=self._root), effect)
             case Subscribe(topic_filter=topic) | Unsubscribe(topic_filter=topic):
                 if topic.startswith(self._unwritten[1]):

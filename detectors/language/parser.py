@@ -22,12 +22,13 @@ from distced.middleware.patterns import tree
 from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
+from distced.middleware.wire.topics import TopicError, check_json_topic
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _STATEMENT = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _DEFINED = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 _GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
-_GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b")
+_GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b|publish_json\s*=\s*['\"]")
 
 # Brackets, and what may hide them: texts, names in back-quotes, comments.
 _BRACKET: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|\#[^\n]*|[][(){}]""")
@@ -125,6 +126,8 @@ class Parser(ExpressionParser):
         """A pattern with its output, if any."""
         pattern = self.pattern()
         if not self.scanner.take("->"):
+            if self._at_json():
+                raise self.scanner.unexpected("composite events that leave as JSON have a type: -> Name(...) before it")
             return tree.Publication(pattern)
         start = self.scanner.word.start
         name = self.scanner.expect_kind("name", "the composite event's type").text
@@ -133,7 +136,22 @@ class Parser(ExpressionParser):
             attributes = () if self.scanner.at(")") else self._assignments(self.expression)
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
-        return tree.Publication(pattern, tree.Output(name, attributes, condition, span=self._span(start)))
+        output = tree.Output(name, attributes, condition, span=self._span(start))
+        return tree.Publication(pattern, output, self._json_topic() if self._at_json() else "")
+
+    def _at_json(self) -> bool:
+        return self.scanner.word.text == "publish_json" and self.scanner.word.kind == "name"
+
+    def _json_topic(self) -> str:
+        """`publish_json = "home/alarms"`."""
+        self.scanner.next()
+        self.scanner.expect("=")
+        word = self.scanner.expect_kind("string", "a topic in quotes")
+        try:
+            return check_json_topic(word.text)
+        except TopicError as error:
+            span = Span(word.start, word.end)
+            raise self.scanner.error(error.problem, span, given=word.text, allowed=error.allowed) from None
 
     def at_derived_type(self) -> bool:
         """Whether the statement is `type Name = ...`."""

@@ -8,6 +8,7 @@ import msgspec
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
+from distced.middleware.wire.topics import check_json_topic
 
 msgspec.json.Decoder(Hints)  # resolves its annotations before there are threads, for `convert`
 
@@ -33,6 +34,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         distribution: the distribution policy that places the detectors: a name such as `min-latency`, or three words
             for
             its dimensions, checked by broker nodes. Empty for the one that is set for all.
+        publish_json: topic of your choice, on which nodes publish each composite event as JSON, too
+            (`middleware.wire.json_events.encode_json`), at the server of the client's site; empty for that in the
+            pattern, or none.
         hints: knowledge of the application: nodes to take or to avoid, rates, selectivity, isolation.
         queue: most events that wait for the application.
         patience: seconds that the connection waits for a slow application, before events are left out.
@@ -45,6 +49,7 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
     decomposition: Decomposition | None = None
     rate: float | None = None
     distribution: str = ""
+    publish_json: str = ""
     hints: Hints = Hints()
     queue: int = 10_000
     patience: float = 5.0
@@ -71,6 +76,14 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
             raise DistcedError("not an upper rate", given=self.rate, allowed="more than 0 a second, or None")
         if not isinstance(self.distribution, str):
             raise DistcedError("not a distribution policy", given=self.distribution, allowed="a name, or three words")
+        if self.publish_json:
+            check_json_topic(self.publish_json)
+            if self.matches == "first" or self.rate is not None:
+                raise DistcedError(
+                    "composite events as JSON are neither limited to the first nor to a rate: nodes publish them",
+                    given=f"publish_json {self.publish_json}",
+                    advice="leave out the limit, or have the application publish what it gets",
+                )
         _check(self.hints)
         if self.queue < 1:
             raise DistcedError("not a number of events to wait", given=self.queue, allowed="1 or more")

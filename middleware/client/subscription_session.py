@@ -175,6 +175,10 @@ class SubscriptionSession:
     def to_type(self, state: SubscriptionState, operation: object) -> list[ClientEffect]:
         """Listen to the events of a type, from sources and from detectors."""
         name, entries = state.pattern, self._directory.entries
+        if state.quality.publish_json:
+            raise SubscriptionError(
+                "events of a type leave as JSON by a pattern only", given=name, advice=f"subscribe to [{name}]"
+            )
         publishers = entries.publishers(name)
         if not publishers:
             self._directory.published_type(name)
@@ -203,6 +207,7 @@ class SubscriptionSession:
             quality.decomposition or "",
             distribution=quality.distribution,
             hints=quality.hints,
+            publish_json=quality.publish_json,
         )
         course = self._courses[state.id] = _Course(state, operation)
         return [self._directory.put("subscription", state.id, entry), *self._await_answer(course)]

@@ -24,6 +24,7 @@ from distced.middleware.sets.expressions import (
     Expression,
     Unary,
     format_expression,
+    format_value,
     quote_name,
 )
 from distced.middleware.sets.expressions import walk as walk_expression
@@ -51,7 +52,9 @@ def format_pattern(pattern: tree.Pattern, level: int = _WHOLE) -> str:
 def format_publication(publication: tree.Publication) -> str:
     """Text of a pattern with its output."""
     text = format_pattern(publication.pattern)
-    return text if publication.output is None else f"{text} -> {format_output(publication.output)}"
+    if publication.output is not None:
+        text += f" -> {format_output(publication.output)}"
+    return f"{text} publish_json = {format_value(publication.publish_json)}" if publication.publish_json else text
 
 
 def format_output(output: tree.Output) -> str:

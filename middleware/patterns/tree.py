@@ -207,10 +207,14 @@ class Output(Spanned):
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Pattern to detect, and its output; None for a composite event without a name."""
+    """Pattern to detect, and its output; None for a composite event without a name.
+
+    `publish_json`: topic on which its composite events leave as JSON, too; empty for none. No part of the meaning.
+    """
 
     pattern: Pattern
     output: Output | None = None
+    publish_json: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ declare(*KINDS.values())
 _ALIKE: Final[dict[type, tuple[str, ...]]] = {
     DetectorEntry: (
         *("node", "policy", "reads", "publishes", "attributes", "parts", "exports", "home", "replicas"),
-        *("distribution", "readers", "expected"),
+        *("distribution", "readers", "expected", "json"),
     ),
     SubscriptionEntry: ("client", "definitions", "consumption", "policy", "decomposition", "exports", "hints"),
 }

@@ -202,6 +202,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
         replicas: further hosts of the same detector in the same state, and the home servers they publish at.
         readers: number of connections that listen to its topic, by home.
         expected: expected load and traffic at its placement, until these are measured.
+        json: where its composite events leave as JSON: home servers and topics.
     """
 
     node: str
@@ -218,6 +219,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     distribution: str = ""
     readers: dict[str, int] = {}
     expected: Measured | None = None
+    json: tuple[tuple[str, str], ...] = ()
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,6 +256,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
             on.
         distribution: the distribution policy (`policies.distribution.policy.parse_policy`); empty for the
             administration's.
+        publish_json: topic of its composite events as JSON, at the home of the client; empty for that in the pattern.
     """
 
     client: str
@@ -267,3 +270,4 @@ class SubscriptionEntry(msgspec.Struct, frozen=True):
     exports: tuple[str, ...] = ()
     distribution: str = ""
     hints: Hints = Hints()
+    publish_json: str = ""

@@ -18,8 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from distced.middleware.model.errors import DistcedError, FrameError
-from distced.middleware.model.events import Event, check_event
-from distced.middleware.model.timestamps import parse_instant
+from distced.middleware.model.events import CompositeEvent, Event, check_event
+from distced.middleware.model.timestamps import format_instant, parse_instant
 
 SEQUENCE_MAX: Final = 2**63 - 1  # greatest sequence number of a primitive event
 _PLAIN: Final = ("type", "source", "seq", "time", "lo", "hi", "attributes")
@@ -70,6 +70,28 @@ def decode_json(
             where=where,
             advice=str(error),
         ) from None
+
+
+def encode_json(event: CompositeEvent) -> bytes:
+    """Composite event as JSON for others than distced's clients.
+
+        {"type": "Alarm", "id": "1f3a.9c02", "start": "2026-11-21T08:00:00Z", "end": "...", "attributes": {"room": "5"}}
+
+    Times are text, as nanoseconds exceed the integers of JavaScript, and so is the id, which tells a second delivery.
+    """
+    shown = {
+        "type": event.type,
+        "id": json_id(event),
+        "start": format_instant(event.lo),
+        "end": format_instant(event.hi),
+        "attributes": event.attributes,
+    }
+    return msgspec.json.encode(shown)
+
+
+def json_id(event: CompositeEvent) -> str:
+    """Id of a composite event as JSON."""
+    return f"{event.source}.{event.seq:x}"
 
 
 def _plain(made: dict[str, Any], named: Mapping[str, Any], now: int | None) -> Event:

@@ -49,6 +49,7 @@ class Arrival(msgspec.Struct, frozen=True):
         replica: whether the detector stays at the origin and a replica comes, which publishes at its own site.
         number: of the motion; distinguishes two of one origin.
         reads: by detector that it reads, the homes where the origin listens.
+        json: where its composite events leave as JSON: home servers and topics.
     """
 
     origin: str
@@ -59,6 +60,7 @@ class Arrival(msgspec.Struct, frozen=True):
     replica: bool = False
     number: int = 0
     reads: dict[str, tuple[str, ...]] = {}
+    json: tuple[tuple[str, str], ...] = ()
 
 
 class Hosting(msgspec.Struct, frozen=True):

@@ -157,6 +157,20 @@ def decode_level(level: str) -> str:
         ) from None
 
 
+def check_json_topic(topic: str, *, root: str = ROOT) -> str:
+    """Return a topic for composite events as JSON, or raise `TopicError`: one of the user's, not of distced's."""
+    allowed = f'a topic outside {root}/, without + and #, no $ first, such as "home/alarms"'
+    if not isinstance(topic, str) or not topic or not topic.isprintable() or topic.startswith("$"):
+        raise TopicError("not a topic for JSON", given=repr(topic), allowed=allowed)
+    if "+" in topic or "#" in topic:
+        raise TopicError("a topic for JSON with a wildcard in it", given=topic, allowed=allowed)
+    if topic == root or topic.startswith(f"{root}/"):
+        raise TopicError("a topic for JSON among distced's own", given=topic, allowed=allowed)
+    if len(topic.encode()) > MAX_BYTES:
+        raise TopicError("a topic that is too long", given=topic, allowed=f"up to {MAX_BYTES} bytes of UTF-8")
+    return topic
+
+
 @lru_cache(maxsize=16)
 def check_root(root: str) -> str:
     """Return a root prefix, which may have several levels, or raise `TopicError` where it is malformed."""

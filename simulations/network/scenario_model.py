@@ -76,7 +76,7 @@ class ScenarioSubscription:
         pattern: its text.
         at: ns after the start; None for the default share of `lead`.
         until: its end; None for the end of the run.
-        definitions, consumption, detection, constituents, decomposition, distribution, hints: as of
+        definitions, consumption, detection, constituents, decomposition, distribution, hints, publish_json: as of
             `middleware.wire.directory_entries.SubscriptionEntry`, where `detection` is `policy`; without a
             decomposition that of the distribution policy.
     """
@@ -93,6 +93,7 @@ class ScenarioSubscription:
     decomposition: str = ""
     distribution: str = ""
     hints: Hints = field(default_factory=Hints)
+    publish_json: str = ""
 
 
 class _Scheduled(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from distced.detectors.compiler import compile_pattern
 from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication, parse_set
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.timestamps import DAY, HOUR, MINUTE, SECOND
@@ -287,6 +288,35 @@ def test_a_statement_goes_on_behind_an_open_bracket_and_at_an_operator() -> None
         "[A where v == '('] ; [B] | [C] [D]",
         "[A]",
     ]
+
+
+def test_topic_for_json_is_part_of_a_publication_and_not_of_its_meaning() -> None:
+    text = (
+        "[A as x]\n  -> Out(v = x.v) where v > 3\npublish_json = \"home/alarms\"\n[B] -> Other() publish_json = 'b/c'\n"
+    )
+    file = parse_file(text)
+    assert [each.publish_json for each in file.publications] == ["home/alarms", "b/c"]
+    assert parse_file(format_file(file)) == file
+    plain, to_json = (compile_pattern(f"[A] -> Out(){each}") for each in ("", " publish_json = 'a/b'"))
+    assert plain.canonical_id == to_json.canonical_id
+    assert to_json.without_json().text == plain.text
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "told"),
+    [
+        ("[A] -> Out() publish_json = 'ced/e/A/s'", (1, 29), "among distced's own"),
+        ("[A] -> Out() publish_json = 'a/#'", (1, 29), "wildcard"),
+        ("[A] -> Out() publish_json 'a'", (1, 27), "expected"),
+        ("[A] -> Out() publish_json = home", (1, 29), "a topic in quotes"),
+        ("[A] publish_json = 'a'", (1, 5), "have a type"),
+    ],
+)
+def test_error_of_a_topic_for_json_names_its_place(text: str, place: tuple[int, int], told: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        parse_publication(text)
+    assert f"line {place[0]}, column {place[1]}" in str(caught.value)
+    assert told in str(caught.value)
 
 
 def test_indentation_of_a_file_is_ignored() -> None:

@@ -23,6 +23,7 @@ from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import MILLISECOND
+from distced.middleware.wire.json_events import json_id
 
 pytestmark = [pytest.mark.mqtt, pytest.mark.spawn]
 
@@ -340,11 +341,16 @@ def test_recording_gives_the_same_live_as_offline(system: str, distced: Callable
         "type Large = B where k > 0\n"
         "[Pair] ; [Pair] within 100ms -> Twice()\n"
         "[A as a] ; [Large where k == a.k + 1] -> Pair(k = a.k)\n"
-        "([A where k == 0], [T <= {T, B}]) @ T = 5ms -> Alone()\n"
+        "([A where k == 0], [T <= {T, B}]) @ T = 5ms -> Alone() publish_json = 'home/alone'\n"
     )
+    as_json: list[str] = []
+    reader = Bus(system)
+    reader.subscribe("home/alone", lambda topic, payload, retain: as_json.append(json.loads(payload)["id"]), qos=1)
     expected = run(patterns, recording, finish=True)
     assert {event.type for event in expected} == {"Twice", "Pair", "Alone"}
     most = str(len(expected))
+    reader.start()
+    reader.wait_connected()
     subscription = distced("subscribe", str(patterns), "--count", most, "--json", "--server", system)
     for _ in range(3):
         subscription.wait_for("listening: ")
@@ -359,6 +365,8 @@ def test_recording_gives_the_same_live_as_offline(system: str, distced: Callable
     assert done["seconds"] > 0.35
     assert "a row gave no event" in published.said
     assert subscription.end() == 0
+    assert sorted(as_json) == sorted(json_id(each) for each in expected if each.type == "Alone")
+    reader.stop()
     found = [json.loads(line) for line in subscription.out]
     assert sorted((each["type"], each["id"], each["lo"], each["hi"]) for each in found) == sorted(
         (each.type, list(each.id), each.lo, each.hi) for each in expected

@@ -37,6 +37,11 @@ def test_distribution_policy_is_left_to_nodes() -> None:
         ({"hints": Hints(selectivity=float("inf"))}, "not a selectivity: inf"),
         ({"hints": Hints(nodes="attic")}, "not hints"),
         ({"hints": {"nodes": ["attic"]}}, "not hints"),
+        ({"publish_json": "home/+"}, "wildcard in it: home/+"),
+        ({"publish_json": "$SYS/alarms"}, "not a topic for JSON"),
+        ({"publish_json": "ced/e/Temp/t1"}, "among distced's own: ced/e/Temp/t1"),
+        ({"publish_json": "alarms", "matches": "first"}, "neither limited to the first"),
+        ({"publish_json": "alarms", "rate": 1.0}, "neither limited to the first"),
     ],
 )
 def test_quality_out_of_range_is_an_error(asked: dict[str, Any], problem: str) -> None:

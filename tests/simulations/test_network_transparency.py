@@ -8,6 +8,7 @@ received are those of one engine in the events.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
@@ -18,13 +19,14 @@ from msgspec.structs import replace
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry, event_type
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.json_events import json_id
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.outcome import ScenarioOutcome
-from distced.simulations.network.scenario.run import simulate
+from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.network.scenario_model import (
     Crash,
     Fault,
@@ -97,6 +99,7 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
             consumption="epoch" if pattern.automaton.epochs else "ordered",
             decomposition=random.choice(("", "none", "full", "for-reuse")),
             distribution=random.choice(policies),
+            publish_json=f"json/q{number}",
         )
         for number, pattern in enumerate(patterns)
     )
@@ -120,14 +123,18 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
         tick=200 * MILLISECOND,
         policies=changes,
     )
-    outcome = simulate(scenario)
+    simulation = Simulation(scenario)
+    outcome = simulation.run()
     _compare(outcome, seed)
+    # A replica publishes where its primary is missed: after the keepalive, and behind a barrier.
+    simulation.network.run((60 if lose else 3) * SECOND)
     engine = StepwiseEngine([*patterns, *crowd])
     expected = engine.feed(events) + engine.advance(END)
     for number, pattern in enumerate(patterns):
         own = [each for each in expected if each.source == pattern.automaton.canonical_id]
         got = outcome.subscriptions[f"q{number}"].events
         assert told(got) == told(own), f"seed {seed}: {pattern.text}"
+        _check_json(simulation, f"json/q{number}", own, f"seed {seed}: {pattern.text}")
     for pattern, subscription in zip(crowd, more, strict=True):
         own = told([each for each in expected if each.source == pattern.automaton.canonical_id])
         got = told(outcome.subscriptions[subscription.name].events)
@@ -209,6 +216,12 @@ def _compare(outcome: ScenarioOutcome, seed: int) -> None:
         assert subscribed.active_at < outcome.scenario.start, f"seed {seed}: {name} has begun too late"
         assert subscribed.watermark is not None and subscribed.watermark >= END, f"seed {seed}: {name} is not complete"
     assert outcome.letters == (), f"seed {seed}"
+
+
+def _check_json(simulation: Simulation, topic: str, own: Sequence[CompositeEvent], where: str) -> None:
+    """Each composite event has left as JSON once, at the server of the subscriber's site."""
+    published = [json.loads(payload)["id"] for _, at, payload in simulation.network.json if at == topic]
+    assert sorted(published) == sorted(map(json_id, own)), where
 
 
 def _topology(random: Random, sources: int, *, least: int = 1) -> Topology:

@@ -103,6 +103,7 @@ class Network:
         retained: what the server keeps.
         notes: what nodes had logged.
         letters: the dead letters.
+        json: composite events as JSON, topic and payload.
         again: how probably the server delivers an event frame twice.
         hasty: whether the server takes messages before subscriptions that were sent before them, as amqtt may.
     """
@@ -116,6 +117,7 @@ class Network:
         self.retained: dict[str, bytes] = {}
         self.notes: list[Note] = []
         self.letters: list[DeadLetter] = []
+        self.json: list[tuple[str, bytes]] = []
 
     # Who is there.
 
@@ -221,7 +223,9 @@ class Network:
                 next(each for each in self.nodes if each.name == name).stop()
 
     def _publish(self, message: Publish) -> None:
-        area = message.topic.split("/")[1]
+        area = message.topic.split("/")[1] if message.topic.startswith(f"{ROOT}/") else ""
+        if not area:
+            self.json.append((message.topic, message.payload))
         if message.retain:
             if message.payload:
                 self.retained[message.topic] = message.payload

@@ -54,6 +54,7 @@ class SimulatedSubscription(SubscriptionState):
             decomposition=asked.decomposition or None,  # type: ignore[arg-type]
             distribution=asked.distribution or distribution,
             hints=asked.hints,
+            publish_json=asked.publish_json,
         )
         super().__init__(asked.name, asked.pattern, quality)
         self.asked = asked

@@ -14,7 +14,8 @@ from distced.simulations.network.participants.subscriber import SimulatedSubscri
 from distced.simulations.network.scenario.outcome import Comparison, LinkTraffic, ScenarioOutcome
 from distced.simulations.report import Cell, Column, ReportTable, number_columns
 
-AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration", "x": "dead letters", "mqtt": "MQTT"}
+AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration", "x": "dead letters",
+         "other": "JSON", "mqtt": "MQTT"}  # fmt: skip
 """Subjects of traffic, by the area of its topics."""
 
 _NOTES_SHOWN = 12

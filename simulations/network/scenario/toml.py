@@ -22,6 +22,7 @@ from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, parse_duration
 from distced.middleware.wire.directory_entries import Hints
+from distced.middleware.wire.topics import check_json_topic
 from distced.policies.distribution.policy import parse_policy
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology, topology_of
@@ -68,6 +69,7 @@ class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
     constituents: bool = False
     definitions: dict[str, str] = {}
     hints: dict[str, Any] = {}
+    publish_json: str = ""
 
 
 class _ScenarioFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -240,6 +242,7 @@ def _subscription(number: int, raw: Any, folder: Path) -> ScenarioSubscription:
         return ScenarioSubscription(
             given.name, given.subscriber, pattern.strip(), given.at, given.until, given.definitions, given.consumption,
             given.detection, given.constituents, given.decomposition, given.policy, _shape(given.hints, Hints, "hints"),
+            check_json_topic(given.publish_json) if given.publish_json else "",
         )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from distced.middleware.wire.codec import decode
 from distced.middleware.wire.topics import ROOT, Area, parse_topic
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
-from distced.simulations.network.transport.links import DirectedLink, LinkPath, Links, area_of
+from distced.simulations.network.transport.links import OTHER, DirectedLink, LinkPath, Links, area_of
 from distced.simulations.network.transport.mqtt_server import (
     DuplicateDeliveries,
     ServerSession,
@@ -39,6 +39,7 @@ class Fabric:
         keepalive: silence after which connections are missed, ns.
         notes: log events: instant, participant, note.
         letters: dead letters.
+        json: composite events as JSON: home of the server, topic, payload.
         events_forwarded: number of messages with events that servers have forwarded.
         trace: digest of all deliveries.
     """
@@ -63,6 +64,7 @@ class Fabric:
         self.trace = Trace(log)
         self.notes: list[tuple[int, str, Note]] = []
         self.letters: list[DeadLetter] = []
+        self.json: list[tuple[str, str, bytes]] = []
         self.events_forwarded = 0
         common = (self.engine, self.trace, duplicates or DuplicateDeliveries(), self._count)
         homes = {topology.home_of(site): site for site in topology.sites}
@@ -132,9 +134,11 @@ class Fabric:
         for each in standing:
             each.check_paths()
 
-    def _count(self, topic: str, payload: bytes) -> None:
+    def _count(self, home: str, topic: str, payload: bytes) -> None:
         area = area_of(topic)
         if area in "ec":
             self.events_forwarded += 1
         elif area == "x":
             self.letters.append(decode(payload, DeadLetter, where=topic))
+        elif area == OTHER:
+            self.json.append((home, topic, payload))

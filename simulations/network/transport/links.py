@@ -66,12 +66,16 @@ def _length(rest: int) -> int:
 MQTT: Final = "mqtt"
 """Area for the traffic of connections themselves."""
 
-_AREA: Final = len(ROOT) + 1
+OTHER: Final = "other"
+"""Area of composite events as JSON."""
+
+_BELOW: Final = f"{ROOT}/"
+_AREA: Final = len(_BELOW)
 
 
 def area_of(topic: str) -> str:
-    """Area of a topic, one letter, as of `Area`."""
-    return topic[_AREA]
+    """Area of a topic, one letter, as of `Area`; `OTHER` for topics that are not distced's."""
+    return topic[_AREA] if topic.startswith(_BELOW) else OTHER
 
 
 class DirectedLink:

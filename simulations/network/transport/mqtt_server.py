@@ -118,7 +118,7 @@ class SimulatedServer:
     Attributes:
         home: in entries; empty for that of the directory.
         name: in the trace.
-        published: gets topic and payload of each forwarded message.
+        published: gets the home, topic and payload of each forwarded message.
         up: whether it runs.
         retained: messages by topic.
         sessions: known connections, by client.
@@ -129,7 +129,7 @@ class SimulatedServer:
     _time: VirtualTime
     _trace: Trace
     duplicates: DuplicateDeliveries
-    published: Callable[[str, bytes], object]
+    published: Callable[[str, str, bytes], object]
     up: bool = True
     retained: dict[str, bytes] = field(default_factory=dict)
     sessions: dict[str, ServerSession] = field(default_factory=dict)
@@ -164,7 +164,7 @@ class SimulatedServer:
     def publish(self, message: Publish) -> None:
         """Forward a message to its subscribers."""
         topic, payload, qos = message.topic, message.payload, message.qos
-        self.published(topic, payload)
+        self.published(self.home, topic, payload)
         if message.retain:
             if payload:
                 self.retained[topic] = payload
