@@ -32,6 +32,13 @@ MOST: Final = 10_000
 """Number of composite events that a replica keeps, and of ids it remembers, for each topic."""
 
 
+class _Identified(msgspec.Struct):
+    id: str
+
+
+_identified: Final = msgspec.json.Decoder(_Identified).decode
+
+
 class JsonOutput:
     """JSON of one detector.
 
@@ -88,7 +95,7 @@ class JsonOutput:
         if topic not in self.topics or self.publishes:
             return
         try:
-            identity = msgspec.json.decode(payload, type=_Identified).id
+            identity = _identified(payload).id
         except msgspec.DecodeError:
             return
         if self._kept.get(topic, {}).pop(identity, None) is not None:
@@ -107,10 +114,6 @@ class JsonOutput:
         self.publishes, self.handing_over = True, False
         kept, self._kept = self._kept, {}
         return [_publish(topic, payload) for topic, each in kept.items() for _, payload in each.values()]
-
-
-class _Identified(msgspec.Struct):
-    id: str
 
 
 def _publish(topic: JsonTopic, payload: bytes) -> Publish:
