@@ -88,7 +88,8 @@ def run(options: RunOptions) -> int:
 
     Composite events go to standard output as JSON lines, or to --out FILE. The patterns of a file run together: one may
     read what another publishes. Events are sorted first, so those of the types that the patterns read have to fit into
-    memory. A summary goes to standard error; with --json it is the last line of standard output.
+    memory. A summary goes to standard error; with --json it is the last line of standard output. The exit code is 1
+    where files or rows of a history could not be read.
 
     \b
     Examples:
@@ -128,7 +129,7 @@ def run(options: RunOptions) -> int:
     if options.rejected is not None:
         _write_rejected(reader, options.rejected)
     _show(Summary(replay, reader, read - started, detected - read), options, misfit)
-    return 0
+    return int(reader.is_incomplete)
 
 
 def _show(summary: Summary, options: RunOptions, misfit: DistcedError | None) -> None:

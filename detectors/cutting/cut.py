@@ -109,7 +109,7 @@ def cut(
         form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
         maker = _Maker(graph, choose, compiled.throttlings, running or {})
         read = frozenset(form.names[name] for name in exports)
-        graph.roots.append(maker.plan(form, read, (), compiled.publishes).id)
+        graph.roots.append(maker.plan(form, read, (), compiled).id)
     for root in graph.roots if len(graph.plans) > 1 else ():
         _read_whole(graph, root)
     return graph
@@ -147,7 +147,7 @@ class _Maker:
     running: Mapping[str, DetectorPlan]
 
     def plan(
-        self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], publishes: EventType | None = None
+        self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], written: Compiled | None = None
     ) -> DetectorPlan:
         """Add the detector of a canonical form and those it needs to the graph, except its ancestors `under`."""
         known = self.graph.plans.get(form.id)
@@ -161,7 +161,7 @@ class _Maker:
             part = self.delegated(choice, under)
             if part is not None:
                 places[choice.candidate.path, choice.candidate.run] = part
-        plan = _assembled(form, exports, places, self.throttlings, publishes)
+        plan = _assembled(form, exports, places, self.throttlings, written)
         self.graph.plans[form.id] = plan
         return plan
 
@@ -195,7 +195,7 @@ def cut_at(compiled: Compiled, places: Mapping[CutPlace, Delegated], exports: fr
         for place, delegated in places.items()
     }
     read = frozenset(form.names[name] for name in exports)
-    return _assembled(form, read, whole, compiled.throttlings, compiled.publishes)
+    return _assembled(form, read, whole, compiled.throttlings, compiled)
 
 
 def _assembled(
@@ -203,18 +203,27 @@ def _assembled(
     exports: frozenset[str],
     places: Mapping[CutPlace, Delegated],
     throttlings: tuple[Throttling, ...],
-    publishes: EventType | None,
+    written: Compiled | None,
 ) -> DetectorPlan:
-    whole = form.publication
+    whole = form.publication if written is None else _as_written(form.publication, written.plain)
     pattern = _replaced(whole.pattern, (), places)
     delegating = Publication(pattern, whole.output)
     marks = referenced(whole.pattern, None)
     needed = tuple(each for each in throttlings if each.mark in marks)
-    publishes = publishes or EventType(form.id, {})
+    publishes = EventType(form.id, {}) if written is None else written.publishes
     compiled = Compiled(whole, needed, publishes, whole, delegating, exports=exports, known_form=form)
     source = canonical_form(whole).id if exports else form.id
     parts = tuple(dict.fromkeys(each.detector for each in compiled.automaton.delegated))
     return DetectorPlan(form.id, source, compiled, parts, exports, tuple(places.items()))
+
+
+def _as_written(whole: Publication, written: Publication) -> Publication:
+    """Canonical publication with its attributes in the order in which the pattern names them."""
+    if whole.output is None or written.output is None:
+        return whole
+    order = {name: place for place, (name, _) in enumerate(written.output.attributes)}
+    attributes = sorted(whole.output.attributes, key=lambda each: order[each[0]])
+    return replace(whole, output=replace(whole.output, attributes=tuple(attributes)))
 
 
 def _standing_at(pattern: Pattern, place: CutPlace) -> Pattern:

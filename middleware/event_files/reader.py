@@ -28,6 +28,8 @@ class EventReader(Iterable[Event]):
         counts: of the present pass: `row`, `event`, `rejected`.
         mapping: the mapping of the present pass, with its own counts; None for a native form.
         on_rejected: called with every rejected row.
+        is_incomplete: whether the present pass left out parts of what was recorded, as of a damaged history; rejected
+            rows of a recording are expected.
     """
 
     def __init__(self, rows: Rows, mapping: Mapping | None) -> None:
@@ -36,6 +38,7 @@ class EventReader(Iterable[Event]):
         self.rejected: list[Rejected] = []
         self.counts: Counter[str] = Counter()
         self.on_rejected: Callable[[Rejected], None] = lambda _: None
+        self.is_incomplete = False
         self._rows = rows
         self._read: Callable[[Fields], JsonEvent] | None = None
         self._types: tuple[EventType, ...] | None = None if mapping is None else mapping.types

@@ -171,15 +171,10 @@ def events_of_history(
 
 
 class HistoryReader(EventReader):
-    """Events of a history as those of a recording. A part that cannot be read counts as one row.
-
-    Attributes:
-        problems: files, or parts of them, that could not be read, and rejected rows.
-    """
+    """Events of a history as those of a recording. A part that cannot be read counts as one row."""
 
     def __init__(self, history: History) -> None:
         super().__init__(Rows(history.root), None)
-        self.problems: list[Problem] = []
         self._history = history
 
     @property
@@ -187,7 +182,7 @@ class HistoryReader(EventReader):
         return tuple(self._history.types.values())
 
     def __iter__(self) -> Iterator[Event]:
-        self.rejected, self.counts, self.problems = [], Counter(), []
+        self.rejected, self.counts, self.is_incomplete = [], Counter(), False
         for problem in self._history.problems:
             self._problem(problem)
         check = check_rows(self._history.files)
@@ -200,11 +195,11 @@ class HistoryReader(EventReader):
 
     def _problem(self, problem: Problem) -> None:
         self.counts["row"] += 1
-        self.problems.append(problem)
+        self.is_incomplete = True
         self._reject(Rejected(problem.where, "", "row", problem.error, problem.where))
 
     def _rejected_rows(self, rows: RejectedRows) -> None:
-        self.problems.append(rows.problem(self._history.root))
+        self.is_incomplete = True
         self.counts["row"] += len(rows.rows)
         for place, given in rows.shown():
             error = rows.error(str(rows.file.path), place)

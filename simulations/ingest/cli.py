@@ -37,12 +37,16 @@ def ingest(
     count_on: Annotated[
         bool, typer.Option("--count-on", help="Continue the sequence numbers of each source in the history.")
     ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Add nothing of a recording with rejected rows; the exit code is then 1.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
     """Ingest recordings into an event history, made where there is none.
 
     Several recordings are read in parallel on Spark, each by one task. The history keeps rejected rows, in rejected/,
     with the reason; duplicates are left out. Repeating the command adds nothing, and resumes an interrupted ingestion.
+    The exit code is 1 where a recording could not be read to its end or gave no event, or most rows were rejected.
 
     A mapping counts the events of a source, from 0 in each recording. Recordings that share their sources, such as one
     for each day, need --count-on.
@@ -71,7 +75,7 @@ def ingest(
     started = time.perf_counter()
     make_history(history)
     with alone(history):
-        task = Ingest(tuple(recordings), history, mapping=mapping, recorder=name, count_on=count_on)
+        task = Ingest(tuple(recordings), history, mapping=mapping, recorder=name, count_on=count_on, strict=strict)
         # One recording is one task, which does not need Spark.
         chosen = master if len(task.open) > 1 else INLINE
         with runner_of(chosen, task.work, tidy=True) as runner, progress_bars(None) as bars:
@@ -83,7 +87,7 @@ def ingest(
     if rejected is not None:
         _copy_rejected(outcomes, rejected)
     show(outcomes, history, time.perf_counter() - started, as_json=as_json)
-    return int(any(each.ingested.trouble for each in outcomes))
+    return int(any(each.ingested.trouble or each.ingested.is_mostly_rejected for each in outcomes))
 
 
 @history.command("compact")

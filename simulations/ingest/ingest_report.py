@@ -29,9 +29,13 @@ _PROBLEMS_SHOWN: Final = 10
 
 def _as_dict(outcome: IngestOutcome) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.to_builtins(outcome.ingested)
-    kept = outcome.recording is not None and outcome.recording.rejected.exists()
-    rejected = str(outcome.recording.rejected) if outcome.recording is not None and kept else None
-    return {**found, "recording": str(outcome.path), "ingested_before": outcome.before, "rejected_rows": rejected}
+    kept = outcome.rejected
+    return {
+        **found,
+        "recording": str(outcome.path),
+        "ingested_before": outcome.before,
+        "rejected_rows": None if kept is None else str(kept),
+    }
 
 
 def show(outcomes: Sequence[IngestOutcome], history: Path, seconds: float, *, as_json: bool) -> None:
@@ -62,24 +66,40 @@ def show(outcomes: Sequence[IngestOutcome], history: Path, seconds: float, *, as
         span = first if first == last else f"{first} to {last}"
         names = few([f"{name} {count:,}" for name, count in types.most_common()], _SHOWN)
         console.print(Text(f"{len(days):,} day{'s' * (len(days) != 1)}, {span}: {names}", "dim"))
-    console.print(Text(f"{added:,} events added to {history} in {seconds:.1f} s", "dim"))
+    said = f"{added:,} events added to {history} in {seconds:.1f} s"
+    skipped = sum(each.before for each in outcomes)
+    if skipped:
+        said += f"; {skipped:,} recording{'s' * (skipped != 1)} skipped, in the history already"
+    console.print(Text(said, "dim"))
 
 
 def _lines(outcome: IngestOutcome) -> Iterator[Text]:
     what = outcome.ingested
-    before = "  it is in the history already" if outcome.before else ""
+    before = f"  skipped: its {what.added:,} events were added before" if outcome.before else ""
     yield Text.assemble((str(outcome.path), "bold"), (before, "dim"))
     if what.trouble:
         yield Text.assemble(("  ! ", "bold yellow"), what.trouble)
+    if what.rows and not what.events:
+        yield Text.assemble(("  ! ", "bold yellow"), "no row gave an event")
+    elif what.is_mostly_rejected:
+        yield Text.assemble(("  ! ", "bold yellow"), "most rows were rejected")
+    if outcome.before:
+        if what.refused:
+            yield Text(f"  {what.refused:,} of {what.rows:,} rows were rejected then: {outcome.rejected}", "dim")
+        return
     said = [f"{what.rows:,} rows", f"{what.events:,} events", f"{what.added:,} added"]
     if what.repeated:
         said.append(f"{what.repeated:,} duplicates left out")
     said += [f"{count:,} {_REMARKS.get(remark, remark)}" for remark, count in what.remarks.items()]
     yield Text("  " + ", ".join(said))
     if what.rejected:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in what.rejected.items())
-        where = "" if outcome.recording is None else f": {outcome.recording.rejected}"
-        yield Text.assemble(("  ! ", "bold yellow"), f"rejected: {reasons}", (where, "dim"))
+        kinds = ", ".join(f"{count:,} {kind}" for kind, count in what.rejected.items())
+        yield Text.assemble(("  ! ", "bold yellow"), f"rejected: {kinds}", (f": {outcome.rejected}", "dim"))
+    for reason in what.reasons[:_SHOWN]:
+        rule = f" [{reason.rule}]" if reason.rule else ""
+        yield Text.assemble((f"    {reason.count:,}{rule} ", "red"), reason.first)
+    if len(what.reasons) > _SHOWN:
+        yield Text(f"    and {len(what.reasons) - _SHOWN:,} more reasons; --json gives all of them", "dim")
     if "id" in what.rejected:
         yield Text(
             "    id: other events have it; recordings that share their sources need --count-on and a new history", "dim"

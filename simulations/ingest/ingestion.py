@@ -25,7 +25,7 @@ from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.layout import folder_of, make_history, write_whole
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rules import rejected_line
-from distced.middleware.model.errors import DistcedError, HistoryError, MappingError
+from distced.middleware.model.errors import DistcedError, EventError, HistoryError, MappingError
 from distced.middleware.model.events import Event
 from distced.simulations.ingest.recording_task import (
     CHUNK,
@@ -41,6 +41,7 @@ from distced.simulations.ingest.recording_task import (
 from distced.simulations.ingest.recordings import (
     UNDER_WAY,
     Ingested,
+    Reasons,
     Recording,
     read_note,
     recording_of,
@@ -65,8 +66,13 @@ class Deduplication(msgspec.Struct, frozen=True):
 _deduplications: Final = msgspec.json.Decoder(Deduplication)
 
 
-def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested, list[HistoryFile]]:
-    """Move the events read of a recording into the history; returns the result and the new files."""
+def place(
+    recording: Recording, files: Sequence[HistoryFile], *, strict: bool = False
+) -> tuple[Ingested, list[HistoryFile]]:
+    """Move the events read of a recording into the history; returns the result and the new files.
+
+    A `strict` one with rejected rows adds nothing.
+    """
     work = recording.work
     read = _files(work / READ)
     if (work / DEDUP_NOTE).exists():
@@ -74,6 +80,10 @@ def place(recording: Recording, files: Sequence[HistoryFile]) -> tuple[Ingested,
     else:
         deduplication = _dedup(recording, read, files)
         write_whole(work / DEDUP_NOTE, msgspec.json.encode(deduplication))
+    if strict and deduplication.ingested.refused:
+        _keep_rejected(recording)
+        shutil.rmtree(work)
+        return _refused(recording, deduplication.ingested), []
     made = []
     dropped = frozenset(deduplication.dropped)
     for file in [*(each for each in read if each.path.name not in dropped), *_files(work / FRESH)]:
@@ -98,6 +108,7 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
     days: Counter[str] = Counter()
     types: Counter[str] = Counter()
     free = _free_numbers(files) if recording.count_on else {}
+    reasons = Reasons(note.reasons)
     with (work / TAKEN).open("wb") as rejected:
         for file in read:
             kept: list[Event] | None = None
@@ -108,7 +119,9 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
                 repeated += result.repeated
                 taken += len(result.taken)
                 for event, other in result.taken:
-                    rejected.write(rejected_line(taken_id(event, other, recording)))
+                    found = taken_id(event, other, recording)
+                    reasons.add(found)
+                    rejected.write(rejected_line(found))
                 if len(result.fresh) < file.rows:
                     kept = result.fresh
             if kept is not None:
@@ -125,8 +138,18 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
         days=dict(sorted(days.items())),
         types=dict(sorted(types.items())),
         counted_on=recording.count_on,
+        reasons=reasons.sorted(),
     )
     return Deduplication(ingested, tuple(dropped))
+
+
+def _refused(recording: Recording, read: Ingested) -> Ingested:
+    """Result of a recording that was read strictly, and has rejected rows."""
+    error = EventError(
+        "rejected rows in a recording that must have none (--strict)", given=f"{read.refused:,} of {read.rows:,} rows",
+        where=str(recording.path), advice="nothing of it is added: mend the recording or the mapping",
+    )  # fmt: skip
+    return replace(read, added=0, days={}, types={}, trouble=str(error))
 
 
 def _free_numbers(files: Sequence[HistoryFile]) -> dict[str, int]:
@@ -177,6 +200,11 @@ class IngestOutcome:
     ingested: Ingested
     before: bool = False
 
+    @property
+    def rejected(self) -> Path | None:
+        """File of its rejected rows; None for none."""
+        return self.recording.rejected if self.recording is not None and self.recording.rejected.exists() else None
+
 
 class Ingest:
     """Ingestion of recordings into a history: those `open`, and the `outcomes` of the others."""
@@ -189,12 +217,14 @@ class Ingest:
         mapping: Path | None = None,
         recorder: str,
         count_on: bool = False,
+        strict: bool = False,
         chunk: int = CHUNK,
     ) -> None:
         """
         Args:
             root: folder of the history, made where there is none.
             count_on: continue the sequence numbers of sources in the history.
+            strict: add nothing of a recording with rejected rows.
             chunk: number of events held in memory.
 
         Raises:
@@ -210,6 +240,7 @@ class Ingest:
         self.open: list[Recording] = []
         self.outcomes: list[IngestOutcome] = []
         self._chunk = chunk
+        self._strict = strict
         self._again: list[tuple[Path, Recording]] = []
         for path in dict.fromkeys(paths):
             try:
@@ -220,7 +251,10 @@ class Ingest:
             done = read_note(recording.done)
             if done is not None:
                 shutil.rmtree(recording.work, ignore_errors=True)
-                self.outcomes.append(IngestOutcome(path, recording, _counted(recording, done), before=True))
+                done = _counted(recording, done)
+                if strict and done.refused and not done.trouble:
+                    done = replace(done, trouble=f"{done.refused:,} of its rows were rejected then")
+                self.outcomes.append(IngestOutcome(path, recording, done, before=True))
             elif recording.identity in {each.identity for each in self.open}:
                 self._again.append((path, recording))
             else:
@@ -247,7 +281,7 @@ class Ingest:
         files = list(History(self.root).files) if readings else []
         for recording in list(self.open):
             with writing(self.root):
-                ingested, made = place(recording, files)
+                ingested, made = place(recording, files, strict=self._strict)
             files += made
             self.open.remove(recording)
             self.outcomes.append(IngestOutcome(recording.path, recording, ingested))

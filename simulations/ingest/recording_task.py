@@ -33,7 +33,7 @@ from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError, EventError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event, EventId
-from distced.simulations.ingest.recordings import ClockJump, Ingested, Recording, writing
+from distced.simulations.ingest.recordings import ClockJump, Ingested, Reasons, Recording, writing
 
 
 class DedupResult(NamedTuple):
@@ -248,7 +248,8 @@ class _Pass:
     chunk: int
     rejected: IO[bytes]
     events: int = 0
-    reasons: Counter[str] = field(default_factory=Counter)
+    rejections: Counter[str] = field(default_factory=Counter)
+    reasons: Reasons = field(default_factory=Reasons)
     trouble: str = ""
 
     def ingested(self, tell: Callable[[], None]) -> Ingested:
@@ -298,10 +299,11 @@ class _Pass:
             self.events,
             added,
             self.events - added - taken,
-            dict(sorted(self.reasons.items())),
+            dict(sorted(self.rejections.items())),
             dict(sorted(remarks.items())),
             jumps=clocks.jumps(),
             trouble=self.trouble,
+            reasons=self.reasons.sorted(),
         )
 
     def _opened(self) -> tuple[EventReader | None, tuple[EventType, ...]]:
@@ -317,7 +319,8 @@ class _Pass:
         return reader, types or ()
 
     def _reject(self, rejected: Rejected) -> None:
-        self.reasons[rejected.reason] += 1
+        self.rejections[rejected.reason] += 1
+        self.reasons.add(rejected)
         self.rejected.write(rejected_line(rejected))
 
     def _keep_again(self, events: list[Event], number: int) -> None:

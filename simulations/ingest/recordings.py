@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -21,11 +21,35 @@ from typing import Final
 
 import msgspec
 
+from distced.middleware.mapping import Rejected
 from distced.middleware.model.errors import EventError, HistoryError
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"
 UNDER_WAY: Final = ".ingest"
+
+
+MOST_REASONS: Final = 100  # kept of one recording
+
+
+class Reasons:
+    """Reasons of rejected rows and events, counted."""
+
+    def __init__(self, known: Iterable[RejectionReason] = ()) -> None:
+        self._found = {(each.rule, each.problem): (each.count, each.first) for each in known}
+
+    def add(self, rejected: Rejected) -> None:
+        """Count a rejection."""
+        key = (rejected.rule, rejected.error.problem)
+        if key not in self._found and len(self._found) >= MOST_REASONS:
+            key = ("", "other reasons")
+        count, first = self._found.get(key) or (0, str(rejected.error))
+        self._found[key] = (count + 1, first)
+
+    def sorted(self) -> tuple[RejectionReason, ...]:
+        """The reasons, the most frequent first."""
+        found = [RejectionReason(*key, *each) for key, each in self._found.items()]
+        return tuple(sorted(found, key=lambda each: (-each.count, each.rule, each.problem)))
 
 
 class ClockJump(msgspec.Struct, frozen=True):
@@ -44,6 +68,16 @@ class ClockJump(msgspec.Struct, frozen=True):
     hi: int
 
 
+class RejectionReason(msgspec.Struct, frozen=True):
+    """Reason of rejected rows and events: the rule of the mapping (empty for a native form), the problem, their number,
+    and the first of them as text."""
+
+    rule: str
+    problem: str
+    count: int
+    first: str
+
+
 class Ingested(msgspec.Struct, frozen=True):
     """Result of an ingested recording.
 
@@ -52,7 +86,8 @@ class Ingested(msgspec.Struct, frozen=True):
         events: number of their events, duplicates included.
         added: number of events new in the history.
         repeated: number of duplicates left out.
-        rejected: number of rejected rows and events, by reason.
+        rejected: number of rejected rows and events, by kind of the reason.
+        reasons: the reasons, the most frequent first.
         remarks: other counts of the mapping: rows without a rule, second deliveries, wrong attributes read as null,
             corrected times.
         days, types: number of events by day and by type.
@@ -73,6 +108,17 @@ class Ingested(msgspec.Struct, frozen=True):
     jumps: tuple[ClockJump, ...] = ()
     counted_on: bool = False
     trouble: str = ""
+    reasons: tuple[RejectionReason, ...] = ()
+
+    @property
+    def refused(self) -> int:
+        """Number of rejected rows and events."""
+        return sum(self.rejected.values())
+
+    @property
+    def is_mostly_rejected(self) -> bool:
+        """Whether most rows were rejected, or none gave an event."""
+        return 2 * self.refused > self.rows or (self.rows > 0 and not self.events)
 
 
 _ingested: Final = msgspec.json.Decoder(Ingested)

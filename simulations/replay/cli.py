@@ -57,6 +57,8 @@ def replay(
     Its composite events are those of guaranteed live detection, with the same ids. The work is cut by key where the
     patterns have one, by slices of time where the duration of a match is bounded.
 
+    The exit code is 1 where files or rows of the history could not be read; the others are replayed.
+
     With --out finished work is kept beside the file, .FILE.replay, until all is done; the same command resumes it.
 
     \b
@@ -118,7 +120,7 @@ def replay(
                 write(events)
         show(run, runner, misfit, performed - started, as_json=as_json)
         run.clear()
-    return 0
+    return int(run.is_incomplete)
 
 
 @contextmanager

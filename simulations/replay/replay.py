@@ -93,7 +93,9 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.history = history
         # Workers need not stand in the same folder.
         self.work = work.absolute()
-        self.problems = [*history.problems, *history.changes()]
+        changes = history.changes()
+        self.problems = [*history.problems, *changes]
+        self._changes = len(changes)
         self.found: Counter[int] = Counter()
         self.resumed = 0
         self._lock: IO[bytes] | None = None
@@ -138,6 +140,11 @@ class HistoryReplay(Iterable[CompositeEvent]):
         for stage in sorted({each.stage for each in todo}):
             runner.perform([each for each in todo if each.stage == stage], look)
         look()
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether parts of the history could not be read, or rows were rejected."""
+        return len(self.problems) > self._changes
 
     @property
     def counts(self) -> TaskResult:

@@ -15,8 +15,10 @@ import pyarrow
 from pyarrow import parquet
 
 from distced.detectors.batch_run.runner import Replay
+from distced.detectors.cli.run import run
 from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import PatternSource, compile_source
+from distced.middleware.cli.history import ls
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.contents import history_report
 from distced.middleware.history.history import HistoryReader
@@ -24,6 +26,7 @@ from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.row_check import check_rows
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import DAY, MINUTE
+from distced.simulations.replay.cli import replay
 from distced.simulations.replay.plan import WAYS
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
@@ -111,8 +114,7 @@ def test_all_leave_out_the_same_rows(tmp_path: Path, damage: str) -> None:
     assert report.rejected == count
 
     reader = HistoryReader(history)
-    run = Replay(patterns(), reader, engine="stepwise")
-    expected = seen(list(run))
+    expected = seen(list(Replay(patterns(), reader, engine="stepwise")))
     assert {each.error.problem for each in reader.rejected} == {problem}
     assert (reader.counts["rejected"], len(reader.rejected)) == (count, count)
     assert reader.counts["event"] == 900 - count
@@ -214,3 +216,28 @@ def test_row_group_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None
         made.perform(Inline())
         assert seen(list(made)) == expected, way
         assert [each.rows for each in made.problems if "cannot be read" in str(each.error)] == [50], way
+
+
+def test_verbs_end_with_1_where_rows_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "h"
+    HistoryWriter(root, "test").write(some_events())
+
+    def ends() -> list[int]:
+        common = {"out": tmp_path / "out.jsonl", "as_json": True}
+        # Called once more for each, so a file of the time before is in the way.
+        (tmp_path / "out.jsonl").unlink(missing_ok=True)
+        return [
+            ls(path=root, as_json=True),
+            run(pattern=PATTERN, recording=root, **common),
+            replay(PATTERN, root, master="inline", **common),  # type: ignore[arg-type]
+        ]
+
+    assert ends() == [0, 0, 0]
+    # A column that comes or goes is a remark.
+    HistoryWriter(root, "more").write([Event("A", 6 * DAY, 6 * DAY, "t", 1, {"k": "a", "v": 1, "w": 1})])
+    assert ends() == [0, 0, 0]
+    changed(History(root).files[0], put("lo", None, 3))
+    assert ends() == [1, 1, 1]
+    assert capsys.readouterr().out.count("an event without a time") == 3
+    History(root).files[0].path.write_bytes(b"")
+    assert ends() == [1, 1, 1]

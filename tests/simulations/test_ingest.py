@@ -123,8 +123,38 @@ def test_rejected_rows_are_kept(tmp_path: Path) -> None:
     assert outcome.recording is not None
     kept = [json.loads(line) for line in outcome.recording.rejected.read_bytes().splitlines()]
     assert len(kept) == 1_502
+    assert [(each.count, each.rule) for each in outcome.ingested.reasons] == [
+        (1_500, "1 (Reading)"),
+        (1, ""),
+        (1, "1 (Reading)"),
+    ]
+    assert "warm" in outcome.ingested.reasons[0].first
     assert kept[0]["where"].startswith(f"{tmp_path / 'r.csv'}, row 3")
     assert kept[0]["row"] == {"room": "a", "time": "1", "celsius": "warm"}
+
+
+def test_strict_ingestion_adds_nothing_of_a_recording_with_rejected_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.toml").write_text(MAPPING)
+    (tmp_path / "bad.csv").write_text("room,time,celsius\na,1,20\na,2,hot\na,3,warm\na,4,21\na,5,22\n")
+    (tmp_path / "good.csv").write_text("room,time,celsius\nb,1,20\n")
+
+    def command(*names: str, strict: bool = True) -> tuple[int, str]:
+        paths = [tmp_path / name for name in names]
+        code = verb(paths, tmp_path / "h", tmp_path / "m.toml", master="inline", strict=strict)
+        return code, capsys.readouterr().err.replace("\n", " ")
+
+    for _ in range(2):
+        code, said = command("good.csv", "bad.csv")
+        assert code == 1
+        assert "rejected rows in a recording that must have none (--strict): 2 of 5 rows" in said
+        assert len(held(tmp_path / "h")) == 1
+    assert command("good.csv")[0] == 0
+    assert command("bad.csv", strict=False)[0] == 0
+    assert len(held(tmp_path / "h")) == 4
+    # It is in the history now, with what it lacks.
+    assert command("bad.csv")[0] == 1
 
 
 EVENT = b'{"type": "A", "time": 2, "source": "s", "seq": 1}'
@@ -330,10 +360,12 @@ def test_verb_reports_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         assert json.loads((tmp_path / "bad").read_text())["row"]["celsius"] == "hot"
     assert command("r.csv", as_json=False) == 0
     said = capsys.readouterr().err
-    assert "it is in the history already" in said
-    assert "rejected: 1 attribute" in said
+    assert "skipped: its 2 events were added before" in said
+    assert "1 of 3 rows were rejected then" in said
+    assert "2 added" not in said
     (tmp_path / "next.csv").write_text("room,time,celsius\na,86401,20\n")
-    assert command("next.csv", as_json=False) == 0
+    # All that it has is rejected.
+    assert command("next.csv", as_json=False) == 1
     assert "need --count-on" in capsys.readouterr().err
     assert command("none.csv", as_json=False) == 1
     assert "none.csv" in capsys.readouterr().err

@@ -123,6 +123,24 @@ def test_several_patterns_may_publish_one_type(tmp_path: Path, way: CutWay) -> N
     assert min(made.found[place] for place in range(3)) > 3
 
 
+@pytest.mark.parametrize("way", ["whole", "parts"])
+def test_every_way_writes_the_same_bytes(tmp_path: Path, way: CutWay) -> None:
+    """Attributes are in the order in which the pattern names them, also inside other composite events."""
+    given = patterns(
+        """
+        (([A] ; [B as y]) & [C as c]) within 1h -> P(z = y.v, a = c.k)
+        [P as p] ; [P as q] within 1h -> Q(d = p.a, c = q.z)
+        """
+    )
+    history = history_of(tmp_path / "h", some_events(400))
+    made = HistoryReplay(given, history, tmp_path / "w", cores=2, least=100, way=way, with_events=True)
+    made.perform(Inline())
+    found = list(made)
+    assert {(each.type, *each.attributes) for each in found} == {("P", "z", "a"), ("Q", "d", "c")}
+    inside = {(event.type, *event.attributes) for each in found if each.type == "Q" for event in each.events}
+    assert inside == {("P", "z", "a")}
+
+
 def test_type_may_have_primitive_and_composite_events(tmp_path: Path) -> None:
     """Of one instant the primitive ones come first, whatever they are called."""
     events = [
