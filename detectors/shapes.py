@@ -22,6 +22,7 @@ from distced.detectors.automata.automaton import Automaton
 from distced.detectors.automata.parameters import parameterised
 from distced.detectors.canonical.form import CanonicalForm, identified
 from distced.detectors.compiler import Compiled, Consumption, check_pattern
+from distced.detectors.language.derived import Throttling
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Attribute
@@ -87,21 +88,29 @@ class ShapedPattern(Compiled):
         written: the pattern as it was given.
     """
 
+    # A node has one for each detector: no table of attributes, and no automaton, which engines keep.
+    __slots__ = ("_id", "shape", "texts", "written")
+
     shape: Shape
     texts: tuple[str, ...]
     written: str
+    _id: str
 
     def __init__(self, shape: Shape, texts: tuple[str, ...], written: str) -> None:
-        template = shape.template
-        for name, value in (
-            ("shape", shape),
-            ("texts", texts),
-            ("written", written),
-            ("throttlings", ()),
-            ("publishes", template.publishes),
-            ("epochs", template.epochs),
-        ):
+        for name, value in (("shape", shape), ("texts", texts), ("written", written), ("_id", "")):
             object.__setattr__(self, name, value)
+
+    @property
+    def throttlings(self) -> tuple[Throttling, ...]:
+        return ()
+
+    @property
+    def publishes(self) -> EventType:
+        return self.shape.template.publishes
+
+    @property
+    def epochs(self) -> bool:
+        return self.shape.template.epochs
 
     def __getattr__(self, name: str) -> Any:
         if name in ("publication", "plain", "cut"):
@@ -116,15 +125,17 @@ class ShapedPattern(Compiled):
     def form(self) -> CanonicalForm:
         return self._full.form
 
-    @cached_property
+    @property
     def canonical_id(self) -> str:
-        return identified(self.shape.filled(self.shape.canonical_text, self.texts))
+        if not self._id:
+            object.__setattr__(self, "_id", identified(self.shape.filled(self.shape.canonical_text, self.texts)))
+        return self._id
 
     @property
     def structure(self) -> Automaton:
         return self.shape.automaton
 
-    @cached_property
+    @property
     def automaton(self) -> Automaton:
         return self.shape.automaton.with_texts(self.canonical_id, self.texts)
 

@@ -18,7 +18,7 @@ from typer import Option
 from distced.brokers.cli import node_locations
 from distced.brokers.cli.node_locations import Described
 from distced.brokers.cli.port_in_use import PortInUse
-from distced.brokers.core.node_location import SUBSCRIPTIONS, NodeLocation
+from distced.brokers.core.node_location import LIMITS, NodeLocation, SubscriptionLimits
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.mqtt_server import Server, start_server
@@ -94,7 +94,10 @@ class BrokerOptions:
     ] = None
     max_subscriptions: Annotated[
         int, Option(metavar="N", help="Subscriptions of one client at most; more are refused.", min=1)
-    ] = SUBSCRIPTIONS
+    ] = LIMITS.of_client
+    max_subscriptions_in_all: Annotated[
+        int, Option(metavar="N", help="Subscriptions of all clients together at most; more are refused.", min=1)
+    ] = LIMITS.of_all
     engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto is the cheaper for each.")] = (
         "auto"
     )
@@ -240,7 +243,8 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
     placed = node_locations.node_locations(
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
-    return {name: replace(each, subscriptions=options.max_subscriptions) for name, each in placed.items()}
+    limits = SubscriptionLimits(options.max_subscriptions, options.max_subscriptions_in_all)
+    return {name: replace(each, limits=limits) for name, each in placed.items()}
 
 
 def _start_nodes(options: BrokerOptions, url: str, placed: dict[str, NodeLocation], stack: ExitStack) -> None:

@@ -5,8 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-SUBSCRIPTIONS: Final = 20_000
-"""Number of subscriptions of one client at most, unless a node is started with another."""
+
+@dataclass(frozen=True, slots=True)
+class SubscriptionLimits:
+    """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all."""
+
+    of_client: int = 20_000
+    of_all: int = 500_000
+
+
+LIMITS: Final = SubscriptionLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,10 +25,10 @@ class NodeLocation:
         home: URL of the MQTT server of its site; empty for the server of the directory.
         capacity: instances it can touch per second; 0 for unknown.
         site: name of its site in the topology, at which Ray starts it; empty for any.
-        subscriptions: number of subscriptions of one client at most.
+        limits: numbers of subscriptions at most.
     """
 
     home: str = ""
     capacity: float = 0.0
     site: str = ""
-    subscriptions: int = SUBSCRIPTIONS
+    limits: SubscriptionLimits = LIMITS

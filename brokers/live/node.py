@@ -11,7 +11,7 @@ from typing import Final, Self
 import structlog
 
 from distced.brokers.core.effects import Effect, Isolate, Publish, Release
-from distced.brokers.core.node_location import SUBSCRIPTIONS
+from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.participant import Participant
 from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
@@ -55,7 +55,7 @@ class LiveNode(Participant):
         isolate: Callable[[str, str], object] | None = None,
         release: Callable[[str], object] | None = None,
         engine: EngineName = "auto",
-        limit: int = SUBSCRIPTIONS,
+        limits: SubscriptionLimits = LIMITS,
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -66,7 +66,7 @@ class LiveNode(Participant):
                 not possible.
             release: ends a node started by `isolate`, without waiting.
             engine: engine of the detectors; `auto` for the cheaper one of each.
-            limit: number of subscriptions of one client at most.
+            limits: numbers of subscriptions at most.
 
         Raises:
             DistcedError: engine not available.
@@ -84,7 +84,7 @@ class LiveNode(Participant):
             isolates=isolate is not None and release is not None,
             reserved=reserved,
             engines=engines(engine, in_background()),
-            limit=limit,
+            limits=limits,
         )
         super().__init__(url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will())
         self._pointer = encode(Pointer(server_name(url)))

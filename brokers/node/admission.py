@@ -23,7 +23,7 @@ from typing import Final
 
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect, info, warning
-from distced.brokers.core.node_location import SUBSCRIPTIONS
+from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
@@ -61,20 +61,21 @@ class _Served:
     """Subscriptions that are served, with node and detector of each; found by their detector, too."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, str]] = {}
+        # Detectors by name, for each node.
+        self._on: dict[str, dict[str, str]] = {}
         # Names by detector: the only one, as of most, or several.
         self._of: dict[str, str | dict[str, None]] = {}
 
     def __contains__(self, name: str) -> bool:
-        return name in self._known
+        return self._node(name) is not None
 
     def __len__(self) -> int:
-        return len(self._known)
+        return sum(map(len, self._on.values()))
 
     def put(self, name: str, node: str, detector: str) -> None:
         """Note that a node serves a subscription; an empty detector for a refused one."""
         self.remove(name)
-        self._known[name] = node, detector
+        self._on.setdefault(node, {})[name] = detector
         there = self._of.get(detector)
         if there is None:
             self._of[detector] = name
@@ -85,34 +86,46 @@ class _Served:
 
     def remove(self, name: str) -> None:
         """Remove a subscription, if it is served."""
-        _, detector = self._known.pop(name, ("", ""))
-        there = self._of.get(detector)
+        node = self._node(name)
+        if node is None:
+            return
+        detector = self._on[node].pop(name)
+        if not self._on[node]:
+            del self._on[node]
+        there = self._of[detector]
         if isinstance(there, dict):
-            there.pop(name, None)
+            del there[name]
             if there:
                 return
-        if isinstance(there, dict) or there == name:
-            del self._of[detector]
+        del self._of[detector]
 
     def by(self, detector: str, *, but: str = "") -> list[str]:
         """Subscriptions to a detector that other nodes than this one serve."""
         there = self._of.get(detector, {})
-        return [name for name in ([there] if isinstance(there, str) else there) if self._known[name][0] != but]
+        here = self._on.get(but, {})
+        return [name for name in ([there] if isinstance(there, str) else there) if name not in here]
 
     def on(self, node: str) -> list[str]:
         """Subscriptions that a node serves."""
-        return [name for name, each in self._known.items() if each[0] == node]
+        return list(self._on.get(node, ()))
+
+    def _node(self, name: str) -> str | None:
+        return next((node for node, names in self._on.items() if name in names), None)
 
 
 class Admission(NodePart):
     """A node as host and coordinator; `served`: the subscriptions coordinated here that are served."""
 
     def __init__(
-        self, hosting: DetectorHosting, placement: Placement, isolation: Isolation, limit: int = SUBSCRIPTIONS
+        self,
+        hosting: DetectorHosting,
+        placement: Placement,
+        isolation: Isolation,
+        limits: SubscriptionLimits = LIMITS,
     ) -> None:
-        """`limit`: number of subscriptions of one client at most."""
+        """`limits`: numbers of subscriptions at most."""
         super().__init__(hosting.shared)
-        self.limit = limit
+        self.limits = limits
         self.isolation = isolation
         self.hosting = hosting
         self.planner = hosting.planner
@@ -146,10 +159,22 @@ class Admission(NodePart):
         effects: list[Effect] = [
             self.clear("detector", identity) for identity in self.directory.detectors if self._left_over(identity)
         ]
+        beyond = self._beyond_limit()
         for name, entry in list(self.directory.subscriptions.items()):
             if name not in self.served and name not in self._notified:
-                effects += self._admit(name, entry, _AGAIN, now)
+                effects += self._admit(name, entry, _NEW if name in beyond else _AGAIN, now)
         return effects
+
+    def _beyond_limit(self) -> set[str]:
+        """Subscriptions not served yet of clients that have too many, so many that the others are within the limit:
+        those that came while no node was there to refuse them."""
+        found: set[str] = set()
+        for client, names in self.directory.by_client.items():
+            beyond = len(names) - self.limits.of_client
+            if beyond > 0 and not client.startswith(NODE_CLIENT):
+                waiting = [name for name in names if name not in self.served]
+                found.update(waiting[max(0, len(waiting) - beyond) :])
+        return found
 
     def node_lost(self, node: str, now: int) -> list[Effect]:
         """A node is lost, with all that it served and all that was placed on it."""
@@ -191,8 +216,8 @@ class Admission(NodePart):
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._notified.pop(name, None)
             return []
-        if how == _NEW and self._is_beyond_limit(entry):
-            return self._refuse_beyond_limit(name, entry)
+        if how == _NEW and (error := self._exceeded(entry)) is not None:
+            return self._refuse_beyond_limit(name, entry, error)
         if ("subscription", name) in self.directory.unconfirmed:
             # Perhaps cleared while this node was away: tried again once it is confirmed.
             self._notified[name] = (now, "", how)
@@ -218,17 +243,31 @@ class Admission(NodePart):
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
 
-    def _is_beyond_limit(self, entry: SubscriptionEntry) -> bool:
-        return len(self.directory.by_client[entry.client]) > self.limit and not entry.client.startswith(NODE_CLIENT)
+    def _exceeded(self, entry: SubscriptionEntry) -> DistcedError | None:
+        """Error where there are too many subscriptions."""
+        if entry.client.startswith(NODE_CLIENT):
+            return None
+        if len(self.directory.by_client[entry.client]) > self.limits.of_client:
+            return DistcedError(
+                "too many subscriptions of one client",
+                given=entry.client,
+                allowed=f"{self.limits.of_client:,}",
+                advice="end some, subscribe to patterns that find what several do, or start nodes with "
+                "--max-subscriptions",
+            )
+        if len(self.directory.subscriptions) > self.limits.of_all:
+            return DistcedError(
+                "too many subscriptions of all clients together",
+                given=f"{len(self.directory.subscriptions):,}, with this one of {entry.client}",
+                allowed=f"{self.limits.of_all:,}",
+                advice="end some, or start nodes with --max-subscriptions-in-all",
+            )
+        return None
 
-    def _refuse_beyond_limit(self, name: str, entry: SubscriptionEntry) -> list[Effect]:
+    def _refuse_beyond_limit(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
         """Refuse a subscription and clear its entry, so that the client takes no more room here."""
-        error = DistcedError(
-            "too many subscriptions of one client",
-            given=entry.client,
-            allowed=f"{self.limit:,}",
-            advice="end some, subscribe to patterns that find what several do, or start nodes with --max-subscriptions",
-        )
+        counts = self.event_path.counts
+        counts["subscriptions refused"] = counts.get("subscriptions refused", 0) + 1
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         effects: list[Effect] = [self.clear("subscription", name), self.reply(entry.client, answer)]
         if entry.client not in self._limited:

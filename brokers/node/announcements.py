@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import home_of
@@ -37,7 +35,7 @@ class Announcements(NodePart):
             hosted.home,
             dict(hosted.replicas),
             self._distribution(hosted),
-            self._readers(hosted),
+            hosted.subscriptions.readers(self._home_of),
             hosted.expected,
             () if hosted.json is None else hosted.json.topics,
         )
@@ -48,12 +46,8 @@ class Announcements(NodePart):
         except DistcedError:
             return ""
 
-    def _readers(self, hosted: HostedDetector) -> dict[str, int]:
-        """Number of subscribed connections, by home."""
-        entries = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
-        # A client with several subscriptions, as a node for several detectors, has one connection.
-        clients = dict.fromkeys(each.client for each in entries if each is not None)
-        return dict(Counter(home_of(client, self.directory) for client in clients))
+    def _home_of(self, client: str) -> str:
+        return home_of(client, self.directory)
 
     def offer(self, name: str, entry: SubscriptionEntry, hosted: HostedDetector) -> Publish:
         """Offer of its detector to a subscription."""
@@ -66,7 +60,7 @@ class Announcements(NodePart):
     def _homes_for(self, name: str, hosted: HostedDetector) -> tuple[str, ...]:
         """Homes for a subscription: that of a replica near it, all where it wants several, or that of the primary."""
         served = hosted.subscriptions.get(name)
-        near = None if served is None else hosted.replicas.get(served.near)
+        near = None if served is None else hosted.replicas.get(served.terms.near)
         if near is not None:
             return (near,)
         several = self.policies.replicas(self.directory.subscriptions.get(name), hosted.detector.id) > 1

@@ -24,11 +24,12 @@ from distced.detectors.runtime.detector import Detected
 from distced.detectors.runtime.shared_input import Passed
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, OpenGap
-from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.administration import Heartbeat, Progress
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import LoadEntry, SourceEntry
 from distced.middleware.wire.frames import Frame, decode_any
 from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.topics import composite_topic
+from distced.middleware.wire.topics import administration_topic, composite_topic
 
 _RUNNING = Phase.RUNNING
 
@@ -49,7 +50,7 @@ class EventPath:
         self.directory = directory
         self.inventory = Inventory()
         self.hosted, self.moving = self.inventory.hosted, self.inventory.moving
-        self.inputs = Inputs()
+        self.inputs = Inputs(self.inventory.hosted)
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
         self.meter = Meter()
         self.dead_letters = DeadLetters(name, root)
@@ -107,16 +108,19 @@ class EventPath:
         self._arrive(hosted, (source, frame.events, watermark))
 
     def _arrive(self, reader: HostedInput | HostedDetector, arrival: Arrival) -> None:
-        if not reader.arrivals:
+        arrivals = reader.arrivals
+        if arrivals:
+            arrivals.append(arrival)  # type: ignore[attr-defined]
+        else:
             self._arrived.append(reader)
-        reader.arrivals.append(arrival)
+            reader.arrivals = [arrival]
 
     def consume_arrived(self, now: int) -> list[Effect]:
         """Consume what was collected, each input in one go."""
         effects: list[Effect] = []
         arrived, self._arrived = self._arrived, []
         for reader in arrived:
-            arrivals, reader.arrivals = reader.arrivals, []
+            arrivals, reader.arrivals = reader.arrivals, ()
             if isinstance(reader, HostedInput):
                 effects += self._passed(reader, reader.shared.receive(arrivals, now), now)
             elif len(arrivals) == 1:
@@ -141,7 +145,7 @@ class EventPath:
         effects: list[Effect] = []
         self.inputs.begin(hosted)
         meter = self.meter.begin(hosted.id, now, hosted.detector.touched)
-        there = self.inputs.of(hosted.id)
+        there = self.inputs.of(hosted)
         meter.input = None if there is None else there.meter
         for kept in hosted.begin(now, meter):
             match kept:
@@ -174,7 +178,7 @@ class EventPath:
         """Fence off a source: detectors wait no longer for it."""
         effects: list[Effect] = [warning("source fenced off", source=source)]
         for reader in self.inputs.readers():
-            for hosted in reader.members.values() if isinstance(reader, HostedInput) else (reader,):
+            for hosted in reader.members if isinstance(reader, HostedInput) else (reader,):
                 self.stories.happened("detector", hosted.id, f"source {source} fenced off")
             if isinstance(reader, HostedInput):
                 effects += self._passed(reader, reader.shared.fence(source, now), now)
@@ -211,7 +215,7 @@ class EventPath:
                     hosted.publish_again()
                 effects += self._passed(reader, reader.shared.tick(now), now)
                 for detector in reader.shared.take_touched():
-                    effects += _engine_news(reader.members[detector.id])
+                    effects += _engine_news(self.hosted[detector.id])
                 reader.shared.rest(now)
             else:
                 if publish_again:
@@ -225,7 +229,7 @@ class EventPath:
     def readers_known(self, hosted: HostedDetector, has_readers: bool) -> None:
         """Note whether detectors read the composite events of one by their type."""
         hosted.readers_known(has_readers)
-        there = self.inputs.of(hosted.id)
+        there = self.inputs.of(hosted)
         if there is not None:
             there.readers_known(hosted)
 
@@ -240,11 +244,25 @@ class EventPath:
         self.counts["late"] += len(passed.late) + passed.disordered
         self.counts["duplicates"] += passed.duplicates
         for detector, found in passed.found:
-            self._publish(there.members[detector.id], found, watermark, now, effects)
+            self._publish(self.hosted[detector.id], found, watermark, now, effects)
         if watermark is not None and there.is_turn(watermark, now):
             for hosted in there.watermarks_due(watermark, now):
                 self._publish(hosted, [], watermark, now, effects)
+            self._publish_turn(there.turn(watermark, now), watermark, now, effects)
         return effects
+
+    def _publish_turn(self, members: list[HostedDetector], watermark: int, now: int, effects: list[Effect]) -> None:
+        """Publish the watermark of members of a crowd: to each client one message for all its subscriptions."""
+        told: dict[tuple[str, str], list[str]] = {}
+        for hosted in members:
+            if not hosted.told_together:
+                self._publish(hosted, [], watermark, now, effects)
+            elif hosted.news(False, watermark, now):
+                for name, served in hosted.subscriptions.items():
+                    told.setdefault((served.client, hosted.home), []).append(name)
+        for (client, home), names in told.items():
+            progress = encode(Progress.of(client, names, watermark))
+            effects.append(Publish(administration_topic("progress", client, root=self.root), progress, home=home))
 
     def _detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
         """Publish the results of a detector with an input of its own."""

@@ -13,9 +13,10 @@ Phases:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from distced.brokers.core.effects import Effect
@@ -23,12 +24,13 @@ from distced.brokers.core.replica_streams import Streams
 from distced.brokers.node.json_output import JsonOutput, JsonTopic
 from distced.brokers.node.metering import DetectorMeter
 from distced.brokers.node.planning import Planned
+from distced.brokers.node.served import FEW, ServedSubscriptions, served
 from distced.detectors.runtime.detection_policy import Arrival
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Heartbeat
-from distced.middleware.wire.directory_entries import Measured
+from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
 from distced.middleware.wire.frames import Frame
 from distced.middleware.wire.node_messages import DetectorState
 
@@ -76,19 +78,10 @@ _NEXT: Final[dict[Phase, frozenset[Phase]]] = {
 }
 
 
-@dataclass(slots=True)
-class ServedSubscription:
-    """Subscription that a detector serves.
-
-    Attributes:
-        ready: whether its client is subscribed to the topic.
-        near: node of the replica it reads; empty for the primary, or all, by its policy.
-        awaits: node that needs a replica before the topic is offered; empty for none. Never beside `near`.
-    """
-
-    ready: bool = False
-    near: str = ""
-    awaits: str = ""
+# Most detectors of a crowd have none of these.
+_NO_PARTS: Final[Mapping[str, bool]] = MappingProxyType({})
+_NO_STREAMS: Final[Mapping[str, Streams]] = MappingProxyType({})
+_NO_REPLICAS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False)
@@ -131,12 +124,12 @@ class HostedDetector:
     changed: Changed = lambda detector: None
     names: frozenset[str] = field(init=False)
     phase: Phase = Phase.PLANNED
-    subscriptions: dict[str, ServedSubscription] = field(default_factory=dict)
+    subscriptions: ServedSubscriptions = field(default_factory=ServedSubscriptions)
     upstream: Set[str] = frozenset()
-    parts: dict[str, bool] = field(init=False)
-    streams: dict[str, Streams] = field(default_factory=dict)
-    kept: list[Kept] = field(default_factory=list)
-    arrivals: list[Arrival] = field(default_factory=list)
+    parts: Mapping[str, bool] = field(init=False)
+    streams: Mapping[str, Streams] = field(default_factory=lambda: _NO_STREAMS)
+    kept: Sequence[Kept] = ()
+    arrivals: Sequence[Arrival] = ()
     engine: EngineName = "stepwise"
     published: int | None = None
     published_at: int | None = None
@@ -147,14 +140,14 @@ class HostedDetector:
     meter: DetectorMeter | None = None
     since: int = 0
     primary: bool = True
-    replicas: dict[str, str] = field(default_factory=dict)
+    replicas: Mapping[str, str] = field(default_factory=lambda: _NO_REPLICAS)
     listed: bool = False
     json: JsonOutput | None = None
     idle_since: int | None = None
 
     def __post_init__(self) -> None:
         self.names = self.planned.compiled.names()
-        self.parts = dict.fromkeys(self.planned.parts, False)
+        self.parts = dict.fromkeys(self.planned.parts, False) if self.planned.parts else _NO_PARTS
 
     @property
     def id(self) -> str:
@@ -184,7 +177,7 @@ class HostedDetector:
             and self.primary
             and not (self.parts or self.streams or self.upstream or self.replicas or self.json_due)
             and bool(self.subscriptions)
-            and all(each.ready and not each.near and not each.awaits for each in self.subscriptions.values())
+            and all(each.settled for each in self.subscriptions.terms())
         )
 
     @property
@@ -208,14 +201,13 @@ class HostedDetector:
 
     # Subscriptions.
 
-    def serve(self, name: str, near: str = "") -> None:
+    def serve(self, name: str, entry: SubscriptionEntry, near: str = "") -> None:
         """Serve a subscription, again from the start, at the replica on a node where one is named."""
         self.changed(self.id)
-        served = self.subscriptions.setdefault(name, ServedSubscription())
-        served.ready = False
-        if near:
-            served.near, served.awaits = (near, "") if near in self.replicas else ("", near)
-        where = f", at the replica on {served.near or served.awaits}" if served.near or served.awaits else ""
+        replica = near in self.replicas
+        self.subscriptions.serve(name, entry, near if replica else "", "" if replica else near)
+        terms = self.subscriptions[name].terms
+        where = f", at the replica on {terms.near or terms.awaits}" if terms.near or terms.awaits else ""
         self.happened("subscription", name, f"served by {self.id}{where}")
         self.happened("detector", self.id, f"serves {name}")
         self.idle_since = None
@@ -224,14 +216,14 @@ class HostedDetector:
     def client_ready(self, name: str) -> None:
         """The client of a subscription is subscribed."""
         self.changed(self.id)
-        self.subscriptions[name].ready = True
+        self.subscriptions.change(name, ready=True)
         self.happened("subscription", name, "client listens")
         self._wait()
 
     def withdraw(self, name: str) -> None:
         """End a subscription."""
         self.changed(self.id)
-        del self.subscriptions[name]
+        self.subscriptions.remove(name)
         self.happened("subscription", name, f"no longer served by {self.id}")
         self.happened("detector", self.id, f"no longer serves {name}")
         self._wait()
@@ -239,20 +231,26 @@ class HostedDetector:
     def serve_none(self) -> None:
         """End all subscriptions."""
         self.changed(self.id)
-        self.subscriptions = {}
+        self.subscriptions = ServedSubscriptions()
         self._wait()
 
     def ready_subscriptions(self) -> list[str]:
         """Subscriptions whose clients are subscribed."""
-        return [name for name, each in self.subscriptions.items() if each.ready]
+        return [name for name, each in self.subscriptions.items() if each.terms.ready]
 
     def near_nodes(self) -> set[str]:
         """Nodes whose replicas serve subscriptions near them."""
-        return {each.near for each in self.subscriptions.values() if each.near}
+        return {each.near for each in self.subscriptions.terms() if each.near}
 
     def awaited_nodes(self) -> set[str]:
         """Nodes that need a replica before a subscription is offered the topic."""
-        return {each.awaits for each in self.subscriptions.values() if each.awaits}
+        return {each.awaits for each in self.subscriptions.terms() if each.awaits}
+
+    def update_extras(self) -> bool:
+        """Set the extras of composite events to those its subscriptions want; True where they change."""
+        terms = self.subscriptions.terms()
+        constituents = any(each.constituents for each in terms)
+        return self.send_along(constituents=constituents, derivations=any(each.derivations for each in terms))
 
     def send_along(self, *, constituents: bool, derivations: bool) -> bool:
         """Set the extras of composite events: constituents, derivations; True where they change."""
@@ -298,11 +296,15 @@ class HostedDetector:
     def listen_to(self, detector: str, homes: Iterable[str]) -> None:
         """Subscribe to a detector at these homes."""
         self.changed(self.id)
-        self.streams.setdefault(detector, Streams()).want(homes)
+        streams = self.streams.get(detector)
+        if streams is None:
+            streams = Streams()
+            self.streams = {**self.streams, detector: streams}
+        streams.want(homes)
 
     def part_running(self, part: str) -> None:
         """The detector of a part runs."""
-        self.parts[part] = True
+        self.parts = {**self.parts, part: True}
         self.happened("detector", self.id, f"part {part} running")
         self._wait()
 
@@ -319,11 +321,14 @@ class HostedDetector:
         self.happened("detector", self.id, f"no longer reads {detector}")
         self.upstream = self.upstream - {detector}
         if detector not in self.parts:
-            del self.streams[detector]
+            self.streams = {each: streams for each, streams in self.streams.items() if each != detector}
 
     def keep(self, kept: Kept) -> None:
         """Buffer an input until it runs."""
-        self.kept.append(kept)
+        if isinstance(self.kept, list):
+            self.kept.append(kept)
+        else:
+            self.kept = [kept]
 
     # Phases.
 
@@ -331,10 +336,10 @@ class HostedDetector:
         """Begin, or continue, once every awaited client is subscribed and every part runs."""
         self._become(_RUNNING)
 
-    def begin(self, now: int, meter: DetectorMeter) -> list[Kept]:
+    def begin(self, now: int, meter: DetectorMeter) -> Sequence[Kept]:
         """Begin to count and measure; the buffered inputs, which come first."""
         self.since, self.meter = now, meter
-        kept, self.kept = self.kept, []
+        kept, self.kept = self.kept, ()
         return kept
 
     def arrive(self, upstream: Set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
@@ -344,16 +349,18 @@ class HostedDetector:
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
-    def arrived(self, state: DetectorState, known: Mapping[str, object], *, replica: bool) -> None:
+    def arrived(self, state: DetectorState, known: Mapping[str, SubscriptionEntry], *, replica: bool) -> None:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self.changed(self.id)
         self._become(_RUNNING)
         self.parts = dict.fromkeys(self.parts, True)
-        self.subscriptions = {
-            name: ServedSubscription(ready, state.near.get(name, ""))
-            for name, ready in state.subscriptions.items()
-            if name in known
-        }
+        self.subscriptions = ServedSubscriptions(
+            {
+                name: served(known[name], ready=ready, near=state.near.get(name, ""))
+                for name, ready in state.subscriptions.items()
+                if name in known
+            }
+        )
         self.primary, self.replicas = not replica, dict(state.replicas)
         if self.json is not None and self.primary:
             # The origin has published what it has found.
@@ -372,6 +379,15 @@ class HostedDetector:
         self._become(Phase.GONE)
 
     # Output.
+
+    @property
+    def told_together(self) -> bool:
+        """Whether its clients are told of a watermark together with that of other detectors: all listen to the primary,
+        and there are few, with names as `Client` gives them."""
+        if not self.primary or self.replicas or self.has_readers or not 0 < len(self.subscriptions) <= FEW:
+            return False
+        served = self.subscriptions.items()
+        return all(each.terms.settled and name.startswith(f"{each.client}.") for name, each in served)
 
     def news(self, found: bool, watermark: int | None, now: int) -> bool:
         """Whether to publish a frame, with composite events where `found`; it then counts as published."""
@@ -415,28 +431,29 @@ class HostedDetector:
     def add_replica(self, node: str, home: str) -> list[str]:
         """Add the replica on a node; the subscriptions that waited for it, and now read it."""
         self.changed(self.id)
-        self.replicas[node] = home
+        self.replicas = {**self.replicas, node: home}
         waited = self.stop_waiting(node)
         for name in waited:
-            self.subscriptions[name].near = node
+            self.subscriptions.change(name, near=node)
         return waited
 
     def stop_waiting(self, node: str) -> list[str]:
         """Wait no longer for a replica on this node; the subscriptions that did."""
         self.changed(self.id)
-        waited = [name for name, each in self.subscriptions.items() if each.awaits == node]
+        waited = [name for name, each in self.subscriptions.items() if each.terms.awaits == node]
         for name in waited:
-            self.subscriptions[name].awaits = ""
+            self.subscriptions.change(name, awaits="")
         return waited
 
     def remove_replicas(self, nodes: Iterable[str]) -> list[str]:
         """Remove replicas that are lost or given up; the subscriptions that read them."""
         self.changed(self.id)
-        for node in nodes:
-            del self.replicas[node]
-        listened = [name for name, each in self.subscriptions.items() if each.near and each.near not in self.replicas]
+        gone = set(nodes)
+        self.replicas = {node: home for node, home in self.replicas.items() if node not in gone}
+        near = {name: each.terms.near for name, each in self.subscriptions.items() if each.terms.near}
+        listened = [name for name, node in near.items() if node not in self.replicas]
         for name in listened:
-            self.subscriptions[name].near = ""
+            self.subscriptions.change(name, near="")
         return listened
 
     def become_primary(self, replicas: Mapping[str, str]) -> None:
@@ -450,7 +467,7 @@ class HostedDetector:
         self.changed(self.id)
         if self.primary or not self.listed:
             self.happened("detector", self.id, "replica")
-        self.primary, self.replicas, self.listed = False, {}, True
+        self.primary, self.replicas, self.listed = False, _NO_REPLICAS, True
         self.keep_json()
         self.serve_none()
 
@@ -459,7 +476,7 @@ class HostedDetector:
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
         where = f"detector {self.id} ({self.phase.value})"
-        served = self.subscriptions
+        served_here = self.subscriptions
         holds = {
             "a meter while it runs, and no other time": (self.meter is not None) == self.running,
             "all parts running while it runs": not self.running or all(self.parts.values()),
@@ -467,16 +484,17 @@ class HostedDetector:
             or self.streams.keys() >= self.upstream | self.parts.keys(),
             "streams of what it reads alone": self.streams.keys() <= self.upstream | self.parts.keys(),
             "inputs kept before it runs alone": not (self.running and self.kept),
-            "no subscription and no replica of a replica": self.primary or not (served or self.replicas),
+            "no subscription and no replica of a replica": self.primary or not (served_here or self.replicas),
             "subscriptions listen to replicas that are there": self.near_nodes() <= self.replicas.keys(),
             "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.replicas),
             "a subscription has a replica or waits for one": not any(
-                each.near and each.awaits for each in served.values()
+                each.near and each.awaits for each in served_here.terms()
             ),
             "the time of what was published": self.published is None or self.published_at is not None,
             "planned until a client listens": self.phase not in (Phase.PLANNED, Phase.WAITING)
-            or (self.phase is Phase.WAITING) == any(each.ready for each in served.values()),
+            or (self.phase is Phase.WAITING) == any(each.ready for each in served_here.terms()),
         }
+        served_here.validate()
         broken = [invariant for invariant, each in holds.items() if not each]
         if broken:
             raise AssertionError(f"{where}: {'; '.join(broken)}")
@@ -484,7 +502,7 @@ class HostedDetector:
     def _wait(self) -> None:
         """Set the phase to planned or waiting, by its clients."""
         if self.phase is Phase.PLANNED or self.phase is Phase.WAITING:
-            ready = any(each.ready for each in self.subscriptions.values())
+            ready = any(each.ready for each in self.subscriptions.terms())
             self._become(Phase.WAITING if ready else Phase.PLANNED)
 
     def _become(self, phase: Phase) -> None:

@@ -61,15 +61,18 @@ class DetectorHosting(NodePart):
         self._asked_for: set[str] = set()
         self._absent: dict[str, int] = {}
         self._reads: dict[frozenset[str], frozenset[str]] = {}
+        # One object each for all detectors.
+        self._kinds_of = self._kinds
+        self._happened, self._changed = shared.event_path.stories.happened, shared.event_path.inventory.changed
 
     # Subscriptions.
 
     def serve(self, name: str, entry: SubscriptionEntry, near: str = "") -> list[Effect]:
         """Serve a subscription to a detector here, and offer its topic, at the replica on a node where one is named."""
         hosted = self.event_path.hosted[self.by_subscription[name]]
-        hosted.serve(name, near)
+        hosted.serve(name, entry, near)
         effects = [*self._update_output(hosted), self.announcements.publish(hosted)]
-        if hosted.subscriptions[name].awaits:
+        if hosted.subscriptions[name].terms.awaits:
             return effects
         return [*effects, self.announcements.offer(name, entry, hosted)]
 
@@ -93,7 +96,7 @@ class DetectorHosting(NodePart):
         compiled = planned.compiled
         reads = compiled.reads(self.directory.registry())
         policy = detection_policy(planned.policy)
-        detector = Detector(compiled, policy, self._kinds, engines=self.shared.engines)
+        detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines)
         for part in planned.parts:
             self._for_parts[part_subscription(planned.id, part, self.name)] = (planned.id, part)
         return HostedDetector(
@@ -103,8 +106,8 @@ class DetectorHosting(NodePart):
             None if reads is None else self._reads.setdefault(reads, reads),
             home,
             expected,
-            self.event_path.stories.happened,
-            self.event_path.inventory.changed,
+            self._happened,
+            self._changed,
         )
 
     def _kinds(self, name: str) -> Mapping[str, Kind] | None:
@@ -326,7 +329,7 @@ class DetectorHosting(NodePart):
         for hosted in self.event_path.inventory.unsettled():
             effects += self.subscribe_to_parts(hosted)
             for name, served in hosted.subscriptions.items():
-                if name in subscriptions and not served.ready and not served.awaits:
+                if name in subscriptions and not served.terms.ready and not served.terms.awaits:
                     effects.append(self.announcements.offer(name, subscriptions[name], hosted))
             if hosted.json_due:
                 effects += self.homes.flush(hosted.json_homes, partial(self._publish_json, hosted), now)
@@ -435,20 +438,18 @@ class DetectorHosting(NodePart):
     def _update_output(self, hosted: HostedDetector) -> list[Effect]:
         """Compute the extras of composite events, and their JSON; replicas without the extras are given up."""
         self._update_json(hosted)
-        wanted = [self.directory.subscriptions.get(name) for name in hosted.subscriptions]
-        entries = [entry for entry in wanted if entry is not None]
-        derivations = any(entry.derivations for entry in entries)
-        if derivations:
+        if any(each.derivations for each in hosted.subscriptions.terms()):
             self.event_path.separate(hosted)
-        news = hosted.send_along(constituents=any(entry.constituents for entry in entries), derivations=derivations)
-        return self.without_replicas(hosted, hosted.replicas) if news else []
+        return self.without_replicas(hosted, hosted.replicas) if hosted.update_extras() else []
 
     def _update_json(self, hosted: HostedDetector) -> None:
+        if hosted.json is None and not any(each.json for each in hosted.subscriptions.terms()):
+            return
         known = self.directory.subscriptions
         topics = [
             (home_of(known[name].client, self.directory), topic)
-            for name in hosted.subscriptions
-            if name in known and (topic := self.planner.json_topic(known[name], self.directory.registry()))
+            for name, each in hosted.subscriptions.items()
+            if each.terms.json and name in known and (topic := self.planner.json_topic(known[name], self.directory.registry()))
         ]
         hosted.leave_as_json(topics)
 

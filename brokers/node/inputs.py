@@ -10,8 +10,7 @@ input, so that nothing is consumed twice or never.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -24,8 +23,11 @@ from distced.middleware.model.timestamps import MILLISECOND
 UNREAD_AT_ONCE: Final = 25
 """Number of watermarks that no detector waits for, published at once by an input; more detectors take turns."""
 
+TOLD_AT_ONCE: Final = 5_000
+"""Number of detectors in a turn whose clients hear the watermark together, in one message each."""
+
 UNREAD_PAUSE: Final = 250 * MILLISECOND
-"""Time between two turns, ns: a hundred watermarks per second."""
+"""Time between two turns, ns: a hundred thousand detectors have theirs in five seconds."""
 
 InputKey: TypeAlias = tuple[str, frozenset[str] | None]
 """Detection policy, and types of primitive events; None for every type."""
@@ -37,7 +39,7 @@ class HostedInput:
 
     Attributes:
         reads: types of primitive events; None for every type. Constant.
-        members: by id; all run, and refer to this input.
+        hosted: all detectors of the node, by id.
         read: members whose composite events a detector reads by their type, and waits for; by id.
         meter: bytes and events received, on behalf of the members.
         arrivals: frames since the last pass, in the order of arrival.
@@ -46,20 +48,26 @@ class HostedInput:
     shared: SharedInput
     reads: frozenset[str] | None
     meter: DetectorMeter
-    members: dict[str, HostedDetector] = field(default_factory=dict)
+    hosted: Mapping[str, HostedDetector]
     read: dict[str, HostedDetector] = field(default_factory=dict)
-    arrivals: list[Arrival] = field(default_factory=list)
-    # Members in the order in which their watermarks are published, and the time of the next turn, ns.
-    _turns: OrderedDict[str, HostedDetector] = field(default_factory=OrderedDict)
+    arrivals: Sequence[Arrival] = ()
+    # Ids of the members whose turn is yet to come, in a crowd; None between two rounds. Time of the next turn, ns.
+    _round: Iterator[str] | None = None
     _turn_at: int = 0
-    # The watermark of the turns, and the number of members that have not had theirs at it.
+    # The watermark at the beginning of the round, and of few members the number that have not had theirs at it.
     _watermark: int | None = None
     _behind: int = 0
 
     @property
+    def members(self) -> list[HostedDetector]:
+        """Its detectors; all run."""
+        return [self.hosted[identity] for identity in self.shared.members]
+
+    @property
     def name(self) -> str:
         """Its only detector, or the number of its detectors, for messages."""
-        return next(iter(self.members), "") if len(self.members) == 1 else f"{len(self.members)} detectors"
+        members = self.shared.members
+        return next(iter(members)) if len(members) == 1 else f"{len(members)} detectors"
 
     def takes(self, type_name: str) -> bool:
         """Whether it reads primitive events of a type."""
@@ -67,20 +75,15 @@ class HostedInput:
 
     def add(self, hosted: HostedDetector) -> None:
         """Add a detector, behind the watermark of the input."""
-        self.members[hosted.id] = hosted
         self.shared.add(hosted.detector)
         self.readers_known(hosted)
-        self._turns[hosted.id] = hosted
-        self._turns.move_to_end(hosted.id, last=False)
         self._turn_at, self._watermark = 0, None
         if hosted.meter is not None:
             hosted.meter.input = self.meter
 
     def remove(self, hosted: HostedDetector) -> None:
         """Remove a detector; its own policy is for the caller to set up (`Detector.part`)."""
-        del self.members[hosted.id]
         self.read.pop(hosted.id, None)
-        del self._turns[hosted.id]
         self.shared.remove(hosted.detector)
         if hosted.meter is not None:
             hosted.meter.input = None
@@ -94,39 +97,58 @@ class HostedInput:
 
     def is_turn(self, watermark: int, now: int) -> bool:
         """Whether any watermark may be due."""
-        return bool(self.read) or (now >= self._turn_at and (self._behind > 0 or watermark != self._watermark))
+        if self.read:
+            return True
+        under_way = self._behind > 0 or self._round is not None
+        return now >= self._turn_at and (under_way or watermark != self._watermark)
 
     def watermarks_due(self, watermark: int, now: int) -> Iterator[HostedDetector]:
-        """Members whose watermark is to be published now, with or without readers."""
+        """Members whose watermark is due now: those with readers, and where there is no crowd the others."""
         yield from self.read.values()
+        if len(self.shared.members) > UNREAD_AT_ONCE:
+            return
+        self._round = None
         if watermark != self._watermark:
-            self._watermark, self._behind = watermark, len(self._turns)
+            self._watermark, self._behind = watermark, len(self.shared.members)
         if not self._behind or now < self._turn_at:
             return
-        if len(self._turns) <= UNREAD_AT_ONCE:
-            self._turn_at, self._behind = now + UNREAD_EVERY, 0
-            for hosted in self._turns.values():
-                at = hosted.published_at
-                if at is None or (hosted.published != watermark and now - at >= UNREAD_EVERY):
-                    yield hosted
-                else:
-                    self._turn_at = min(self._turn_at, at + UNREAD_EVERY)
-                    self._behind += hosted.published != watermark
-            return
-        self._turn_at = now + UNREAD_PAUSE
-        for _ in range(min(UNREAD_AT_ONCE, self._behind)):
-            identity = next(iter(self._turns))
-            self._turns.move_to_end(identity)
-            self._behind -= 1
-            yield self._turns[identity]
+        self._turn_at, self._behind = now + UNREAD_EVERY, 0
+        for hosted in self.members:
+            at = hosted.published_at
+            if at is None or (hosted.published != watermark and now - at >= UNREAD_EVERY):
+                yield hosted
+            else:
+                self._turn_at = min(self._turn_at, at + UNREAD_EVERY)
+                self._behind += hosted.published != watermark
+
+    def turn(self, watermark: int, now: int) -> list[HostedDetector]:
+        """Members of a crowd whose turn it is to have their watermark published, at most `UNREAD_AT_ONCE` of them such
+        that it goes out by itself."""
+        found: list[HostedDetector] = []
+        if len(self.shared.members) <= UNREAD_AT_ONCE or now < self._turn_at:
+            return found
+        if self._round is None and watermark != self._watermark:
+            self._round, self._watermark = iter(list(self.shared.members)), watermark
+        if self._round is None:
+            return found
+        self._turn_at, self._behind = now + UNREAD_PAUSE, 0
+        alone = 0
+        for identity in self._round:
+            if identity not in self.shared.members:
+                continue
+            found.append(self.hosted[identity])
+            alone += not found[-1].told_together
+            if len(found) == TOLD_AT_ONCE or alone == UNREAD_AT_ONCE:
+                return found
+        self._round = None
+        return found
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
-        assert self.members and self.members.keys() == self.shared.members.keys(), self.name
-        assert self._turns.keys() == self.members.keys() >= self.read.keys(), self.name
-        for identity, hosted in self.members.items():
-            assert hosted.running and hosted.reads == self.reads, identity
-            assert (identity in self.read) == hosted.has_readers, identity
+        assert self.shared.members and self.read.keys() <= self.shared.members.keys(), self.name
+        for hosted in self.members:
+            assert hosted.running and hosted.reads == self.reads, hosted.id
+            assert (hosted.id in self.read) == hosted.has_readers, hosted.id
         self.shared.validate()
 
 
@@ -138,36 +160,37 @@ class Inputs:
         alone: detectors by id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hosted: Mapping[str, HostedDetector]) -> None:
+        """`hosted`: the detectors of the node, by id."""
         self.shared: dict[InputKey, HostedInput] = {}
         self.alone: dict[str, HostedDetector] = {}
-        # Shared input of each member, by its id.
-        self._of: dict[str, HostedInput] = {}
+        self._hosted = hosted
 
     def readers(self) -> list[HostedInput | HostedDetector]:
         """All inputs: shared ones, and detectors with inputs of their own."""
         return [*self.shared.values(), *self.alone.values()]
 
-    def of(self, identity: str) -> HostedInput | None:
+    def of(self, hosted: HostedDetector) -> HostedInput | None:
         """Shared input of a detector; None for one of its own."""
-        return self._of.get(identity)
+        there = self.shared.get(_key(hosted))
+        return there if there is not None and hosted.id in there.shared.members else None
 
     def members(self) -> set[str]:
         """Ids of all detectors with an input."""
-        return self.alone.keys() | self._of.keys()
+        return self.alone.keys() | {each for there in self.shared.values() for each in there.shared.members}
 
     def begin(self, hosted: HostedDetector) -> None:
         """Give a detector that runs from now on an input of its own, unless it has joined one."""
-        if hosted.id not in self._of:
+        if self.of(hosted) is None:
             self.alone[hosted.id] = hosted
 
     def end(self, hosted: HostedDetector) -> None:
         """Remove a detector, which does not run here any more."""
         self.alone.pop(hosted.id, None)
-        there = self._of.pop(hosted.id, None)
+        there = self.of(hosted)
         if there is not None:
             there.remove(hosted)
-            if not there.members:
+            if not there.shared.members:
                 del self.shared[_key(hosted)]
 
     def join(self, hosted: HostedDetector) -> bool:
@@ -175,12 +198,12 @@ class Inputs:
         there = self.shared.get(_key(hosted)) if may_share(hosted) else None
         if there is None:
             return False
-        self._add(there, hosted)
+        there.add(hosted)
         return True
 
     def separate(self, hosted: HostedDetector) -> None:
         """Give a running detector an input of its own, from where its shared one is."""
-        if hosted.id in self._of:
+        if self.of(hosted) is not None:
             self.end(hosted)
             hosted.detector.part()
             self.alone[hosted.id] = hosted
@@ -196,25 +219,19 @@ class Inputs:
         policy, key = hosted.detector.policy, _key(hosted)
         there = self.shared.get(key)
         if there is None:
-            there = self.shared[key] = HostedInput(SharedInput(policy), hosted.reads, DetectorMeter(now))
+            there = self.shared[key] = HostedInput(SharedInput(policy), hosted.reads, DetectorMeter(now), self._hosted)
         elif not policy.is_level_with(there.shared.policy):
             return False
         del self.alone[hosted.id]
-        self._add(there, hosted)
-        return True
-
-    def _add(self, there: HostedInput, hosted: HostedDetector) -> None:
-        self._of[hosted.id] = there
         there.add(hosted)
+        return True
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
-        members = dict[str, HostedInput]()
-        for key, shared in self.shared.items():
-            shared.validate()
-            assert all(_key(each) == key and may_share(each) for each in shared.members.values()), key
-            members |= dict.fromkeys(shared.members, shared)
-        assert members == self._of and members.keys().isdisjoint(self.alone)
+        for key, there in self.shared.items():
+            there.validate()
+            assert all(_key(each) == key and may_share(each) for each in there.members), key
+            assert there.shared.members.keys().isdisjoint(self.alone)
         for identity, hosted in self.alone.items():
             assert hosted.running, identity
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
 from math import exp, fsum
+from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
@@ -59,6 +60,10 @@ _LEAST_INPUT: Final = 1e-2
 
 _NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
 """Bytes by input of a detector that shares its input, which counts them."""
+
+# Sums of a meter in bytes, as numbers take three times the room.
+_SUMS: Final = Struct("5d")
+_NOTHING_SUMMED: Final = _SUMS.pack(*(0.0,) * 5)
 
 # Least changes of figures, so that a single event more or less is no change.
 _LEAST_LOAD: Final = 10.0
@@ -101,7 +106,7 @@ class DetectorMeter:
     # Decayed sums up to the last reading: the weight of the seconds watched; of touched instances, events read,
     # composite events, bytes sent, and delays; and of bytes by input.
     _weight: float = 0.0
-    _sums: tuple[float, ...] = (0.0,) * 5
+    _sums: bytes = _NOTHING_SUMMED
     _inputs: Mapping[str, float] = field(default_factory=lambda: _NOTHING)
 
     def __post_init__(self) -> None:
@@ -137,7 +142,9 @@ class DetectorMeter:
         more = touched - self.touched if touched >= self.touched else touched
         self.touched = touched
         counted = (more, self._events, self._found, self._sent, self._delay)
-        self._sums = tuple([total * decay + count * each for total, count in zip(self._sums, counted, strict=True)])
+        if any(counted) or self._sums is not _NOTHING_SUMMED:
+            sums = zip(_SUMS.unpack(self._sums), counted, strict=True)
+            self._sums = _SUMS.pack(*[total * decay + count * each for total, count in sums])
         if self._inputs or self._heard:
             inputs = {name: level * decay for name, level in self._inputs.items() if level > _LEAST_INPUT}
             for name, size in (self._heard or _NOTHING).items():
@@ -148,17 +155,20 @@ class DetectorMeter:
     @property
     def load(self) -> float:
         """Instances touched a second at the last reading; 0 during warm-up."""
-        return self._sums[0] / self._weight if self._at - self.since >= WARM_UP else 0.0
+        if self._sums is _NOTHING_SUMMED or self._at - self.since < WARM_UP:
+            return 0.0
+        return float(_SUMS.unpack(self._sums)[0] / self._weight)
 
     def measured(self) -> Measured | None:
         """Figures of the last reading; None during warm-up."""
         if self._at - self.since < WARM_UP:
             return None
-        load, events, rate, size, _ = (_rounded(total / self._weight) for total in self._sums)
+        sums = _SUMS.unpack(self._sums)
+        load, events, rate, size, _ = (_rounded(total / self._weight) for total in sums)
         received = self.input or self
         if received is not self and received._weight:
-            events = _rounded(received._sums[1] / received._weight)
-        found, delays = self._sums[2], self._sums[4]
+            events = _rounded(_SUMS.unpack(received._sums)[1] / received._weight)
+        found, delays = sums[2], sums[4]
         return Measured(
             load=load,
             rate=rate,

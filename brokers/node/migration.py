@@ -164,8 +164,8 @@ class Migration(NodePart):
         if moving.replica:
             return [self.send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
         self.hosting.leaving(detector)
-        ready = {name: each.ready for name, each in hosted.subscriptions.items()}
-        near = {name: each.near for name, each in hosted.subscriptions.items() if each.near}
+        ready = {name: each.terms.ready for name, each in hosted.subscriptions.items()}
+        near = {name: each.terms.near for name, each in hosted.subscriptions.items() if each.terms.near}
         state = DetectorState(snapshot, ready, dict(hosted.replicas), near, *wanted)
 
         def published(now: int) -> list[Effect]:

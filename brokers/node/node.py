@@ -26,7 +26,7 @@ from distced.brokers.core.causes import (
 )
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, Subscribe, info, warning
-from distced.brokers.core.node_location import SUBSCRIPTIONS
+from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
 from distced.brokers.node.admission import Admission
@@ -79,7 +79,7 @@ class Node(NodePart):
         isolates: bool = False,
         reserved: str = "",
         engines: Engines | None = None,
-        limit: int = SUBSCRIPTIONS,
+        limits: SubscriptionLimits = LIMITS,
         validate: bool = False,
     ) -> None:
         """Compose a node.
@@ -91,7 +91,7 @@ class Node(NodePart):
             isolates: whether the driver carries out `Isolate`.
             reserved: the only detector it hosts; empty for any.
             engines: choice of engines for its detectors; None for the stepwise engine.
-            limit: number of subscriptions of one client at most.
+            limits: numbers of subscriptions at most.
             validate: check invariants after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
@@ -108,7 +108,7 @@ class Node(NodePart):
         self.hosting = DetectorHosting(shared)
         self.placement = Placement(directory, self.hosting.planner, self.policies)
         self.isolation = Isolation(shared)
-        self.admission = Admission(self.hosting, self.placement, self.isolation, limit)
+        self.admission = Admission(self.hosting, self.placement, self.isolation, limits)
         self.replication = Replication(self.hosting, self.placement)
         self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
@@ -339,7 +339,11 @@ class Node(NodePart):
     # The directory.
 
     def _entry(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str) -> list[Effect]:
-        change = self.directory.read(levels, payload, where=topic)
+        mine = self.hosted.get(levels[1]) if levels[0] == "detector" and len(levels) == 2 else None
+        change = self.directory.read(levels if mine is None else ("detector", mine.id), payload, where=topic)
+        if mine is not None and change.entry is not None and change.entry.pattern == mine.planned.asked.pattern:
+            # One object, as for the name: of a hundred thousand these are many bytes.
+            structs.force_setattr(change.entry, "pattern", mine.planned.asked.pattern)
         # A source waits for an answer, also to an entry that was known already.
         if change.entry == change.before and change.kind != "source":
             return []

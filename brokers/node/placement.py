@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import cast
+from typing import Final, cast
 
 from msgspec.structs import replace as replace_hints
 
@@ -21,6 +21,7 @@ from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import DetectorGraph, cut, none
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import Hints, Measured, SubscriptionEntry
 from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.hints import check_hints
@@ -31,6 +32,9 @@ from distced.policies.distribution.policy import Decomposition, DistributionPoli
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
+
+_ALIKE: Final = 1_000
+"""Number of estimates kept to be shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +57,13 @@ class Placement:
         self.policies = policies
         self.situation = Situation()
         self._topologies: dict[str, Topology] = {}
+        # Recent estimates by their encoded form.
+        self._expected: dict[bytes, Measured] = {}
 
     def changed(self, change: Change) -> list[Effect]:
         """The directory has changed."""
         if change.kind == "detector":
-            self.planner.detector_changed(change.name)
+            self.planner.detector_changed(change)
         if change.kind != "topology":
             self.situation.changed(change.kind, change.name, change.entry)
             if change.kind == "detector" and change.entry is not None and change.before is None:
@@ -91,9 +97,18 @@ class Placement:
             check_hints(entry.hints, self.directory.nodes, where="hints")
         request = self._request(found, entry, self._graphs(found, entry, policy, registry), policy)
         suggestion = suggest(policy, self.situation, request)
-        self.situation.expect(found.id, suggestion.expected)
+        expected = self._alike(suggestion.expected)
+        self.situation.expect(found.id, expected)
         planned = self.planner.planned(found, suggestion.graph, entry)
-        return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, suggestion.expected)
+        return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, expected)
+
+    def _alike(self, expected: Measured | None) -> Measured | None:
+        """One object for equal estimates: those of patterns that differ in constants alone."""
+        if expected is None:
+            return None
+        if len(self._expected) > _ALIKE:
+            self._expected.clear()
+        return self._expected.setdefault(encode(expected), expected)
 
     def near(self, hosted: HostedDetector, found: Found, entry: SubscriptionEntry, *, again: bool = False) -> str:
         """Node with a present or future replica near a subscription, perhaps one served before; empty for none."""
@@ -115,7 +130,7 @@ class Placement:
 
     def reconsider(self, hosted: HostedDetector, now: int, *, replicas_only: bool = False) -> HostChange | None:
         """Change that its policy suggests for a detector here, or for missing replicas only; None for none."""
-        near = [name for name, each in hosted.subscriptions.items() if not each.near]
+        near = [name for name, each in hosted.subscriptions.items() if not each.terms.near]
         known = [entry for name in near if (entry := self.directory.subscriptions.get(name)) is not None]
         if not known:
             return None

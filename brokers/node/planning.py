@@ -13,7 +13,7 @@ from typing import Final, get_args
 
 from msgspec.structs import replace as replace_entry
 
-from distced.brokers.core.directory import Directory
+from distced.brokers.core.directory import Change, Directory
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
@@ -80,7 +80,11 @@ class PatternCache:
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
 
+_COUNTING: Final = ("pattern", "policy", "exports", "publishes")
+"""What counts of the entry of a detector that may be a part."""
+
 _UNKNOWN: Final = Atom(Union(()))
+_NO_PARTS: Final[dict[str, SubscriptionEntry]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +131,14 @@ class Planner:
         self._parts = PartIndex()
         # Those that a pattern might read so far.
         self._reusable = Catalogue()
-        # Hash of what counts of each detector: pattern, policies, exports, published type.
-        self._known: dict[str, int] = {}
         # Detectors of the directory whose entries have changed since, in order.
         self._changed: dict[str, None] = {}
 
-    def detector_changed(self, name: str) -> None:
+    def detector_changed(self, change: Change) -> None:
         """The entry of a detector has changed."""
-        self._changed[name] = None
+        before, after = change.before, change.entry
+        if before is None or after is None or any(getattr(before, each) != getattr(after, each) for each in _COUNTING):
+            self._changed[change.name] = None
 
     def identify(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Found:
         """Detector of a subscription, its automaton not built. Raises `DistcedError` where there can be none."""
@@ -163,7 +167,7 @@ class Planner:
         root = graph.plans[graph.roots[0]]
         cut_here = bool(root.parts) and root.id not in graph.reused
         if not entry.exports and not cut_here:
-            return Planned(found.id, found.compiled, found.policy, {}, (), entry)
+            return Planned(found.id, found.compiled, found.policy, _NO_PARTS, (), entry)
         parts = {part: self._wanted(graph.plans[part], entry) for part in (root.parts if cut_here else ())}
         shown = root.compiled.written_as(found.compiled.publication)
         places = root.places if cut_here else ()
@@ -182,7 +186,7 @@ class Planner:
         policy = check_detection_policy(entry.policy)
         own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
         if not places and not entry.exports:
-            return Planned(detector_id(compiled, policy), compiled, policy, {}, (), entry)
+            return Planned(detector_id(compiled, policy), compiled, policy, _NO_PARTS, (), entry)
         plan = cut_at(compiled, places, frozenset(entry.exports))
         shown = plan.compiled.written_as(compiled.publication)
         return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
@@ -242,16 +246,9 @@ class Planner:
         changed, self._changed = self._changed, {}
         for name in changed:
             entry = self.directory.detectors.get(name)
-            shown = None if entry is None else hash((entry.pattern, entry.policy, entry.exports, entry.publishes))
-            if self._known.get(name) == shown:
-                continue
             self._reusable.remove(name)
             self._parts.remove(name)
-            self._known.pop(name, None)
-            if entry is None or shown is None:
-                continue
-            self._known[name] = shown
-            if entry.policy == "guaranteed" and not entry.publishes:
+            if entry is not None and entry.policy == "guaranteed" and not entry.publishes:
                 try:
                     self._parts.add(name, self.patterns.check(entry.pattern, {}, "ordered", registry))
                 except DistcedError:

@@ -7,16 +7,22 @@ request; the one set for all applies to those that request none.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Protocol
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.administration import SetPolicy
 from distced.middleware.wire.codec import decode
-from distced.middleware.wire.directory_entries import SubscriptionEntry
 from distced.policies.distribution.policy import DEFAULT, Policy, parse_policy
 
 EVERYBODY: Final = "default"
 """Key of the policy for all detectors; single ones go by their ids."""
+
+
+class Asks(Protocol):
+    """What names a distribution policy as text, empty for none: a subscription, or the terms it is served on."""
+
+    @property
+    def distribution(self) -> str: ...
 
 
 class PolicySettings:
@@ -34,7 +40,7 @@ class PolicySettings:
             self.set[key] = parse_policy(decode(payload, SetPolicy, where=where).policy, where=where)
         return self.set.get(key) != before
 
-    def of(self, entry: SubscriptionEntry, detector: str) -> Policy:
+    def of(self, entry: Asks, detector: str) -> Policy:
         """Policy of a subscription to a detector. Raises `DistcedError` where it asks for an unknown one."""
         special = self.set.get(detector)
         if special is not None:
@@ -43,7 +49,7 @@ class PolicySettings:
             return parse_policy(entry.distribution, where="distribution")
         return self.set.get(EVERYBODY, DEFAULT)
 
-    def replicas(self, entry: SubscriptionEntry | None, detector: str) -> int:
+    def replicas(self, entry: Asks | None, detector: str) -> int:
         """Number of nodes on which a subscription wants its detector."""
         if entry is None:
             return 1

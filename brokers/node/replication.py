@@ -19,6 +19,7 @@ from distced.brokers.core.effects import Effect, info, warning
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.placement import Placement
+from distced.brokers.node.served import Terms
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
 
@@ -50,7 +51,9 @@ class Replication(NodePart):
             return []
         waiting = hosted.add_replica(node, self.directory.nodes[node].home)
         several = [
-            name for name, each in hosted.subscriptions.items() if not each.near and self._wanted(name, identity) > 1
+            name
+            for name, each in hosted.subscriptions.items()
+            if not each.terms.near and self._wanted(each.terms, identity) > 1
         ]
         return [self.announcements.publish(hosted), *self.hosting.offer_again(hosted, [*waiting, *several])]
 
@@ -126,7 +129,7 @@ class Replication(NodePart):
         return effects
 
     def _keep_number(self, identity: str, hosted: HostedDetector, now: int, replicate: Replicate) -> list[Effect]:
-        wanted = max((self._wanted(each, identity) for each in hosted.subscriptions), default=1)
+        wanted = max((self._wanted(each, identity) for each in hosted.subscriptions.terms()), default=1)
         awaited = min(hosted.awaited_nodes(), default="")
         if awaited:
             if awaited in self.directory.nodes and awaited not in hosted.replicas:
@@ -150,8 +153,8 @@ class Replication(NodePart):
         return self.hosting.without_replicas(hosted, superfluous)
 
     def _wants_several(self, hosted: HostedDetector) -> bool:
-        return any(self._wanted(name, hosted.id) > 1 for name in hosted.subscriptions)
+        return any(self._wanted(each, hosted.id) > 1 for each in hosted.subscriptions.terms())
 
-    def _wanted(self, subscription: str, identity: str) -> int:
+    def _wanted(self, terms: Terms, identity: str) -> int:
         """Number of nodes on which a subscription wants its detector."""
-        return self.policies.replicas(self.directory.subscriptions.get(subscription), identity)
+        return self.policies.replicas(terms, identity)

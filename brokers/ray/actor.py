@@ -55,7 +55,7 @@ class NodeActor:
                 isolate=None if self.isolated is None else self.isolated.start,
                 release=None if self.isolated is None else self.isolated.end,
                 engine=engine,
-                limit=location.subscriptions,
+                limits=location.limits,
             )
 
         self.live = _started(make, patient=again or bool(reserved))

@@ -139,7 +139,7 @@ class LocalNodes(_Nodes):
                 home=location.home,
                 capacity=location.capacity,
                 engine=engine,
-                limit=location.subscriptions,
+                limits=location.limits,
             )
             for name, location in self.locations.items()
         ]

@@ -26,7 +26,8 @@ class PartIndex:
 
     def __init__(self) -> None:
         self._hashes: dict[str, int] = {}
-        self._by_hash: dict[int, tuple[str, ...]] = {}
+        # The only detector, as of most, or several.
+        self._by_hash: dict[int, str | tuple[str, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._hashes)
@@ -36,17 +37,21 @@ class PartIndex:
         self.remove(detector)
         (*_, found) = _hashes(_filled(compiled, _own_words)[0])
         self._hashes[detector] = found
-        self._by_hash[found] = (*self._by_hash.get(found, ()), detector)
+        self._by_hash[found] = (*self._of(found), detector) if found in self._by_hash else detector
 
     def remove(self, detector: str) -> None:
         """Remove a detector, if it is there."""
         known = self._hashes.pop(detector, None)
         if known is not None:
-            left = tuple(each for each in self._by_hash[known] if each != detector)
+            left = tuple(each for each in self._of(known) if each != detector)
             if left:
                 self._by_hash[known] = left
             else:
                 del self._by_hash[known]
+
+    def _of(self, found: int) -> tuple[str, ...]:
+        there = self._by_hash.get(found, ())
+        return (there,) if isinstance(there, str) else there
 
     def candidates(self, compiled: Compiled) -> list[str]:
         """Detectors that may be parts of a pattern, each once; one of the whole pattern is among them."""
@@ -54,7 +59,7 @@ class PartIndex:
         for words in _filled(compiled, _all_words):
             for start in range(len(words)):
                 for each in _hashes(words[start:]):
-                    found |= dict.fromkeys(self._by_hash.get(each, ()))
+                    found |= dict.fromkeys(self._of(each))
         return list(found)
 
 

@@ -22,7 +22,7 @@ from msgspec import Struct
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
 from distced.detectors.runtime.detector import Detector
-from distced.detectors.runtime.pattern_index import Equality, PatternIndex, concerns
+from distced.detectors.runtime.pattern_index import PatternIndex, concerns
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
 
@@ -72,7 +72,6 @@ class SharedInput:
         self._index: PatternIndex[Detector] = PatternIndex()
         # Indexed members with an engine, which rest in turn.
         self._awake: dict[Detector, None] = {}
-        self._concerns: dict[str, dict[str, set[Equality]]] = {}
         # Members that see every event and every watermark, as the index does not say what concerns them.
         self._beside: dict[str, Detector] = {}
         # Instants at which members have something to do, ns; an entry counts where it is the earliest of its member.
@@ -95,7 +94,6 @@ class SharedInput:
         if described is None:
             self._beside[detector.id] = detector
             return
-        self._concerns[detector.id] = described
         self._index.add(detector, described)
         structure = detector.compiled.structure
         timed = _has_timers(structure)
@@ -111,7 +109,9 @@ class SharedInput:
         self.touched.pop(detector, None)
         self._awake.pop(detector, None)
         if self._beside.pop(detector.id, None) is None:
-            self._index.remove(detector, self._concerns.pop(detector.id))
+            described = concerns(detector.compiled)
+            assert described is not None
+            self._index.remove(detector, described)
             self._earliest.pop(detector.id, None)
             self._timed.discard(detector)
             self._clocked.discard(detector)
@@ -163,14 +163,13 @@ class SharedInput:
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
-        assert self._concerns.keys() | self._beside.keys() == self.members.keys()
-        assert self._concerns.keys().isdisjoint(self._beside)
-        assert self._earliest.keys() <= self._concerns.keys()
+        assert self._beside.keys() <= self.members.keys()
+        assert self._earliest.keys() <= self.members.keys() - self._beside.keys()
         for identity, member in self.members.items():
             assert member.policy is self.policy, identity
             due = member.due()
             assert due is None or member in self._clocked or identity in self._beside, identity
-            if identity in self._concerns and due is not None:
+            if identity not in self._beside and due is not None:
                 assert self._earliest.get(identity, due + 1) <= due, identity
 
     # The pass.
@@ -224,10 +223,10 @@ class SharedInput:
 
     def _concerned(self, events: list[Event]) -> dict[Detector, list[Event]]:
         """Events by the indexed member to consume them, in order."""
-        if len(self._concerns) == 1:
+        if len(self.members) - len(self._beside) == 1:
             # A look into the index costs as much as one into the pattern.
-            (only,) = self._concerns
-            return {self.members[only]: events}
+            (only,) = (each for identity, each in self.members.items() if identity not in self._beside)
+            return {only: events}
         concerned, timed = self._index.concerned, self._timed
         if len(events) == 1 and not timed:
             return dict.fromkeys(concerned(events[0]), events)

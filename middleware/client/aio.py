@@ -115,8 +115,11 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         bus = self.connections.to(message.home)
         bus.publish_nowait(message.topic, message.payload, qos=message.qos, retain=message.retain)
 
-    def _subscribe(self, topic_filter: str, qos: int) -> None:
-        self._main.subscribe_nowait(topic_filter, self._received, qos=qos)
+    def _subscribe(self, topic_filter: str, qos: int, home: str) -> None:
+        # A home without a usable URL is reported by `Listen`.
+        with suppress(BusError):
+            bus = self.connections.to(home)
+            bus.subscribe_nowait(topic_filter, self._received if bus is self._main else self._heard, qos=qos)
 
     def _flush(self, effect: Flush) -> None:
         task = asyncio.create_task(self._flushed(effect))

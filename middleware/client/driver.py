@@ -93,8 +93,8 @@ class BaseDriver(ABC, Generic[B]):
         """Publish without waiting; `BusError` where there is no room."""
 
     @abstractmethod
-    def _subscribe(self, topic_filter: str, qos: int) -> None:
-        """Have messages of the directory's server handed to `_received`, without waiting."""
+    def _subscribe(self, topic_filter: str, qos: int, home: str) -> None:
+        """Have messages of a home's server handed to the session, without waiting."""
 
     @abstractmethod
     def _flush(self, effect: Flush) -> None:
@@ -170,8 +170,8 @@ class BaseDriver(ABC, Generic[B]):
         match effect:
             case Publish():
                 self._publish(effect)
-            case Subscribe(topic_filter=topic_filter, qos=qos):
-                self._subscribe(topic_filter, qos)
+            case Subscribe(topic_filter=topic_filter, qos=qos, home=home):
+                self._subscribe(topic_filter, qos, home)
             case Listen():
                 self._listen(effect)
             case Leave(subscription=identity, home=home, topic_filter=topic_filter):
@@ -221,6 +221,10 @@ class BaseDriver(ABC, Generic[B]):
 
     def _received(self, topic: str, payload: bytes, retain: bool) -> None:
         self._take(lambda: self.session.receive(topic, payload, self._clock.now()))
+
+    def _heard(self, topic: str, payload: bytes, retain: bool) -> None:
+        """Take a message from another server than that of the directory, on the loop of its bus."""
+        self.post(lambda: self.session.receive(topic, payload, self._clock.now()))
 
     def _fired(self, number: int) -> None:
         self._timers.pop(number, None)
@@ -307,8 +311,11 @@ class ClientDriver(BaseDriver[Bus]):
     def _publish(self, message: Publish) -> None:
         self.send(message, 0.0)
 
-    def _subscribe(self, topic_filter: str, qos: int) -> None:
-        self._main.subscribe(topic_filter, self._received, qos=qos)
+    def _subscribe(self, topic_filter: str, qos: int, home: str) -> None:
+        # A home without a usable URL is reported by `Listen`.
+        with suppress(BusError):
+            bus = self.connections.to(home)
+            bus.subscribe(topic_filter, self._received if bus is self._main else self._heard, qos=qos)
 
     def _flush(self, effect: Flush) -> None:
         def wait() -> None:

@@ -78,7 +78,7 @@ class ClientSession:
         """Subscriptions to be made before the server of the directory is connected."""
         answers = Subscribe(administration_topic("answer", self.name, root=self._root))
         acknowledgements = Subscribe(area_filter(Area.ADMINISTRATION, "ack", root=self._root))
-        return [*self.directory.filters(), answers, acknowledgements]
+        return [*self.directory.filters(), answers, self.subscriptions.progress_at(""), acknowledgements]
 
     def connected(self, home: str, now: int) -> list[ClientEffect]:
         """Take a new connection; the driver has made its subscriptions."""
@@ -91,7 +91,7 @@ class ClientSession:
         return self.subscriptions.lost(home, reason)
 
     def receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
-        """Take a message from the server of the directory, by one of the subscriptions of `begin`."""
+        """Take a message by a `Subscribe`: from the server of the directory, by those of `begin`, or from another."""
         try:
             return self._receive(topic, payload, now)
         except DistcedError as error:
@@ -118,6 +118,9 @@ class ClientSession:
     def _receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
         if topic == self.directory.handshake.topic:
             return [*self.directory.answered(payload), *self.sources.changed(), *self._operations.look()]
+        if topic == self.subscriptions.progress_topic:
+            self.subscriptions.progressed(payload, topic)
+            return []
         if topic == self._pointer_topic:
             self.directory.pointed(payload, topic)
             return []

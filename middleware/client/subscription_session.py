@@ -26,11 +26,11 @@ from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Answer, Answers, Listening
+from distced.middleware.wire.administration import Answer, Answers, Listening, Progress
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
 from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
-from distced.middleware.wire.mqtt_effects import Note, Publish
+from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import administration_topic, composite_topic, event_filter
 
 LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
@@ -118,8 +118,10 @@ class SubscriptionSession:
         self._typed: dict[str, dict[str, _Course]] = {}
         # Why there is no connection, of homes where connecting has failed since it stood last.
         self._unreachable: dict[str, BusError] = {}
-        # Homes of detectors: few differ.
+        self.progress_topic = administration_topic("progress", name, root=root)
+        # Homes of detectors: few differ; and those where the watermarks of many are listened to.
         self._homes: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._progress_homes = {""}
         self._numbers = count(1)
         # Requests to listen that the driver has not reported on.
         self._unconfirmed: dict[int, tuple[str, Place]] = {}
@@ -276,6 +278,18 @@ class SubscriptionSession:
                 course.attempt.activated = True
         return []
 
+    def progressed(self, payload: bytes, topic: str) -> None:
+        """Take the watermark of several subscriptions."""
+        progress = decode(payload, Progress, where=topic)
+        for name in progress.names(self._name):
+            course = self._courses.get(name)
+            if course is not None:
+                course.state.progressed(progress.watermark)
+
+    def progress_at(self, home: str) -> Subscribe:
+        """Subscription to the watermarks of many subscriptions, at the server of a home."""
+        return Subscribe(self.progress_topic, home=home)
+
     def changed(self, change: Change) -> list[ClientEffect]:
         """Take a change of the directory: other publishers of a type, or that a subscription was cleared."""
         entry = change.entry
@@ -350,7 +364,9 @@ class SubscriptionSession:
         homes = self._homes.setdefault(offer.homes, offer.homes)
         state.detector, state.node, state.homes = offer.detector, intern(offer.node), homes
         self._timers.cancel(course.answer_timer)
-        return self._attempt(course, self._offered(state))
+        others = [home for home in homes if home not in self._progress_homes]
+        self._progress_homes.update(others)
+        return [*map(self.progress_at, others), *self._attempt(course, self._offered(state))]
 
     def _attempt(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
         """Listen at places and continue in `_listened`; an attempt for an earlier offer is given up."""

@@ -116,9 +116,14 @@ class SubscriptionState:
         for event in frame.events:
             if self._is_of_type(event, topic) and self._is_wanted(event, now):
                 yield self._without_extras(event)
-        watermark, known = frame.watermark, statistics.watermark
-        if self.detector and watermark is not None and (known is None or watermark > known):
-            statistics.watermark = watermark
+        if self.detector and frame.watermark is not None:
+            self.progressed(frame.watermark)
+
+    def progressed(self, watermark: int) -> None:
+        """Take a watermark, ns."""
+        known = self.statistics.watermark
+        if known is None or watermark > known:
+            self.statistics.watermark = watermark
 
     def delivered(self, event: Event, now: int) -> None:
         """Count an event that the application has, or that waits for it; the first match may end the subscription."""

@@ -5,6 +5,7 @@ Messages are not kept, but for the retained ones.
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
     <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
     <root>/a/answer/<client>           the fate of subscriptions               Answers
+    <root>/a/progress/<client>         its subscriptions are beyond a watermark   Progress
     <root>/a/ready/<client>            the client listens: begin               Listening
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
     <root>/a/move/<detector>           move a detector to a node               MoveRequest
@@ -16,7 +17,7 @@ Messages are not kept, but for the retained ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
 
 import msgspec
@@ -63,6 +64,28 @@ class Answers(msgspec.Struct, frozen=True):
     """Answers of one node to subscriptions of one client, in order."""
 
     answers: tuple[Answer, ...]
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """Watermark of several detectors of one node for one client, at the server where they publish.
+
+    Attributes:
+        watermark: no composite event with `hi` at or before it comes behind this message, ns.
+        subscriptions: names, without the client's and the dot behind it.
+    """
+
+    watermark: Instant
+    subscriptions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, client: str, subscriptions: Iterable[str], watermark: int) -> Progress:
+        """Progress of subscriptions of a client by their names."""
+        prefix = f"{client}."
+        return cls(watermark, tuple([name.removeprefix(prefix) for name in subscriptions]))
+
+    def names(self, client: str) -> Iterator[str]:
+        """Names of the subscriptions."""
+        return (f"{client}.{name}" for name in self.subscriptions)
 
 
 class Listening(msgspec.Struct, frozen=True):

@@ -91,7 +91,7 @@ class RecorderEntry(msgspec.Struct, frozen=True):
     home: str = ""
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Measured(msgspec.Struct, frozen=True, gc=False):
     """Recent load and traffic of a detector, measured by the node that hosts it.
 
     Attributes:
@@ -187,7 +187,7 @@ class HintEntry(msgspec.Struct, frozen=True):
     foreseen: Foreseen | None = None
 
 
-class DetectorEntry(msgspec.Struct, frozen=True):
+class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     """Detector.
 
     Attributes:
@@ -222,7 +222,7 @@ class DetectorEntry(msgspec.Struct, frozen=True):
     json: tuple[tuple[str, str], ...] = ()
 
 
-class Hints(msgspec.Struct, frozen=True, kw_only=True):
+class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Knowledge of an application about its subscription.
 
     Attributes:
@@ -242,7 +242,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
 NO_HINTS: Final = Hints()
 
 
-class SubscriptionEntry(msgspec.Struct, frozen=True):
+class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     """Subscription of a client, or of a node for a detector that reads it as part of its pattern.
 
     Attributes:

@@ -23,6 +23,7 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
+from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.mqtt_server import start_server
 from distced.brokers.live.node import LiveNode
@@ -306,7 +307,7 @@ def _host(url: str, limit: int, asked: Any) -> None:
     """Broker node that answers questions over a pipe until it is told to stop."""
     quieten()
     times: list[float] = []
-    with LiveNode(url, "bench", limit=limit) as node:
+    with LiveNode(url, "bench", limits=SubscriptionLimits(limit)) as node:
         adapt_garbage_collection()
         counts, receive = node.node.counts, node.node.receive_all
         consumed = 0

@@ -19,19 +19,20 @@ from distced.policies.detection import detection_policy
 
 MUTATING = {"add", "append", "clear", "discard", "extend", "pop", "remove", "setdefault", "update"}
 
+ASKED = SubscriptionEntry("app", "[A] ; [B]")
+
 
 def made(parts: tuple[str, ...] = ()) -> HostedDetector:
     compiled, policy = compile_pattern("[A] ; [B]"), detection_policy("guaranteed")
-    asked = SubscriptionEntry("app", "[A] ; [B]")
     detector = Detector(compiled, policy)
-    planned = Planned(detector.id, compiled, policy, dict.fromkeys(parts, asked), (), asked)
+    planned = Planned(detector.id, compiled, policy, dict.fromkeys(parts, ASKED), (), ASKED)
     return HostedDetector(detector, planned, frozenset({"A", "B"}))
 
 
 def test_detector_waits_for_its_client_and_its_parts() -> None:
     hosted = made(parts=("p",))
     assert hosted.phase is Phase.PLANNED
-    hosted.serve("q")
+    hosted.serve("q", ASKED)
     assert hosted.phase is Phase.PLANNED
     hosted.client_ready("q")
     assert hosted.phase is Phase.WAITING
@@ -43,12 +44,12 @@ def test_detector_waits_for_its_client_and_its_parts() -> None:
 
 def test_detector_that_runs_has_a_meter() -> None:
     hosted = made()
-    hosted.serve("q")
+    hosted.serve("q", ASKED)
     hosted.client_ready("q")
     hosted.run()
     with pytest.raises(AssertionError, match=r"\(running\): a meter while it runs"):
         hosted.validate()
-    assert hosted.begin(5, DetectorMeter(5)) == []
+    assert not hosted.begin(5, DetectorMeter(5))
     hosted.validate()
     assert hosted.since == 5
 
@@ -66,9 +67,7 @@ def test_detector_that_arrives_keeps_inputs_and_drops_subscriptions_that_ended()
     hosted = made()
     hosted.arrive(set(), {})
     hosted.keep("s1")
-    hosted.arrived(
-        DetectorState(b"", {"q": True, "over": True}, {"n2": ""}, {"q": "n2"}), {"q": object()}, replica=False
-    )
+    hosted.arrived(DetectorState(b"", {"q": True, "over": True}, {"n2": ""}, {"q": "n2"}), {"q": ASKED}, replica=False)
     assert hosted.begin(1, DetectorMeter(1)) == ["s1"]
     assert list(hosted.subscriptions) == ["q"]
     assert hosted.near_nodes() == {"n2"}
@@ -77,7 +76,7 @@ def test_detector_that_arrives_keeps_inputs_and_drops_subscriptions_that_ended()
 
 def test_subscription_that_waits_for_a_replica_listens_to_it_when_it_is_there() -> None:
     hosted = made()
-    hosted.serve("q", near="n2")
+    hosted.serve("q", ASKED, near="n2")
     assert hosted.awaited_nodes() == {"n2"}
     assert hosted.add_replica("n2", "mqtt://two") == ["q"]
     assert hosted.near_nodes() == {"n2"}

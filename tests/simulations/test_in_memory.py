@@ -271,6 +271,23 @@ def test_many_subscriptions_are_made_and_ended_together(monkeypatch: pytest.Monk
         assert all(each.ended for each in made[1:]) and not made[0].ended
 
 
+def test_many_hear_of_progress_together() -> None:
+    with InMemoryDeployment(nodes=2, servers=2) as deployment:
+        client = deployment.client("office", site="site-2")
+        source = _source(client)
+        made = client.subscribe_many(_many(90))
+        # Not at the server of the directory.
+        assert {each.home for each in client.detectors.values()} == {"site-2"}
+        for _ in range(3):
+            deployment.advance(1)
+            before = deployment.network.trace.messages
+            source.heartbeat(deployment.now)
+        watermark = deployment.now
+        deployment.advance(1)
+        assert {each.statistics.watermark for each in made} == {watermark}
+        assert deployment.network.trace.messages - before < len(made) / 2
+
+
 def test_refused_ones_of_many_leave_the_others() -> None:
     with InMemoryDeployment() as deployment:
         client = deployment.client("office")
