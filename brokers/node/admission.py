@@ -166,8 +166,7 @@ class Admission(NodePart):
         return effects
 
     def _beyond_limit(self) -> set[str]:
-        """Subscriptions not served yet of clients that have too many, so many that the others are within the limit:
-        those that came while no node was there to refuse them."""
+        """Subscriptions in excess, of those not served yet, of clients with too many: they came while no node was there."""
         found: set[str] = set()
         for client, names in self.directory.by_client.items():
             beyond = len(names) - self.limits.of_client

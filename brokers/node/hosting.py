@@ -449,7 +449,9 @@ class DetectorHosting(NodePart):
         topics = [
             (home_of(known[name].client, self.directory), topic)
             for name, each in hosted.subscriptions.items()
-            if each.terms.json and name in known and (topic := self.planner.json_topic(known[name], self.directory.registry()))
+            if each.terms.json
+            and name in known
+            and (topic := self.planner.json_topic(known[name], self.directory.registry()))
         ]
         hosted.leave_as_json(topics)
 
