@@ -166,7 +166,7 @@ class Admission(NodePart):
         return effects
 
     def _beyond_limit(self) -> set[str]:
-        """Subscriptions in excess, of those not served yet, of clients with too many: they came while no node was there."""
+        """Subscriptions in excess, of those not served yet: they came while no node was there."""
         found: set[str] = set()
         for client, names in self.directory.by_client.items():
             beyond = len(names) - self.limits.of_client

@@ -137,4 +137,4 @@ class DeadLetter(msgspec.Struct, frozen=True):
     payload: bytes = b""
 
 
-declare(Heartbeat, Acknowledgement, Answers, Listening, MoveRequest, SetPolicy, Pointer, DeadLetter)
+declare(Heartbeat, Acknowledgement, Answers, Progress, Listening, MoveRequest, SetPolicy, Pointer, DeadLetter)
