@@ -156,8 +156,8 @@ class Directory(Entries):
         if known is not None and known.attributes != additional.attributes:
             raise TypeRegistryError(
                 f"the type {additional.name!r} is known with other attributes",
-                given=", ".join(additional.attributes) or "none",
-                allowed=", ".join(known.attributes) or "none",
+                given=_kinds(additional),
+                allowed=_kinds(known),
                 advice="publish under another name",
             )
         ways: list[tuple[str, ...]] = [(name,) for name in sorted(reads)]
@@ -180,6 +180,10 @@ class Directory(Entries):
                     given=name,
                     advice="take best effort here, too, or have them detected with the guarantee",
                 )
+
+
+def _kinds(event_type: EventType) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items()) or "none"
 
 
 def part_subscription(reader: str, part: str, node: str) -> str:

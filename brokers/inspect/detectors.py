@@ -97,6 +97,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
         measured: recent measurements by its node; None before the first.
         expected: measurements expected when it was placed; None for unknown, or measured by now.
         json: topics on which its composite events leave as JSON, with the place of each.
+        waits: why it can find nothing for the time being; empty where it is complete.
     """
 
     id: str
@@ -122,6 +123,7 @@ class DetectorReport(msgspec.Struct, frozen=True):
     measured: Measured | None
     expected: Measured | None
     json: tuple[JsonPlace, ...] = ()
+    waits: str = ""
 
     @property
     def hosts(self) -> list[str]:
@@ -220,6 +222,7 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             directory.loads[entry.node].detectors.get(name) if entry.node in directory.loads else None,
             entry.expected,
             tuple(JsonPlace(topic, sites.at(home)) for home, topic in entry.json),
+            entry.waits,
         )
         for name, entry in entries.items()
     }
@@ -323,6 +326,8 @@ def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
     attributes = ", ".join(f"{name}: {kind}" for name, kind in detector.attributes.items())
     if detector.publishes:
         yield "publishes", Text(f"{detector.publishes}({attributes})")
+    if detector.waits:
+        yield "waits", Text(detector.waits, "yellow")
     if detector.json:
         yield "JSON", Text(", ".join(f"{each.topic} at {each.at}" for each in detector.json))
     if detector.exports:

@@ -224,6 +224,10 @@ class Admission(NodePart):
         try:
             found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
+            if how == _AGAIN:
+                # It reads what others publish, perhaps, and they may be back.
+                self._notified[name] = (now, "", how)
+                return self._wait(name, entry, error)
             return self._refuse(name, entry, error, now)
         concerned = self._concerned(found.id)
         self._notified[name] = (now, concerned, how)
@@ -275,12 +279,16 @@ class Admission(NodePart):
             effects.append(warning("subscriptions refused", client=entry.client, reason=str(error)))
         return effects
 
-    def _wait(self, name: str, error: DistcedError) -> list[Effect]:
-        """Defer a served subscription that cannot be served for now; its coordinator asks again."""
+    def _wait(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
+        """Defer a served subscription that cannot be served for now, and tell its client; it is tried again."""
         if self._held.get(name) == str(error):
             return []
         self._held[name] = str(error)
-        return [warning("subscription deferred", subscription=name, reason=str(error))]
+        answer = Answer(name, "waiting", node=self.name, error=error.as_dict(), message=str(error))
+        return [
+            warning("subscription deferred", subscription=name, reason=str(error)),
+            self.reply(entry.client, answer),
+        ]
 
     # Host, and coordinator of detectors.
 
@@ -300,6 +308,8 @@ class Admission(NodePart):
                 try:
                     found = self.planner.identify(entry, self.directory.registry())
                 except DistcedError as error:
+                    if payload == _AGAIN:
+                        return self._wait(name, entry, error)
                     return self._refuse(name, entry, error, now)
                 if self._concerns(found.id):
                     return self._pass_on(name, entry, found, payload, now)
@@ -335,7 +345,8 @@ class Admission(NodePart):
         try:
             decision = self.placement.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
         except DistcedError as error:
-            return self._wait(name, error) if how == _AGAIN else self._refuse(name, entry, error, now)
+            again = how == _AGAIN
+            return self._wait(name, entry, error) if again else self._refuse(name, entry, error, now)
         self._held.pop(name, None)
         effects: list[Effect] = []
         if decision.reason:

@@ -38,6 +38,7 @@ class Announcements(NodePart):
             hosted.subscriptions.readers(self._home_of),
             hosted.expected,
             () if hosted.json is None else hosted.json.topics,
+            hosted.told or "",
         )
 
     def _distribution(self, hosted: HostedDetector) -> str:

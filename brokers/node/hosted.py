@@ -111,6 +111,9 @@ class HostedDetector:
         primary: whether it serves subscriptions; the others are replicas of it.
         replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
+        attributes_read: kinds of the attributes of the types that it reads and detectors publish, as it was checked.
+        waits: why nothing can be found for the time being; empty where it is complete.
+        told: what its subscriptions were told of that; None for unknown, after a move.
         json: its composite events as JSON; None where no subscription has wanted them.
         idle_since: begin of the time without subscriptions, ns; None while one needs it.
     """
@@ -142,6 +145,9 @@ class HostedDetector:
     primary: bool = True
     replicas: Mapping[str, str] = field(default_factory=lambda: _NO_REPLICAS)
     listed: bool = False
+    attributes_read: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    waits: str = ""
+    told: str | None = ""
     json: JsonOutput | None = None
     idle_since: int | None = None
 
@@ -175,6 +181,7 @@ class HostedDetector:
         return (
             self.phase is _RUNNING
             and self.primary
+            and self.told == self.waits == ""
             and not (self.parts or self.streams or self.upstream or self.replicas or self.json_due)
             and bool(self.subscriptions)
             and all(each.settled for each in self.subscriptions.terms())
@@ -315,6 +322,18 @@ class HostedDetector:
             self.happened("detector", self.id, f"reads {each}")
         self.upstream = self.upstream | detectors
 
+    def wait_for_types(self, reason: str) -> None:
+        """Note why nothing can be found for the time being; empty for no reason."""
+        if reason != self.waits:
+            self.changed(self.id)
+            self.happened("detector", self.id, f"waits: {reason}" if reason else "waits no longer")
+            self.waits = reason
+
+    def subscriptions_told(self) -> None:
+        """Its subscriptions have been told whether it waits."""
+        self.changed(self.id)
+        self.told = self.waits
+
     def disconnect(self, detector: str) -> None:
         """Remove a detector read by its type, which is gone."""
         self.changed(self.id)
@@ -353,6 +372,7 @@ class HostedDetector:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self.changed(self.id)
         self._become(_RUNNING)
+        self.told = None if self.attributes_read else ""
         self.parts = dict.fromkeys(self.parts, True)
         self.subscriptions = ServedSubscriptions(
             {

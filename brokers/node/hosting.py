@@ -16,6 +16,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from distced.brokers.core.directory import Change, part_subscription
 from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.rendezvous import chosen
@@ -24,7 +26,7 @@ from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.json_output import JsonTopic
 from distced.brokers.node.planning import Planned, Planner, home_of, is_there
 from distced.brokers.node.shared import NodePart, Shared
-from distced.brokers.node.upstream import TopicFilters, Upstream
+from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
@@ -53,8 +55,8 @@ class DetectorHosting(NodePart):
         self.by_subscription: dict[str, str] = {}
         self.topic_filters = TopicFilters(shared)
         self.announcements = Announcements(shared)
-        self.upstream = Upstream(shared, self.topic_filters)
         self.planner = Planner(shared.name, shared.directory, shared.root)
+        self.upstream = Upstream(shared, self.topic_filters, self.planner)
         # By subscription to a part for a detector here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
         # Those that were published and not cleared since.
@@ -99,7 +101,7 @@ class DetectorHosting(NodePart):
         detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines)
         for part in planned.parts:
             self._for_parts[part_subscription(planned.id, part, self.name)] = (planned.id, part)
-        return HostedDetector(
+        made = HostedDetector(
             detector,
             planned,
             # One object for all that read the same.
@@ -109,6 +111,8 @@ class DetectorHosting(NodePart):
             self._happened,
             self._changed,
         )
+        made.attributes_read = types_of_detectors(compiled, self.directory)
+        return made
 
     def _kinds(self, name: str) -> Mapping[str, Kind] | None:
         found = self.directory.registry().find(name)
@@ -331,6 +335,8 @@ class DetectorHosting(NodePart):
             for name, served in hosted.subscriptions.items():
                 if name in subscriptions and not served.terms.ready and not served.terms.awaits:
                     effects.append(self.announcements.offer(name, subscriptions[name], hosted))
+            if hosted.primary and hosted.running and hosted.told != hosted.waits:
+                effects += self._tell_waiting(hosted)
             if hosted.json_due:
                 effects += self.homes.flush(hosted.json_homes, partial(self._publish_json, hosted), now)
             if any(each.left for each in hosted.streams.values()):
@@ -347,6 +353,31 @@ class DetectorHosting(NodePart):
                     note = warning("subscription cleared", subscription=name, client=client, reason="client gone")
                     effects += [note, self.clear("subscription", name)]
         return effects
+
+    def types_changed(self, name: str) -> list[Effect]:
+        """A type was registered or removed."""
+        for hosted in self.event_path.inventory.naming([name]):
+            if name in hosted.attributes_read:
+                self.upstream.look_at_types(hosted)
+        return self.topic_filters.refilter()
+
+    def _tell_waiting(self, hosted: HostedDetector) -> list[Effect]:
+        """Tell subscriptions that nothing can be found for the time being, and why, or that it goes on.
+
+        Not at once: a publisher that moves or is taken over is back in a moment.
+        """
+        effects: list[Effect] = []
+        known = self.directory.subscriptions
+        if hosted.waits:
+            effects.append(warning("detector waits", detector=hosted.id, reason=hosted.waits))
+        elif hosted.told:
+            effects.append(info("detector goes on", detector=hosted.id))
+        for name in hosted.ready_subscriptions():
+            if name in known:
+                answer = self.announcements.answer(name, "waiting" if hosted.waits else "active", hosted)
+                effects.append(self.reply(known[name].client, replace(answer, message=hosted.waits)))
+        hosted.subscriptions_told()
+        return [*effects, self.announcements.publish(hosted)]
 
     def _publish_json(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Publish JSON, as the messages of the primary before have arrived."""
@@ -367,12 +398,14 @@ class DetectorHosting(NodePart):
             # Given up here while the primary was away.
             effects.append(self.send(entry.node, "lacking", identity, encode(Lacking(self.name))))
         published = {each.publishes for each in (entry, before) if each is not None and each.publishes}
-        if published and (
-            entry is None or before is None or (entry.policy, entry.publishes) != (before.policy, before.publishes)
-        ):
+        if published and _as_type(entry) != _as_type(before):
             for hosted in self.event_path.inventory.naming(sorted(published)):
                 if hosted.running:
                     effects += self.upstream.connect(hosted, now)
+            for hosted in self.event_path.inventory.streaming():
+                # A type may be read by a part alone.
+                if hosted.parts and not published.isdisjoint(hosted.attributes_read):
+                    self.upstream.look_at_types(hosted)
             effects += self.topic_filters.refilter()
         hosts = [each and (each.node, each.home, each.replicas) for each in (entry, before)]
         return effects if hosts[0] == hosts[1] else [*effects, *self.upstream.listen_elsewhere(now)]
@@ -461,3 +494,8 @@ class DetectorHosting(NodePart):
             self._for_parts.pop(name, None)
             self._asked_for.discard(name)
         return [self.clear("subscription", name) for name in names]
+
+
+def _as_type(entry: DetectorEntry | None) -> tuple[object, ...] | None:
+    """What a detector is to readers of its type."""
+    return None if entry is None else (entry.policy, entry.publishes, entry.attributes, entry.waits)

@@ -371,7 +371,7 @@ class Node(NodePart):
                 effects = self.hosting.detector_changed(change, now) if moved is None else moved
                 return [*effects, *self.admission.detector_changed(change, now), *self.isolation.tidy()]
             case "type":
-                return self.hosting.topic_filters.refilter()
+                return self.hosting.types_changed(change.name)
             case _:
                 return []
 

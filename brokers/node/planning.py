@@ -191,6 +191,12 @@ class Planner:
         shown = plan.compiled.written_as(compiled.publication)
         return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
 
+    def check_again(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
+        """Pattern of a detector that is there, checked against the types as they are now. Raises `DistcedError`."""
+        compiled = self._compiled(entry, registry)
+        self.directory.check_read(compiled.named(), entry.policy)
+        return compiled
+
     def _compiled(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")

@@ -11,15 +11,18 @@ have arrived.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from distced.brokers.core.barriers import HeldFilters
-from distced.brokers.core.directory import Change
+from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect
 from distced.brokers.core.replica_streams import Streams
 from distced.brokers.node.hosted import HostedDetector
+from distced.brokers.node.planning import Planner
 from distced.brokers.node.shared import NodePart, Shared
+from distced.detectors.compiler import Compiled
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
@@ -122,9 +125,10 @@ class TopicFilters(NodePart):
 class Upstream(NodePart):
     """Sources and detectors that the detectors of a node wait for."""
 
-    def __init__(self, shared: Shared, topic_filters: TopicFilters) -> None:
+    def __init__(self, shared: Shared, topic_filters: TopicFilters, planner: Planner) -> None:
         super().__init__(shared)
         self.topic_filters = topic_filters
+        self.planner = planner
         # Number of detectors of the directory that read each type by its name, and of those that read every type.
         self._reads: Counter[str] = Counter()
         self._read_all = 0
@@ -164,6 +168,7 @@ class Upstream(NodePart):
     def connect(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Wait for the detectors whose composite events are read, and no others."""
         detector = hosted.detector
+        self.look_at_types(hosted)
         wanted = self.detectors(hosted)
         if wanted:
             self.event_path.separate(hosted)
@@ -188,7 +193,50 @@ class Upstream(NodePart):
     def detectors(self, hosted: HostedDetector) -> set[str]:
         """Detectors whose composite events a detector reads by their types."""
         policy = hosted.detector.policy.name
-        return {each for name in hosted.names for each in self.directory.publishers(name, policy)}
+        return {
+            each
+            for name in hosted.names
+            for each in self.directory.publishers(name, policy)
+            if name not in hosted.attributes_read
+            or self.directory.detectors[each].attributes == hosted.attributes_read[name]
+        }
+
+    def look_at_types(self, hosted: HostedDetector) -> None:
+        """Note whether the types it reads are published, with attributes that suit it; they are checked again."""
+        if hosted.attributes_read and self._differ(hosted):
+            reason = self._check_again(hosted)
+            if reason:
+                hosted.wait_for_types(reason)
+                return
+        hosted.wait_for_types("; ".join(self._lacking(hosted)))
+
+    def _differ(self, hosted: HostedDetector) -> bool:
+        registry = self.directory.registry()
+        found = ((registry.find(name), known) for name, known in hosted.attributes_read.items())
+        return any(each is not None and each.attributes != known for each, known in found)
+
+    def _check_again(self, hosted: HostedDetector) -> str:
+        """Check a pattern whose types have other attributes by now; why it does not suit them, empty where it does."""
+        registry = self.directory.registry()
+        try:
+            found = self.planner.check_again(hosted.planned.asked, registry)
+        except DistcedError as error:
+            return f"a type that it reads has other attributes than before: {error}"
+        if hosted.planned.compiled.publishes.attributes != found.publishes.attributes:
+            return f"its own type {found.publishes.name} would have other attributes than before"
+        hosted.attributes_read = types_of_detectors(hosted.planned.compiled, self.directory)
+        return ""
+
+    def _lacking(self, hosted: HostedDetector) -> Iterator[str]:
+        for name in hosted.attributes_read:
+            if name in self.directory.types:
+                continue
+            publishers = self.directory.publishers(name, hosted.detector.policy.name)
+            waits = [self.directory.detectors[each].waits for each in publishers]
+            if not publishers:
+                yield f"nobody publishes the type {name} any more"
+            elif all(waits):
+                yield f"the type {name} is not found for the time being: {waits[0]}"
 
     def wanted_homes(self, hosted: HostedDetector, detector: str) -> tuple[str, ...]:
         """Homes at which a detector read by its type is needed."""
@@ -217,3 +265,10 @@ class Upstream(NodePart):
             return []
         streams.lost(home)
         return self.topic_filters.refilter()
+
+
+def types_of_detectors(compiled: Compiled, directory: Directory) -> dict[str, Mapping[str, str]]:
+    """Types that a pattern reads and detectors publish, with the kinds of their attributes."""
+    registry = directory.registry()
+    names = sorted(compiled.named() - directory.types.keys())
+    return {name: found.attributes for name in names if (found := registry.find(name)) is not None}

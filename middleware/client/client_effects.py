@@ -65,7 +65,14 @@ class Ended(msgspec.Struct, frozen=True):
     error: DistcedError
 
 
-ClientEffect: TypeAlias = Publish | Subscribe | Note | SetTimer | Flush | Listen | Leave | Done | Ended
+class Waits(msgspec.Struct, frozen=True):
+    """News of a subscription: why nothing can be found for the time being; an empty reason where it goes on."""
+
+    subscription: str
+    reason: str
+
+
+ClientEffect: TypeAlias = Publish | Subscribe | Note | SetTimer | Flush | Listen | Leave | Done | Ended | Waits
 Then: TypeAlias = Callable[[int], list[ClientEffect]]
 """Continuation that takes the time, ns, and returns effects."""
 

@@ -26,7 +26,7 @@ from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import BaseConnections, Connections
 from distced.middleware.bus.subscriptions import Handler
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer, Waits
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
@@ -188,6 +188,10 @@ class BaseDriver(ABC, Generic[B]):
                 handle = self.subscriptions.pop(identity, None)
                 if handle is not None:
                     handle.fail(error)
+            case Waits(subscription=identity, reason=reason):
+                handle = self.subscriptions.get(identity)
+                if handle is not None:
+                    handle.tell_waiting(reason)
             case Note(level=level, event=event, fields=fields):
                 getattr(_log, level)(event, **fields)
 

@@ -28,12 +28,20 @@ _making = threading.Lock()
 
 
 class QueuedSubscription(SubscriptionState, ABC):
-    """Subscription with a queue of events for the application, on threads or on asyncio."""
+    """Subscription with a queue of events for the application, on threads or on asyncio.
 
-    __slots__ = ("_failure", "_overflowing", "_waiting")
+    Attributes:
+        on_wait: called with the reason when nothing can be found for the time being, as a type that the pattern reads
+            is not published any more or has come back with other attributes; and with an empty text when the
+            subscription goes on. On the thread of a bus, or on the event loop. The reason is in `waits`, too, and
+            logged.
+    """
+
+    __slots__ = ("_failure", "_overflowing", "_waiting", "on_wait")
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
+        self.on_wait: Callable[[str], object] = _nothing
         self._waiting = _NO_EVENTS
         self._failure: DistcedError | None = None
         # Whether an event was left out, and the application has taken none since.
@@ -56,6 +64,14 @@ class QueuedSubscription(SubscriptionState, ABC):
         """End the intake; raised to the application once it has read the events before."""
         self._failure = error
         self.end()
+
+    def tell_waiting(self, reason: str) -> None:
+        """Tell the application why nothing can be found, or with an empty reason that it goes on."""
+        try:
+            self.on_wait(reason)
+        except Exception:
+            self.statistics.errors += 1
+            _log.exception("callback failed", subscription=self.id)
 
     def rejected(self, event: str, reason: DistcedError) -> None:
         _log.warning(event, subscription=self.id, reason=str(reason))
@@ -288,5 +304,5 @@ class SharedCallback:
                 self._open.discard(subscription.id)
 
 
-def _nothing() -> None:
+def _nothing(*_: object) -> None:
     return None

@@ -17,11 +17,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from sys import intern
 from typing import Final
 
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, Listen, SessionTimers
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, Listen, SessionTimers, Waits
 from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
@@ -34,6 +35,9 @@ from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import administration_topic, composite_topic, event_filter
 
 LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
+
+GONE_AFTER: Final = 2 * SECOND
+"""How long a type may be without a publisher until its subscriptions are told, ns."""
 
 READY_AGAIN: Final = SECOND, 32 * SECOND
 """Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each
@@ -266,6 +270,11 @@ class SubscriptionSession:
                 clear = self._directory.clear("subscription", answer.subscription)
                 error = SubscriptionError(answer.message, where=f"node {answer.node}")
                 return [clear, *self._fail(course, error)]
+            case "waiting":
+                error = SubscriptionError(answer.message, where=f"node {answer.node}")
+                if course.operation is not None:
+                    return self._give_back(course, error)
+                return self._waits(course, answer.message)
             case "offered":
                 return self._accept(course, answer)
             case "active" if _elsewhere(course.state, answer):
@@ -293,11 +302,11 @@ class SubscriptionSession:
     def changed(self, change: Change) -> list[ClientEffect]:
         """Take a change of the directory: other publishers of a type, or that a subscription was cleared."""
         entry = change.entry
+        effects = self._publishers_changed(change)
         if entry is None:
             course = self._courses.get(change.name) if change.kind == "subscription" else None
             error = SubscriptionError("somebody has cleared the subscription", given=change.name)
-            return [] if course is None else self._fail(course, error)
-        effects: list[ClientEffect] = []
+            return effects if course is None else [*effects, *self._fail(course, error)]
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
                 effects += self._listen(course, self._places(change.name, entry))
@@ -306,6 +315,40 @@ class SubscriptionSession:
                 if course.state.event_type is not None:
                     effects += self._listen(course, [self._events_at(entry.home, course.state.type_name)])
         return effects
+
+    def _publishers_changed(self, change: Change) -> list[ClientEffect]:
+        """Look in a while whether a type that is subscribed to is published: a detector that is taken over is back."""
+        if change.kind not in ("detector", "type"):
+            return []
+        entries = [each for each in (change.before, change.entry) if each is not None]
+        names = {change.name} if change.kind == "type" else {each.publishes for each in entries}
+        return [
+            self._timers.set(GONE_AFTER, partial(self._look_for, name))
+            for name in sorted(names & self._typed.keys())
+            if bool(self._reason(name)) != any(each.state.waits for each in self._typed[name].values())
+        ]
+
+    def _look_for(self, name: str, now: int) -> list[ClientEffect]:
+        reason = self._reason(name)
+        return [effect for course in self._of_type({name}) for effect in self._waits(course, reason)]
+
+    def _reason(self, name: str) -> str:
+        entries = self._directory.entries
+        there = name in entries.types or entries.publishers(name)
+        return "" if there else f"nobody publishes the type {name} any more"
+
+    def _waits(self, course: _Course, reason: str) -> list[ClientEffect]:
+        """Tell the application that nothing can be found for the time being, and why, or that it goes on."""
+        state = course.state
+        if course.operation is not None or state.waits == reason:
+            return []
+        state.statistics.waits += not state.waits
+        state.waits = reason
+        fields: dict[str, object] = {"subscription": state.id, "pattern": state.pattern}
+        note = Note("info", "subscription goes on", fields)
+        if reason:
+            note = Note("warning", "subscription waits", {**fields, "reason": reason})
+        return [note, Waits(state.id, reason)]
 
     # Servers.
 
@@ -465,7 +508,7 @@ class SubscriptionSession:
     def _activate(self, course: _Course) -> list[ClientEffect]:
         """Complete the subscription, and leave the places of earlier detectors in a while."""
         self._timers.cancel(course.ready_timer)
-        effects = self._complete(course)
+        effects = [*self._complete(course), *self._waits(course, "")]
         if self._besides(course.state):
             effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
         return effects

@@ -39,6 +39,7 @@ class SubscriptionStatistics(msgspec.Struct):
         limited: events left out because of the upper rate.
         dropped: events left out because the application was too slow.
         errors: messages that could not be read, events of another type, and exceptions of the callback.
+        waits: times that it waited for a type, between which events may be missing.
         watermark: no event with `hi` at or before this will come any more, ns; None for no promise, as for a type,
             whose
             sources each promise for themselves.
@@ -50,6 +51,7 @@ class SubscriptionStatistics(msgspec.Struct):
     limited: int = 0
     dropped: int = 0
     errors: int = 0
+    waits: int = 0
     watermark: int | None = None
     delay_sum: int = 0
     delay_most: int = 0
@@ -67,6 +69,8 @@ class SubscriptionState:
         places: topics it listens to, and whether the server has confirmed each.
         statistics: counters.
         ended: no further event comes; events that have come can still be read.
+        waits: why nothing can be found for the time being, as nobody publishes a type that the pattern reads; else
+            empty.
     """
 
     # A client may have ten thousand of them.
@@ -84,6 +88,7 @@ class SubscriptionState:
         "quality",
         "statistics",
         "type_name",
+        "waits",
     )
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
@@ -98,6 +103,7 @@ class SubscriptionState:
         self.places: dict[Place, bool] = {}
         self.statistics = SubscriptionStatistics()
         self.ended = False
+        self.waits = ""
         # Ids of the last events; None before the first.
         self._seen: OrderedDict[EventId, None] | None = None
         # Instants of the events within the current period of the upper rate, ns; None without such events.

@@ -43,11 +43,12 @@ class Answer(msgspec.Struct, frozen=True):
     """Answer to a subscription.
 
     Attributes:
-        state: `offered` (the client listens and reports ready), then `active`; or `refused`.
+        state: `offered` (the client listens and reports ready), then `active`; or `refused`; or `waiting`, where
+            nothing can be found until a type that the pattern reads is back, and then `active` again.
         detector, node: serving detector, on whose topic composite events arrive, and its node.
         publishes: type of the composite events; empty without a name.
         homes: servers of the detector's topic; empty names stand for that of the directory.
-        error, message: reason of a refusal, as the parts of an error, and as text.
+        error, message: reason of a refusal, as the parts of an error, and as text; message of the wait, too.
     """
 
     subscription: str

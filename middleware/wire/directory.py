@@ -41,7 +41,7 @@ declare(*KINDS.values())
 _ALIKE: Final[dict[type, tuple[str, ...]]] = {
     DetectorEntry: (
         *("node", "policy", "reads", "publishes", "attributes", "parts", "exports", "home", "replicas"),
-        *("distribution", "readers", "expected", "json"),
+        *("distribution", "readers", "expected", "json", "waits"),
     ),
     SubscriptionEntry: ("client", "definitions", "consumption", "policy", "decomposition", "exports", "hints"),
 }

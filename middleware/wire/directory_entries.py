@@ -203,6 +203,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
         readers: number of connections that listen to its topic, by home.
         expected: expected load and traffic at its placement, until these are measured.
         json: where its composite events leave as JSON: home servers and topics.
+        waits: why it can find nothing for the time being; empty where it is complete.
     """
 
     node: str
@@ -220,6 +221,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     readers: dict[str, int] = {}
     expected: Measured | None = None
     json: tuple[tuple[str, str], ...] = ()
+    waits: str = ""
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -356,6 +356,9 @@ class _Application(SimulatedClient):
     def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
         cast(Subscription, subscription).receive(topic, payload, False)
 
+    def waits(self, subscription: SubscriptionState, reason: str) -> None:
+        cast(Subscription, subscription).tell_waiting(reason)
+
     def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
         del self.subscriptions[subscription.id]
         cast(Subscription, subscription).fail(error)

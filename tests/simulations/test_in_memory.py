@@ -252,6 +252,53 @@ def _many(count: int) -> list[str]:
     return [f"[Door where room == 'r{number}'] ; [Temp where room == 'r{number}']" for number in range(count)]
 
 
+def test_readers_of_a_type_are_told_when_its_publisher_leaves_and_when_it_is_back() -> None:
+    with InMemoryDeployment(nodes=3, servers=2, start="2026-11-21T08:00Z") as deployment:
+        publisher, reader = deployment.client("heating"), deployment.client("office", site="site-2")
+        source, cold = _source(publisher), _subscribe(publisher)
+        again = _subscribe(reader, "[Cold where room == 'FE02']{2} -> Failure(room = 'FE02')")
+        by_type = _subscribe(reader, "Cold")
+        told: list[tuple[str, str]] = []
+        again.on_wait = lambda reason: told.append(("pattern", reason))
+        by_type.on_wait = lambda reason: told.append(("type", reason))
+        publisher.unsubscribe(cold)
+        deployment.advance(5)
+        reason = "nobody publishes the type Cold any more"
+        assert sorted(told) == [("pattern", reason), ("type", reason)]
+        assert again.waits == by_type.waits == reason
+        cold = _subscribe(publisher, COLD.replace("d.room)", "5)"))
+        deployment.advance(5)
+        assert by_type.waits == ""
+        assert "other attributes than before" in again.waits
+        publisher.unsubscribe(cold)
+        deployment.advance(1)
+        _subscribe(publisher)
+        deployment.advance(5)
+        assert again.waits == by_type.waits == told[-1][1] == ""
+        assert (again.statistics.waits, by_type.statistics.waits) == (1, 1)
+        for _ in range(2):
+            _door(source)
+            _cold(source)
+            deployment.advance(1)
+        deployment.settle()
+        assert _rooms(by_type.events()) == ["FE02"] * 2
+        assert _rooms(again.events()) == ["FE02"]
+
+
+def test_hook_that_fails_disturbs_nothing() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        _source(client)
+        cold, again = _subscribe(client), _subscribe(client, "[Cold] -> Again()")
+        again.on_wait = lambda reason: 1 / 0
+        client.unsubscribe(cold)
+        deployment.advance(5)
+        assert again.statistics.errors == again.statistics.waits == 1
+        _subscribe(client)
+        deployment.advance(5)
+        assert again.waits == ""
+
+
 def test_many_subscriptions_are_made_and_ended_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subscription_session, "AT_ONCE", 20)
     with InMemoryDeployment(nodes=2) as deployment:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from distced.brokers.core.effects import Effect, Publish
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer, Waits
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError
@@ -64,6 +64,9 @@ class SimulatedClient(Participant):
     def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
         """Handle the end of a subscription by others."""
 
+    def waits(self, subscription: SubscriptionState, reason: str) -> None:
+        """Handle that nothing can be found for a subscription, or with an empty reason that it goes on."""
+
     # As any driver of a client session.
 
     def begin(self) -> None:
@@ -98,6 +101,8 @@ class SimulatedClient(Participant):
                 operation(error)
             case Ended(subscription=identity, error=error):
                 self.ended(self.subscriptions[identity], error)
+            case Waits(subscription=identity, reason=reason):
+                self.waits(self.subscriptions[identity], reason)
             case _:
                 super().do([effect])
 
