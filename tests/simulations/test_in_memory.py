@@ -278,6 +278,7 @@ def test_readers_of_a_type_are_told_when_its_publisher_leaves_and_when_it_is_bac
         assert (again.statistics.waits, by_type.statistics.waits) == (1, 1)
         for _ in range(2):
             _door(source)
+            deployment.advance(1)
             _cold(source)
             deployment.advance(1)
         deployment.settle()
