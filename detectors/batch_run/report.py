@@ -18,7 +18,7 @@ from distced.detectors.batch_run.runner import Replay
 from distced.middleware.cli.output import messages
 from distced.middleware.event_files import REJECTED_KEPT, EventReader, json_line, write_events
 from distced.middleware.event_files.rows import written
-from distced.middleware.mapping import Rejected
+from distced.middleware.mapping import REMARKS, Rejected
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import format_instant
@@ -88,10 +88,13 @@ class Summary:
         counts = self.replay.counts
         rows = self.reader.counts if self.reader is not None else Counter[str]()
         why = reasons(self.reader) if self.reader is not None else []
+        mapping = self.reader.mapping if self.reader is not None else None
         return {
             "rows": rows["row"],
             "rejected": rows["rejected"],
             "reasons": [{"rule": each.rule, "count": each.count, "first": each.first.error.as_dict()} for each in why],
+            "remarks": mapping.remarks if mapping is not None else {},
+            "missing_paths": [str(each) for each in mapping.missing_paths] if mapping is not None else [],
             "events": counts.events,
             "consumed": counts.consumed,
             "repeated": counts.repeated,
@@ -131,10 +134,14 @@ class Summary:
 def _reading_lines(reader: EventReader) -> Iterator[Text]:
     rows, rejected = reader.counts["row"], reader.counts["rejected"]
     line = Text(f"{rows:,} rows")
-    if not rejected:
-        yield line
-        return
-    yield line.append(", ").append(f"{rejected:,} rejected", "bold red")
+    if rejected:
+        line.append(", ").append(f"{rejected:,} rejected", "bold red")
+    mapping = reader.mapping
+    for remark, count in mapping.remarks.items() if mapping is not None else ():
+        line.append(f", {count:,} {REMARKS[remark]}")
+    yield line
+    for path in mapping.missing_paths if mapping is not None else ():
+        yield Text.assemble(("  ! ", "bold yellow"), str(path))
     why = reasons(reader)
     for each in why[:_REASONS_SHOWN]:
         yield Text.assemble((f"  {each.count:,} ", "red"), f"{each.first.error}")

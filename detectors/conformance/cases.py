@@ -23,7 +23,6 @@ A constituent that is a composite event itself is written as the list of what it
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event, check_event
 from distced.middleware.model.timestamps import INSTANT_MAX, Timestamp, parse_instant
+from distced.middleware.model.toml_text import parse_toml, read_toml
 from distced.middleware.sets.expressions import Literal, Span
 
 SOURCE: Final = "e"
@@ -188,19 +188,15 @@ class _CaseFile(msgspec.Struct, forbid_unknown_fields=True):
 
 def load_cases(path: Path | str) -> list[Case]:
     """The cases of a file. Raises `ConformanceError` with file, case and key for a malformed one."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConformanceError("cannot read the cases", given=str(path), advice=str(error)) from None
-    return parse_cases(text, name=str(path))
+    return _cases(read_toml(path, "cases", ConformanceError), str(path))
 
 
 def parse_cases(text: str, *, name: str = "cases") -> list[Case]:
     """The cases of a TOML text; `name` identifies it in errors."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConformanceError("not TOML", where=name, advice=str(error)) from None
+    return _cases(parse_toml(text, name, ConformanceError), name)
+
+
+def _cases(raw: dict[str, Any], name: str) -> list[Case]:
     tables = _shaped(raw, _CaseFile, name).case
     if not tables:
         raise ConformanceError("a file without a case", where=name, advice="write [[case]]")

@@ -121,6 +121,8 @@ def _recording(options: PublishOptions, file: Path) -> int:
     if done.rejected:
         rows = "a row" if done.rejected == 1 else f"{done.rejected:,} rows"
         notes.append(f"{rows} gave no event: {reader.rejected[0].error}")
+    if reader.mapping is not None:
+        notes += map(str, reader.mapping.missing_paths)
     if done.composite:
         notes.append(f"{done.composite:,} composite events were left out, for detectors make those")
     show_notes(notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from distced.middleware.event_files.native import EventBuilder, JsonEvent, TableForm, of_json
-from distced.middleware.event_files.rows import CsvRows, Fields, JsonRows, Row, Rows, TextRows, format_of
+from distced.middleware.event_files.rows import CsvRows, Fields, JsonFileRows, JsonRows, Row, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
 from distced.middleware.mapping.rules import located
@@ -112,7 +112,7 @@ class EventReader(Iterable[Event]):
 
 
 def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader:
-    """Events of a file: `.csv`, `.jsonl`, `.parquet`, or `.log`, `.txt` and `.dat`, each also with `.gz`.
+    """Events of a file: `.csv`, `.jsonl`, `.json`, `.parquet`, or `.log`, `.txt` and `.dat`, each also with `.gz`.
 
     Without a mapping rows are in the native form. Bad rows are kept in the reader and the others go on; a file that
     cannot be read is an `EventError`.
@@ -124,11 +124,13 @@ def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader
         return EventReader(ParquetRows(path), mapping)
     if form == "jsonl":
         return EventReader(JsonRows(path), mapping)
+    if form == "json":
+        return EventReader(JsonFileRows(path), mapping)
     if form == "csv":
         return EventReader(CsvRows(path, spec.columns, spec.separator), mapping)
     if mapping is None:
         raise EventError(
-            "a text file without a mapping", given=str(path), allowed="csv, jsonl and parquet without one",
+            "a text file without a mapping", given=str(path), allowed="csv, jsonl, json and parquet without one",
             advice="say in a mapping what its lines mean",
         )  # fmt: skip
     return EventReader(TextRows(path, spec.pattern, spec.columns, spec.separator), mapping)

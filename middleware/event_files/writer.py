@@ -38,7 +38,7 @@ def write_events(events: Iterable[Event], path: Path | str) -> int:
     # Of the formats for reading not all can be written.
     with suppress(EventError):
         form = format_of(path)
-    if form in (None, "text") or (form == "parquet" and path.suffix.lower() == ".gz"):
+    if form in (None, "text", "json") or (form == "parquet" and path.suffix.lower() == ".gz"):
         raise EventError("not a format for writing", given=path.name, allowed=_FORMATS)
     if form == "jsonl":
         return _write_json_lines(events, path)

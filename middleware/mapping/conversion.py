@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 from distced.middleware.mapping.extraction import DeviceMessage, compile_path, compile_value, text_of
+from distced.middleware.mapping.lookup_file import read_lookup
 from distced.middleware.mapping.schema import AttributeSpec, Scalar
 from distced.middleware.model.errors import MappingError
 from distced.middleware.model.events import Attribute
@@ -16,6 +18,7 @@ Convert: TypeAlias = Callable[[object], Attribute]
 
 NULL_TEXTS: Final = frozenset({""})
 NULL_NUMBERS: Final = frozenset({"", "nan", "NaN", "NAN"})
+KEYS_SHOWN: Final = 20
 TRUE_TEXTS: Final = frozenset({"true", "on", "yes", "1"})
 FALSE_TEXTS: Final = frozenset({"false", "off", "no", "0"})
 
@@ -42,15 +45,15 @@ class AttributeReader(NamedTuple):
 
 
 def compile_attribute(
-    name: str, spec: AttributeSpec, nulls: Sequence[Scalar], outside: Callable[[str], bool]
+    name: str, spec: AttributeSpec, nulls: Sequence[Scalar], outside: Callable[[str], bool], folder: Path
 ) -> AttributeReader:
-    """Reader of an attribute in messages; `nulls` are the rule's values that mean null."""
+    """Reader of an attribute in messages; `nulls` are the rule's values that mean null, `folder` that of the file."""
     _check(name, spec)
     pick = compile_value(spec.path, spec.text, outside) or compile_path([name], outside)
     texts = frozenset(text_of(value) for value in (*nulls, *spec.null))
     texts |= NULL_TEXTS if spec.kind == "string" else NULL_NUMBERS
     converts = {"number": _number, "string": lambda spec: _string, "boolean": _boolean}
-    convert = _looked_up(spec.lookup) if spec.lookup is not None else converts[spec.kind](spec)
+    convert = converts[spec.kind](spec) if spec.lookup is None else _looked_up(_lookup(name, spec, folder))
     default = spec.default
 
     def read(message: DeviceMessage) -> Attribute:
@@ -59,11 +62,12 @@ def compile_attribute(
         if value is None or (value if type(value) is str else text_of(value)) in texts or value != value:
             return default
         try:
-            return convert(value)
+            found = convert(value)
         except MappingError as error:
             raise MappingError(
                 f"the attribute {name!r}: {error.problem}", given=error.given, allowed=error.allowed
             ) from None
+        return default if found is None else found
 
     return AttributeReader(read, spec.wrong == "null", default)
 
@@ -85,7 +89,10 @@ def _check(name: str, spec: AttributeSpec) -> None:
     if spec.range is not None and spec.range[0] > spec.range[1]:
         raise MappingError("a range upside down", given=spec.range, allowed="[least, greatest]")
     values = [("default", spec.default)] if spec.default is not None else []
-    values += [(f"lookup.{key}", value) for key, value in (spec.lookup or {}).items()]
+    if isinstance(spec.lookup, dict):
+        values += [(f"lookup.{key}", value) for key, value in spec.lookup.items()]
+    if spec.columns is not None and not isinstance(spec.lookup, str):
+        raise MappingError("columns of no file", given=spec.columns, allowed="lookup = 'FILE.csv'")
     kinds = {"number": (int, float), "string": (str,), "boolean": (bool,)}[spec.kind]
     for key, value in values:
         whole = type(value) is not int or INSTANT_MIN <= value <= INSTANT_MAX
@@ -93,14 +100,39 @@ def _check(name: str, spec: AttributeSpec) -> None:
             raise MappingError(f"{key} of {name!r} is no {spec.kind}", given=value, allowed=f"a {spec.kind}")
 
 
-def _looked_up(lookup: dict[str, Scalar]) -> Convert:
+def _lookup(name: str, spec: AttributeSpec, folder: Path) -> dict[str, Attribute]:
+    """Lookup of an attribute; an empty cell of a file is null."""
+    if not isinstance(spec.lookup, str):
+        return {**(spec.lookup or {})}
+    convert = {"number": to_number, "string": _string, "boolean": _plain_boolean}[spec.kind]
+    found: dict[str, Attribute] = {}
+    for key, cell in read_lookup(folder / spec.lookup, spec.columns, name).items():
+        try:
+            found[key] = convert(cell) if cell else None
+        except MappingError as error:
+            raise MappingError(
+                f"the lookup of {key!r} is no {spec.kind}", given=cell, allowed=error.allowed, where=spec.lookup
+            ) from None
+    return found
+
+
+def _looked_up(lookup: dict[str, Attribute]) -> Convert:
+    allowed = keys_text(lookup)
+
     def convert(value: object) -> Attribute:
         text = text_of(value)
         if text not in lookup:
-            raise MappingError("not in the lookup", given=value, allowed=", ".join(lookup))
+            raise MappingError("not in the lookup", given=value, allowed=allowed)
         return lookup[text]
 
     return convert
+
+
+def keys_text(lookup: Iterable[str]) -> str:
+    """Keys of a lookup for an error, of many the first."""
+    keys = list(lookup)
+    more = len(keys) - KEYS_SHOWN
+    return ", ".join(keys[:KEYS_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def to_number(value: object) -> int | float:

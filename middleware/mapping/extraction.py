@@ -2,8 +2,9 @@
 
 A path is dotted (`Wifi.RSSI`, `sensors.0.value`). One that starts with `$` leaves the payload: `$topic`, a level of the
 topic by number or name (`$2`, `$device`), the levels behind a final `#` (`$rest`), the whole `$payload`, the `$key`
-(index or name) of an element of `each`, and the recorded `$row` around a message. JSONPath was rejected: filters and
-wildcards would give several values where an attribute holds one.
+(index or name) of an element of `each`, and the recorded `$row` around a message. After an array, `$length`, `$minimum`
+and `$maximum` are values of it. JSONPath was rejected: filters and wildcards would give several values where an
+attribute holds one.
 
 Topic filters name their wildcards: `zigbee2mqtt/{device}` is the filter `zigbee2mqtt/+` whose second level is called
 `device`. Matching is MQTT's own (MQTT 5.0, sections 4.7.1 and 4.7.2). Conditions are plain tests of one value each,
@@ -15,7 +16,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, cast
 
@@ -71,11 +72,25 @@ def descend(value: object, steps: Sequence[str]) -> Any:
     for step in steps:
         if isinstance(value, Mapping):
             value = value.get(step)
-        elif isinstance(value, list):
-            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
-        else:
+        elif not isinstance(value, list):
             return None
+        elif step.startswith("$"):
+            value = _of_array(value, step)
+        else:
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
     return value
+
+
+def _of_array(array: list[Any], step: str) -> object:
+    """Length, least or greatest number of an array; nulls aside. One of other values has itself for its maximum, which
+    is no number to whatever reads it."""
+    if step == "$length":
+        return len(array)
+    choose = {"$minimum": min, "$maximum": max}.get(step)
+    values = [value for value in array if value is not None and value == value]
+    if choose is None or not values:
+        return None
+    return choose(values) if all(type(value) is int or type(value) is float for value in values) else array
 
 
 def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
@@ -115,6 +130,11 @@ def compile_template(template: str, outside: Callable[[str], bool]) -> Pick:
     return fill
 
 
+def template_paths(template: str) -> Iterator[str]:
+    """Paths in the braces of a template."""
+    return (match[1] for match in _BRACES.finditer(template) if match[1] is not None)
+
+
 def compile_value(path: ValuePath | None, text: str | None, outside: Callable[[str], bool]) -> Pick | None:
     """Function of the path or the template, whichever is given; None where neither is."""
     if path is not None and text is not None:
@@ -146,7 +166,9 @@ _TESTS = ("present", "equals", "differs", "matches", "above", "below")
 
 def compile_condition(spec: ConditionSpec, outside: Callable[[str], bool]) -> RuleCondition:
     """Function that tests one condition."""
-    pick = compile_path(spec.path, outside)
+    pick = compile_value(spec.path, spec.text, outside)
+    if pick is None:
+        raise MappingError("a key is missing", given="path", allowed="a path or a text")
     given = [name for name in _TESTS if getattr(spec, name) is not None]
     if len(given) > 1:
         raise MappingError(

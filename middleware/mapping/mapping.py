@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Row
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 
 from distced.middleware.mapping.clocks import InstantReader
 from distced.middleware.mapping.extraction import DeviceMessage, Pick, decode_payload, text_of
+from distced.middleware.mapping.missing_paths import MissingPath, missing_paths
 from distced.middleware.mapping.rules import Memory, Rejected, Rule, located
 from distced.middleware.mapping.schema import FileSpec
 from distced.middleware.model.errors import MappingError
@@ -23,6 +25,15 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 
 NO_RULE: Final = "(no rule)"  # in place of a rule's name, in counts of messages that came to no rule
+REMARKS: Final = {
+    "unmatched": "rows without a rule",
+    "duplicate": "second deliveries",
+    "nulled": "wrong attributes read as null",
+    "by arrival": "times taken from the arrival",
+    "held": "times that went back, held",
+    "offset relearnt": "times after which a clock was set again",
+}
+"""Outcomes besides events and rejections, in words of a summary."""
 
 
 class Mapped(NamedTuple):
@@ -59,6 +70,7 @@ class Mapping:
         types: event types it gives.
         topics: topic filters to subscribe to.
         file: how rows are read out of files.
+        lookups: files that its lookups were read from.
     """
 
     def __init__(
@@ -69,9 +81,11 @@ class Mapping:
         *,
         file: FileSpec,
         rows: RowReader,
+        lookups: Sequence[Path] = (),
         first_seq: int = 0,
     ) -> None:
         self.name = name
+        self.lookups = tuple(lookups)
         self.types = tuple(types)
         self.file = file
         self._rules = tuple(rules)
@@ -92,6 +106,20 @@ class Mapping:
         return self._memory.counts
 
     @property
+    def remarks(self) -> dict[str, int]:
+        """Counts of outcomes besides events and rejections, over all rules."""
+        found = Counter[str]()
+        for (_, outcome), count in self._memory.counts.items():
+            if outcome in REMARKS:
+                found[outcome] += count
+        return dict(sorted(found.items()))
+
+    @property
+    def missing_paths(self) -> list[MissingPath]:
+        """Paths that were looked for and had no value in any message so far."""
+        return missing_paths(self._memory.unseen)
+
+    @property
     def counts_all(self) -> bool:
         """Whether no source brings numbers of its own, and events are counted."""
         return all(rule.sequence is None for rule in self._rules)
@@ -99,8 +127,9 @@ class Mapping:
     def fresh(self) -> Mapping:
         """Copy with the same rules and nothing seen yet."""
         return Mapping(
-            self.name, self._rules, self.types, file=self.file, rows=self._rows, first_seq=self._memory.first_seq
-        )
+            self.name, self._rules, self.types, file=self.file, rows=self._rows, lookups=self.lookups,
+            first_seq=self._memory.first_seq,
+        )  # fmt: skip
 
     def map(self, topic: str, payload: bytes, arrival: int) -> Mapped:
         """Events of a live message that arrived at an instant, ns since the Unix epoch."""

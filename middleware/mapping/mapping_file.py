@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path as FilePath
@@ -12,6 +11,7 @@ from distced.middleware.mapping.clocks import ClockPolicy, InstantReader, TimeRe
 from distced.middleware.mapping.conversion import AttributeReader, compile_attribute
 from distced.middleware.mapping.extraction import (
     Pick,
+    RuleCondition,
     TopicFilter,
     compile_condition,
     compile_path,
@@ -19,13 +19,17 @@ from distced.middleware.mapping.extraction import (
     compile_template,
     compile_value,
 )
+from distced.middleware.mapping.lookup_file import read_lookup
 from distced.middleware.mapping.mapping import Mapping, RowReader
+from distced.middleware.mapping.missing_paths import choosing_probes, going_probes, reading_probes
 from distced.middleware.mapping.rules import Duplicates, Lookup, Rule, located
 from distced.middleware.mapping.schema import (
     AttributeSpec,
+    ConditionSpec,
     FileOfRules,
     FileSpec,
     RuleSpec,
+    Scalar,
     TimeSpec,
     TypeSpec,
     ValuePath,
@@ -33,6 +37,7 @@ from distced.middleware.mapping.schema import (
 )
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import KINDS, EventType, Kind, event_type
+from distced.middleware.model.toml_text import parse_toml, read_toml
 
 _NOT_DEFAULTS: Final = ("name", "topic")
 
@@ -44,19 +49,16 @@ def load_mapping(path: FilePath | str, *, first_seq: int = 0) -> Mapping:
         first_seq: sequence number of each source's first event. A live driver gives the microseconds its clock shows at
             the start, so that no id comes twice; recordings start from 0.
     """
-    try:
-        text = FilePath(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise MappingError("cannot read the mapping", given=str(path), advice=str(error)) from None
-    return parse_mapping(text, name=str(path), first_seq=first_seq)
+    raw = read_toml(path, "mapping", MappingError)
+    return _compile_mapping(raw, str(path), FilePath(path).parent, first_seq)
 
 
-def parse_mapping(text: str, *, name: str = "mapping", first_seq: int = 0) -> Mapping:
-    """Mapping of a TOML text, which errors call `name`."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise MappingError("not TOML", where=name, advice=str(error)) from None
+def parse_mapping(text: str, *, name: str = "mapping", folder: FilePath = FilePath(), first_seq: int = 0) -> Mapping:
+    """Mapping of a TOML text, which errors call `name`; files of lookups are in `folder`."""
+    return _compile_mapping(parse_toml(text, name, MappingError), name, folder, first_seq)
+
+
+def _compile_mapping(raw: dict[str, Any], name: str, folder: FilePath, first_seq: int) -> Mapping:
     whole = shape(raw, FileOfRules, name)
     # The defaults are checked on their own, so that a mistake in them is not reported of a rule.
     shape(whole.defaults, RuleSpec, f"{name}, defaults")
@@ -69,17 +71,19 @@ def parse_mapping(text: str, *, name: str = "mapping", first_seq: int = 0) -> Ma
         rows = _compile_file(whole.file)
     rules: list[Rule] = []
     places: list[str] = []
+    lookups: dict[FilePath, None] = {}
     for number, each in enumerate(whole.rule, 1):
         where = f"{name}, rule {number}"
         spec = shape({**whole.defaults, **each}, RuleSpec, where)
         if spec.name:
             where += f" ({spec.name})"
-        rule = _compile_rule(spec, number, where, rows)
+        rule = _compile_rule(spec, number, where, rows, folder, lookups)
         if any(rule.name == other.name for other in rules):
             raise MappingError("two rules of one name", given=rule.name, allowed="each name once", where=where)
         rules.append(rule)
         places.append(where)
-    return Mapping(name, rules, _unite_types(rules, places), file=whole.file, rows=rows, first_seq=first_seq)
+    types = _unite_types(rules, places)
+    return Mapping(name, rules, types, file=whole.file, rows=rows, lookups=tuple(lookups), first_seq=first_seq)
 
 
 def _compile_file(spec: FileSpec) -> RowReader:
@@ -106,7 +110,9 @@ def _compile_file(spec: FileSpec) -> RowReader:
         return RowReader(topic, payload, compile_path(spec.arrival.path, _only_row), clock)
 
 
-def _compile_rule(spec: RuleSpec, number: int, where: str, rows: RowReader) -> Rule:
+def _compile_rule(
+    spec: RuleSpec, number: int, where: str, rows: RowReader, folder: FilePath, lookups: dict[FilePath, None]
+) -> Rule:
     with _at(where):
         if spec.type is None or spec.source is None:
             missing = "type" if spec.type is None else "source"
@@ -114,20 +120,26 @@ def _compile_rule(spec: RuleSpec, number: int, where: str, rows: RowReader) -> R
         with _at("topic"):
             topic = None if spec.topic is None else TopicFilter(spec.topic)
         outside = _outside(topic, spec.each is not None)
+        when = tuple(_compile_condition(place, each, outside) for place, each in enumerate(spec.when, 1))
         with _at("when"):
-            when = tuple(compile_condition(each, outside) for each in spec.when)
+            groups = {name for each in spec.when if each.matches for name in compile_regex(each.matches).groupindex}
         each = _compile_optional("each", spec.each, _outside(topic, False))
         with _at("type"):
-            type_name = spec.type if isinstance(spec.type, str) else _compile_type(spec.type, outside)
+            type_name = spec.type if isinstance(spec.type, str) else _compile_type(spec.type, outside, folder)
         with _at("source"):
             source = compile_template(spec.source, outside)
         sequence = _compile_optional("sequence", spec.sequence, outside)
-        attributes, kinds = _compile_attributes(spec, outside)
+        shaped = _shape_attributes(spec)
+        attributes = _compile_attributes(shaped, spec.null, outside, folder)
+        timing = spec.time or TimeSpec()
         with _at("time"):
-            time, clock = _compile_time(spec.time or TimeSpec(), topic is not None, rows, outside)
+            time, clock = _compile_time(timing, topic is not None, rows, outside)
         with _at("duplicates"):
             duplicates = None if spec.duplicates is None else Duplicates(spec.duplicates, outside)
         _check_payload(spec)
+    for table in (spec.type, *shaped.values()):
+        if not isinstance(table, str | None) and isinstance(table.lookup, str):
+            lookups[folder / table.lookup] = None
     named = spec.type if isinstance(spec.type, str) else "type looked up"
     return Rule(
         name=spec.name or f"{number} ({named})",
@@ -140,11 +152,19 @@ def _compile_rule(spec: RuleSpec, number: int, where: str, rows: RowReader) -> R
         source=source,
         sequence=sequence,
         attributes=attributes,
-        kinds=kinds,
+        kinds={key: each.kind for key, each in shaped.items()},
         time=time,
         clock=clock,
         duplicates=duplicates,
+        going=going_probes(spec),
+        choosing=choosing_probes(spec, frozenset(groups)),
+        reading=reading_probes(spec, shaped, timing),
     )
+
+
+def _compile_condition(place: int, spec: ConditionSpec, outside: Callable[[str], bool]) -> RuleCondition:
+    with _at(f"when.{place}"):
+        return compile_condition(spec, outside)
 
 
 def _compile_optional(key: str, path: ValuePath | None, outside: Callable[[str], bool]) -> Pick | None:
@@ -161,24 +181,33 @@ def _check_payload(spec: RuleSpec) -> None:
         raise MappingError("not a separator", given=spec.separator, allowed="one character", where="separator")
 
 
-def _compile_type(spec: TypeSpec, outside: Callable[[str], bool]) -> Lookup:
+def _compile_type(spec: TypeSpec, outside: Callable[[str], bool], folder: FilePath) -> Lookup:
     pick = compile_value(spec.path, spec.text, outside)
     if pick is None:
         raise MappingError("a lookup of nothing", allowed="a path or a text")
+    if isinstance(spec.lookup, str):
+        return Lookup(pick, read_lookup(folder / spec.lookup, spec.columns, "type"), spec.default)
+    if spec.columns is not None:
+        raise MappingError("columns of no file", given=spec.columns, allowed="lookup = 'FILE.csv'")
     return Lookup(pick, spec.lookup, spec.default)
 
 
-def _compile_attributes(
-    spec: RuleSpec, outside: Callable[[str], bool]
-) -> tuple[dict[str, AttributeReader], dict[str, Kind]]:
-    readers: dict[str, AttributeReader] = {}
-    kinds: dict[str, Kind] = {}
+def _shape_attributes(spec: RuleSpec) -> dict[str, AttributeSpec]:
+    shaped = {}
     for name, raw in spec.attributes.items():
         with _at(f"attributes.{name}"):
-            attribute = _shape_attribute(raw)
-            readers[name] = compile_attribute(name, attribute, spec.null, outside)
-            kinds[name] = attribute.kind
-    return readers, kinds
+            shaped[name] = _shape_attribute(raw)
+    return shaped
+
+
+def _compile_attributes(
+    shaped: dict[str, AttributeSpec], nulls: Sequence[Scalar], outside: Callable[[str], bool], folder: FilePath
+) -> dict[str, AttributeReader]:
+    readers = {}
+    for name, each in shaped.items():
+        with _at(f"attributes.{name}"):
+            readers[name] = compile_attribute(name, each, nulls, outside, folder)
+    return readers
 
 
 def _shape_attribute(raw: Any) -> AttributeSpec:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from distced.middleware.mapping.clocks import Claim, ClockPolicy, SourceClock, TimeReader
-from distced.middleware.mapping.conversion import AttributeReader, to_number
+from distced.middleware.mapping.conversion import AttributeReader, keys_text, to_number
 from distced.middleware.mapping.extraction import (
     DeviceMessage,
     Pick,
@@ -26,6 +26,7 @@ from distced.middleware.mapping.extraction import (
     compile_path,
     text_of,
 )
+from distced.middleware.mapping.missing_paths import Probe, Unseen
 from distced.middleware.mapping.schema import DuplicatesSpec, PayloadFormat
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import Kind
@@ -50,12 +51,14 @@ class Memory:
         sources: by name, every source that an event has come from.
         deliveries: by the name of the rule, where it looks for second deliveries.
         counts: by the name of the rule and by outcome.
+        unseen: by the name of the rule, its paths that have not had a value.
     """
 
     first_seq: int
     sources: dict[str, SourceClock] = field(default_factory=dict)
     deliveries: defaultdict[str, Deliveries] = field(default_factory=lambda: defaultdict(Deliveries))
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unseen: dict[str, Unseen] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -65,6 +68,7 @@ class Rule:
     Attributes:
         payload: format, columns and separator of a payload.
         kinds: the kind of each attribute.
+        going, choosing, reading: its paths, which are probed for a value: of `each`, of the conditions, of the event.
         unknown: attributes that only other rules of the same event type know; they are null.
     """
 
@@ -82,6 +86,9 @@ class Rule:
     time: TimeReader
     clock: ClockPolicy
     duplicates: Duplicates | None
+    going: tuple[Probe, ...] = ()
+    choosing: tuple[Probe, ...] = ()
+    reading: tuple[Probe, ...] = ()
     unknown: dict[str, Attribute] = field(default_factory=dict)
 
     @property
@@ -98,14 +105,23 @@ class Rule:
         events: list[Event] = []
         rejected: list[Rejected] = []
         applies = False
+        unseen = memory.unseen.get(self.name)
+        if unseen is None:
+            unseen = memory.unseen[self.name] = Unseen(self.going, self.choosing, self.reading)
+        if unseen.going:
+            unseen.go(message)
         for element in self._elements(message):
             if isinstance(element, MappingError):
                 return True, events, [self._reject(where, "each", element, message.fields, memory)]
+            if unseen.choosing:
+                unseen.choose(element)
             for condition in self.when:
                 if not condition(element):
                     break
             else:
                 applies = True
+                if unseen.reading:
+                    unseen.read(element)
                 made = self._make(element, arrival, where, memory)
                 if isinstance(made, Event):
                     events.append(made)
@@ -202,7 +218,7 @@ class Rule:
         found = lookup.types.get(text_of(value) or "", lookup.default)
         if found is None:
             raise MappingError(
-                "no event type for this value", given=value, allowed=", ".join(lookup.types),
+                "no event type for this value", given=value, allowed=keys_text(lookup.types),
                 advice="add it to type.lookup, give type.default, or exclude it by a condition",
             )  # fmt: skip
         return found

@@ -22,7 +22,7 @@ ValuePath: TypeAlias = str | list[str]
 Scalar: TypeAlias = str | int | float | bool
 
 PayloadFormat = Literal["json", "text", "csv"]
-FileFormat = Literal["csv", "jsonl", "text", "parquet"]
+FileFormat = Literal["csv", "jsonl", "json", "text", "parquet"]
 AttributeKind = Literal["number", "string", "boolean"]
 ClockMode = Literal["as-is", "monotone", "offset", "zone"]
 Otherwise = Literal["reject", "arrival"]
@@ -32,7 +32,8 @@ Wrong = Literal["reject", "null"]
 class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
     """Condition of a rule, `when = [{path = "state", equals = ["ON", "OFF"]}]`; all of them must hold."""
 
-    path: ValuePath
+    path: ValuePath | None = None
+    text: str | None = None
     present: bool | None = None
     equals: Scalar | list[Scalar] | None = None
     differs: Scalar | list[Scalar] | None = None
@@ -42,9 +43,13 @@ class ConditionSpec(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TypeSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """Event type looked up by a value, or by a template that makes it; others take the default, or are rejected."""
+    """Event type looked up by a value, or by a template that makes it; others take the default, or are rejected.
 
-    lookup: dict[str, str]
+    A lookup is a table, or the name of a CSV file with the column of the values and the column of the types.
+    """
+
+    lookup: dict[str, str] | str
+    columns: tuple[str, str] | None = None
     path: ValuePath | None = None
     text: str | None = None
     default: str | None = None
@@ -58,7 +63,8 @@ class AttributeSpec(msgspec.Struct, forbid_unknown_fields=True):
     text: str | None = None
     null: list[Scalar] = []
     default: Scalar | None = None
-    lookup: dict[str, Scalar] | None = None
+    lookup: dict[str, Scalar] | str | None = None
+    columns: tuple[str, str] | None = None
     scale: int | float | None = None
     offset: int | float | None = None
     range: tuple[int | float, int | float] | None = None

@@ -9,28 +9,25 @@ Derived types are statements of pattern files and have no place here.
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
+from typing import Any
 
 from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import KINDS, EventType, event_type
+from distced.middleware.model.toml_text import parse_toml, read_toml
 
 
 def load_types(path: Path | str) -> tuple[EventType, ...]:
     """Event types of a file; a `TypeRegistryError` names file, type and attribute where it is wrong."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TypeRegistryError("cannot read the types", given=str(path), advice=str(error)) from None
-    return parse_types(text, name=str(path))
+    return _types(read_toml(path, "types", TypeRegistryError), str(path))
 
 
 def parse_types(text: str, *, name: str = "types") -> tuple[EventType, ...]:
     """Event types of a TOML text, which errors call `name`."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TypeRegistryError("not TOML", where=name, advice=str(error)) from None
+    return _types(parse_toml(text, name, TypeRegistryError), name)
+
+
+def _types(raw: dict[str, Any], name: str) -> tuple[EventType, ...]:
     tables = raw.pop("types", None)
     if raw or not isinstance(tables, dict) or not tables:
         raise TypeRegistryError(

@@ -33,8 +33,6 @@ At the top, `directory = "office"` names the site whose server holds the directo
 from __future__ import annotations
 
 import re
-import sys
-import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -48,6 +46,7 @@ from distced.middleware.mapping.schema import shape
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.server_address import parse_address
 from distced.middleware.model.timestamps import parse_duration
+from distced.middleware.model.toml_text import parse_toml, read_toml
 from distced.policies.topology.errors import TopologyError, located
 from distced.policies.topology.model import LOCAL_LATENCY, BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.quantities import parse_bandwidth, show_bandwidth, show_duration, show_number
@@ -118,22 +117,12 @@ class _Link(msgspec.Struct, forbid_unknown_fields=True):
 
 def load_topology(path: FilePath | str) -> Topology:
     """Topology of a file, `-` for standard input; raises `TopologyError`."""
-    if str(path) == "-":
-        return parse_topology(sys.stdin.read(), name="-")
-    try:
-        text = FilePath(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TopologyError("cannot read the topology", given=str(path), advice=str(error)) from None
-    return parse_topology(text, name=str(path))
+    return topology_of(read_toml(path, "topology", TopologyError), name=str(path))
 
 
 def parse_topology(text: str, *, name: str = "topology") -> Topology:
     """Topology of a TOML text; `name` is its name in errors."""
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise TopologyError("not TOML", where=name, advice=str(error)) from None
-    return topology_of(raw, name=name)
+    return topology_of(parse_toml(text, name, TopologyError), name=name)
 
 
 def topology_of(raw: dict[str, Any], *, name: str = "topology") -> Topology:

@@ -11,19 +11,12 @@ import msgspec
 from rich.text import Text
 
 from distced.middleware.cli.output import few, messages, print_json
+from distced.middleware.mapping import REMARKS
 from distced.middleware.model.timestamps import format_duration, format_instant
 from distced.simulations.ingest.compaction import Compaction
 from distced.simulations.ingest.ingestion import IngestOutcome
 
 _SHOWN: Final = 5
-_REMARKS: Final = {
-    "unmatched": "rows without a rule",
-    "duplicate": "second deliveries",
-    "nulled": "wrong attributes read as null",
-    "by arrival": "times taken from the arrival",
-    "held": "times that went back, held",
-    "offset relearnt": "times after which a clock was set again",
-}
 _PROBLEMS_SHOWN: Final = 10
 
 
@@ -90,8 +83,10 @@ def _lines(outcome: IngestOutcome) -> Iterator[Text]:
     said = [f"{what.rows:,} rows", f"{what.events:,} events", f"{what.added:,} added"]
     if what.repeated:
         said.append(f"{what.repeated:,} duplicates left out")
-    said += [f"{count:,} {_REMARKS.get(remark, remark)}" for remark, count in what.remarks.items()]
+    said += [f"{count:,} {REMARKS.get(remark, remark)}" for remark, count in what.remarks.items()]
     yield Text("  " + ", ".join(said))
+    for path in what.missing_paths:
+        yield Text.assemble(("  ! ", "bold yellow"), path)
     if what.rejected:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in what.rejected.items())
         yield Text.assemble(("  ! ", "bold yellow"), f"rejected: {kinds}", (f": {outcome.rejected}", "dim"))

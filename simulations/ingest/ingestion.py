@@ -230,7 +230,9 @@ class Ingest:
         Raises:
             MappingError: to count on events with numbers of their own.
         """
-        if count_on and (mapping is None or not load_mapping(mapping).counts_all):
+        loaded = None if mapping is None else load_mapping(mapping)
+        lookups = () if loaded is None else loaded.lookups
+        if count_on and (loaded is None or not loaded.counts_all):
             raise MappingError(
                 "events that bring numbers of their own cannot be counted on",
                 given="no mapping" if mapping is None else str(mapping), allowed="a mapping without sequence",
@@ -244,7 +246,7 @@ class Ingest:
         self._again: list[tuple[Path, Recording]] = []
         for path in dict.fromkeys(paths):
             try:
-                recording = recording_of(path, mapping, root, recorder, count_on=count_on)
+                recording = recording_of(path, mapping, root, recorder, lookups=lookups, count_on=count_on)
             except DistcedError as error:
                 self.outcomes.append(IngestOutcome(path, None, Ingested(str(path), trouble=str(error))))
                 continue

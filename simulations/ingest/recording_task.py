@@ -288,11 +288,7 @@ class _Pass:
         writer.write(fresh)
         self._keep_again(again, rounds)
         taken = self._compare()
-        remarks: Counter[str] = Counter()
-        if reader is not None and reader.mapping is not None:
-            for (_, what), count in reader.mapping.counts.items():
-                if what != "event" and not what.startswith("rejected"):
-                    remarks[what] += count
+        mapping = None if reader is None else reader.mapping
         return Ingested(
             str(recording.path),
             0 if reader is None else reader.counts["row"],
@@ -300,7 +296,8 @@ class _Pass:
             added,
             self.events - added - taken,
             dict(sorted(self.rejections.items())),
-            dict(sorted(remarks.items())),
+            {} if mapping is None else mapping.remarks,
+            () if mapping is None else tuple(map(str, mapping.missing_paths)),
             jumps=clocks.jumps(),
             trouble=self.trouble,
             reasons=self.reasons.sorted(),

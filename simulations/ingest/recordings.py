@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import file_digest
@@ -90,6 +90,7 @@ class Ingested(msgspec.Struct, frozen=True):
         reasons: the reasons, the most frequent first.
         remarks: other counts of the mapping: rows without a rule, second deliveries, wrong attributes read as null,
             corrected times.
+        missing_paths: paths of the mapping that had no value in any row.
         days, types: number of events by day and by type.
         jumps: sources whose clock went back.
         counted_on: whether its events continue the numbers in the history.
@@ -103,6 +104,7 @@ class Ingested(msgspec.Struct, frozen=True):
     repeated: int = 0
     rejected: dict[str, int] = {}
     remarks: dict[str, int] = {}
+    missing_paths: tuple[str, ...] = ()
     days: dict[str, int] = {}
     types: dict[str, int] = {}
     jumps: tuple[ClockJump, ...] = ()
@@ -164,8 +166,16 @@ class Recording:
         return self.root / REJECTED / f"{self.name}.jsonl"
 
 
-def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *, count_on: bool = False) -> Recording:
-    """A recording with its name; an `EventError` where there is no such file."""
+def recording_of(
+    path: Path,
+    mapping: Path | None,
+    root: Path,
+    recorder: str,
+    *,
+    lookups: Sequence[Path] = (),
+    count_on: bool = False,
+) -> Recording:
+    """A recording with its name; an `EventError` where there is no such file. `lookups` are files of the mapping."""
     try:
         path.name.encode()
     except UnicodeEncodeError:
@@ -179,6 +189,8 @@ def recording_of(path: Path, mapping: Path | None, root: Path, recorder: str, *,
             digest = file_digest(file, "blake2b")
         size = path.stat().st_size
         digest.update(b"" if mapping is None else mapping.read_bytes())
+        for each in lookups:
+            digest.update(each.read_bytes())
     except OSError as error:
         raise EventError("cannot read the recording", given=str(path), advice=str(error)) from None
     digest.update(msgspec.json.encode([size, mapping is None, recorder]))

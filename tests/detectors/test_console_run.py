@@ -69,6 +69,25 @@ def test_summary_counts_every_row(folder: Path, capsys: pytest.CaptureFixture[st
     assert "\x1b" not in told
 
 
+def test_summary_names_paths_of_the_mapping_without_a_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "rooms.csv").write_text("at,temperature\n1,20\n2,21\n", encoding="utf-8")
+    (folder / "rooms.toml").write_text(
+        "[[rule]]\ntype = 'Temp'\nsource = 's'\ntime = {path = 'at', format = 's'}\n"
+        "[rule.attributes]\ncelsius = {kind = 'number', path = 'temprature'}\n"
+        "[[rule]]\nwhen = [{path = 'at', equals = 3}]\nname = 'third'\ntype = 'Third'\nsource = 's'\n"
+        "time = {path = 'at', format = 's'}\n",
+        encoding="utf-8",
+    )
+    arguments = ["run", "[Temp where celsius > 1]", "--input", "rooms.csv", "--mapping", "rooms.toml"]
+    assert main(arguments) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "! rule 1 (Temp), attributes.celsius: no value at 'temprature' in any of 2; did you mean" in told
+    assert "third" not in told
+    assert main([*arguments, "--json"]) == 0
+    summary = lines(capsys.readouterr().out)[-1]["summary"]
+    assert [each[:32] for each in summary["missing_paths"]] == ["rule 1 (Temp), attributes.celsius"[:32]]
+
+
 def test_json_summary_is_the_last_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "([C], [T]) @ T = 1min", "--input", "events.jsonl", "--json"]) == 0
     shown = capsys.readouterr()

@@ -26,6 +26,14 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Folder with the lookup file of the page."""
+    (table,) = re.findall(r"^with `devices.csv`:\n\n```csv\n(.*?)^```$", PAGE.read_text("utf-8"), re.M | re.S)
+    (tmp_path / "devices.csv").write_text(table, encoding="utf-8")
+    return tmp_path
+
+
 def outcome(mapping: Mapping, line: str) -> list[object]:
     """What becomes of one message, in the words of the page."""
     arrival, topic, payload = line.split(" ", 2)
@@ -63,8 +71,8 @@ def test_page_has_its_worked_examples() -> None:
 
 
 @pytest.mark.parametrize(("text", "messages"), [each for each in examples() if each[1]])
-def test_example_gives_the_events_of_its_messages(text: str, messages: str) -> None:
-    mapping = parse_mapping(text)
+def test_example_gives_the_events_of_its_messages(text: str, messages: str, folder: Path) -> None:
+    mapping = parse_mapping(text, folder=folder)
     said: list[object] = []
     told: list[object] = []
     for line in messages.splitlines():
@@ -77,5 +85,5 @@ def test_example_gives_the_events_of_its_messages(text: str, messages: str) -> N
 
 
 @pytest.mark.parametrize("text", [text for text, messages in examples() if not messages])
-def test_example_without_messages_loads(text: str) -> None:
-    assert parse_mapping(text).types
+def test_example_without_messages_loads(text: str, folder: Path) -> None:
+    assert parse_mapping(text, folder=folder).types

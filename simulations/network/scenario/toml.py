@@ -5,7 +5,6 @@ Durations are written as in patterns. A misspelled or missing key is an error th
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -21,6 +20,7 @@ from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, parse_duration
+from distced.middleware.model.toml_text import parse_toml, read_toml
 from distced.middleware.wire.directory_entries import Hints
 from distced.middleware.wire.topics import check_json_topic
 from distced.policies.distribution.policy import parse_policy
@@ -98,11 +98,7 @@ def load_scenario(path: Path | str, *, seed: int | None = None) -> Scenario:
     Args:
         seed: replaces that of the file.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ScenarioError("cannot read the scenario", given=str(path), advice=str(error)) from None
-    return parse_scenario(text, name=str(path), folder=Path(path).parent, seed=seed)
+    return _read(read_toml(path, "scenario", ScenarioError), str(path), Path(path).parent, seed)
 
 
 def parse_scenario(
@@ -115,12 +111,12 @@ def parse_scenario(
         folder: of the files that it names.
         seed: replaces that of the text.
     """
-    try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ScenarioError("not TOML", where=name, advice=str(error)) from None
+    return _read(parse_toml(text, name, ScenarioError), name, folder or Path(), seed)
+
+
+def _read(raw: dict[str, Any], name: str, folder: Path, seed: int | None) -> Scenario:
     with _at(name):
-        return _scenario(_shape(raw, _ScenarioFile, ""), folder or Path(), seed)
+        return _scenario(_shape(raw, _ScenarioFile, ""), folder, seed)
 
 
 def _scenario(file: _ScenarioFile, folder: Path, seed: int | None) -> Scenario:
