@@ -39,7 +39,7 @@ class RunOptions:
         typer.Option(
             "--input",
             metavar="FILE",
-            help="Recorded events: .csv, .jsonl, .json, .log, .txt, .dat (also .gz), .parquet, or the folder of a history.",
+            help="Recorded events: .csv, .jsonl, .json, .log, .txt, .dat (also .gz), .parquet, or a history.",
         ),
     ]
     mapping: Annotated[

@@ -23,7 +23,8 @@ __all__ = ["compact", "history", "ingest"]
 
 def ingest(
     recordings: Annotated[
-        list[Path], typer.Argument(metavar="RECORDING...", help="CSV, JSON, JSON lines, Parquet or text files, also .gz.")
+        list[Path],
+        typer.Argument(metavar="RECORDING...", help="CSV, JSON, JSON lines, Parquet or text files, also .gz."),
     ],
     history: HistoryOption,
     mapping: MappingOption = None,
