@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 # Processes of the tests: more than cores, for live tests mostly wait.
 JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
@@ -10,15 +11,16 @@ JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
 # The tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench clean mosquitto graphviz java
+.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench clean programs mosquitto graphviz java
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
 demo: $(VENV)/.demo mosquitto graphviz
 	$(BIN)/distced demo $(DEMO)
 
 ## make test: lint, types, contracts, and all tests but the long ones, in parallel
-test: $(VENV)/.dev mosquitto graphviz java
-	$(MAKE) --no-print-directory -j2 types kernel lint contracts docs bytecode
+test:
+	$(MAKE) --no-print-directory -j3 $(VENV)/.dev kernel programs
+	$(MAKE) --no-print-directory -j2 types bytecode lint contracts docs
 	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 
 ## make quick: lint, types, contracts, the conformance cases on both engines, and the pure core, in about a minute
@@ -41,8 +43,9 @@ contracts: $(VENV)/.dev
 docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-# Functions of the columnar engine, compiled once for all processes of the tests.
-kernel: $(VENV)/.dev
+# Functions of the columnar engine, compiled once for all processes of the tests. That needs few packages, and takes as
+# long as the others take to install.
+kernel: $(VENV)/.fast
 	$(BIN)/python -m distced.detectors.warm_start
 
 # Bytecode of the tests, compiled once for all processes of the tests.
@@ -78,12 +81,25 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,tables,draw]'
+	$(PIP) -e '.[broker,tables,draw]'
 	@touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/pip
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[broker,connect,place,draw,dev]'
+$(VENV)/.fast: pyproject.toml | $(VENV)/bin/pip
+	$(PIP) --no-compile -e '.[fast]'
+	@touch $@
+
+# Twelve thousand modules, of which the tests import a quarter: compiled when they are imported. Spark comes as an archive
+# that pip makes a package of, and would compress once more.
+$(VENV)/.dev: pyproject.toml $(VENV)/.fast
+	@printf '[bdist_wheel]\ncompression = stored\n' >$(VENV)/build.cfg
+	DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg $(PIP) --no-compile -e '.[broker,connect,place,draw,dev]'
 	@touch $@ $(VENV)/.demo
+
+# All that the tests can use, installed in one go.
+programs: | $(VENV)/bin/pip
+	@missing=; $(call need,mosquitto,mosquitto) $(call need,dot,graphviz) $(call need,java,openjdk-17-jre-headless) \
+	test -z "$$missing" || $(call debian,$$missing) || \
+	  echo "not installed:$$missing; the tests that need them skip, and the embedded MQTT server is used"
 
 # mosquitto is used where it is installed. It is installed where that can be done without asking; without it the
 # embedded server serves for first steps, and the tests that need mosquitto skip.
@@ -101,6 +117,8 @@ graphviz:
 java:
 	@command -v java >/dev/null || $(call debian,openjdk-17-jre-headless) || \
 	  echo "Java is not installed; what needs Spark is left out"
+
+need = command -v $(1) >/dev/null || test -x /usr/sbin/$(1) || missing="$$missing $(2)";
 
 debian = { command -v apt-get >/dev/null && test "$$(id -u)" = 0 && apt-get update -qq && \
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1) >/dev/null; }

@@ -1,8 +1,8 @@
 """Marks, order and groups of the tests, and the share of the properties that is run.
 
 Plain `pytest` runs a small share of the properties, the same examples every time. `pytest -m properties` (`make
-properties`) runs the tests under `tests/properties` at length, with new examples each time, and nothing else. A test
-marked `properties` itself has no small share and is left out of plain runs.
+properties`) runs at length, and nothing else, the tests under `tests/properties`, with new examples each time, and
+those with the fixture `at_length`. A test marked `properties` itself has no small share and is left out of plain runs.
 
 Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
 compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores.
@@ -36,6 +36,8 @@ def runs_long(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What a test leaves behind may wait: collecting garbage as often as by default takes a tenth of the time.
+    gc.set_threshold(50_000, 50, 100)
     # Spark runs for seconds here, and its JVM would spend most of them on optimising.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if not config.getoption("--hypothesis-profile"):
@@ -76,16 +78,22 @@ def group_of(item: pytest.Item) -> str:
     return item.nodeid if item.get_closest_marker("slow") and not own_fixtures else str(item.path)
 
 
+def turn_of(item: pytest.Item) -> int:
+    """Place of a test's group among the others."""
+    marks = {mark.name for mark in item.iter_markers()}
+    return next(turn for turn, mark in enumerate(ORDER) if mark in marks or not mark)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         mark_needs(item)
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
     if config.pluginmanager.hasplugin("xdist"):
-        items.sort(key=lambda item: ORDER.index(next((mark for mark in ORDER if item.get_closest_marker(mark)), "")))
+        items.sort(key=turn_of)
     if runs_long(config):
         for item in items:
-            if PROPERTIES in item.path.parents:
+            if PROPERTIES in item.path.parents or "at_length" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.properties)
         return
     left_out = [item for item in items if item.get_closest_marker("properties")]
@@ -98,11 +106,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.getoption("loadgroup", False) and any("@" not in item.nodeid for item in session.items):
         # Ray and Spark would run several times at once.
         raise pytest.UsageError("pytest-xdist does not group tests under this pytest: install the extra dev again")
-    # Modules and tests stay to the end, and need not be looked through by each garbage collection; and what a test
-    # leaves behind may wait: collecting as often as by default takes a tenth of the time.
+    # Modules and tests stay to the end, and need not be looked through by each garbage collection.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 50, 100)
 
 
 @pytest.fixture

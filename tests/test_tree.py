@@ -23,11 +23,17 @@ EVERY_PACKAGE_HAS = {"__init__", "cli"}
 MOST_ENTRIES = 12
 MOST_PACKAGES_OF_A_NAME = 2
 
-GIVEN_UP = re.compile(
-    r"\banew\b|\bso many\b|\breckon|\bby chance\b|\bwhat is told\b|\bdoorkeeper|\bregistrar\b|\bthinn(ed|ing)\b",
-    re.IGNORECASE,
-)
-"""Words that the glossary has replaced."""
+GIVEN_UP = {
+    "anew": r"\banew\b",
+    "so many": r"\bso many\b",
+    "reckon": r"\breckon",
+    "by chance": r"\bby chance\b",
+    "what is told": r"\bwhat is told\b",
+    "doorkeeper": r"\bdoorkeeper",
+    "registrar": r"\bregistrar\b",
+    "thinn": r"\bthinn(ed|ing)\b",
+}
+"""Words that the glossary has replaced. Most files have not even the letters, which is found out much faster."""
 
 
 @cache
@@ -86,8 +92,11 @@ def test_words_are_those_of_the_glossary() -> None:
         f"{path.relative_to(ROOT)}:{number}: {match[0]}"
         for path in [*modules(), *(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
         if path.name != "renames.md"
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
-        if (match := GIVEN_UP.search(line))
+        for text in [path.read_text(encoding="utf-8").lower()]
+        for letters, word in GIVEN_UP.items()
+        if letters in text
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := re.search(word, line))
     ]
     assert found == []
 

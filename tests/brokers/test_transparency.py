@@ -58,7 +58,7 @@ def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: 
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     found = read = cut = columnar = 0
     # In the last one a side of a `&` reads `any`, and the other the composite events.
-    for seed in (*range(200 if at_length else 70), 628):
+    for seed in (*range(1_000 if at_length else 35), 628):
         random = Random(seed)
         registry = TypeRegistry(KINDS)
         first = _pattern(random, "Out0", registry)
@@ -113,7 +113,7 @@ def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: 
         cut += any(hosted.parts for node in nodes for hosted in node.node.hosted.values())
         columnar += sum(note.fields.get("engine") == "columnar" for note in network.notes)
         assert network.letters == []
-    assert found > 100
-    assert read > 2
-    assert cut > 15
-    assert columnar > 25 if switching else columnar == 0
+    assert found > 60
+    assert read > 1
+    assert cut > 8
+    assert columnar > 12 if switching else columnar == 0

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import cache
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +41,8 @@ from distced.middleware.wire.topics import (
 FOREVER = 10**18
 DEFAULTS = structs.asdict(QualityOfService()) | {"decomposition": ""}
 RENAMED = {"policy": "detection"}
+
+_matches = cache(matches)
 
 STEPS = 200_000
 """More messages than this are a circle."""
@@ -207,7 +210,7 @@ class Network:
                 self._publish(effect)
             case Subscribe(topic_filter=topic_filter):
                 participant.filters.add(topic_filter)
-                kept = [each for each in self.retained.items() if matches(topic_filter, each[0])]
+                kept = [each for each in self.retained.items() if _matches(topic_filter, each[0])]
                 # No server promises an order for these.
                 self.random.shuffle(kept)
                 participant.into.extend(kept)
@@ -234,7 +237,7 @@ class Network:
         if area == Area.DEAD_LETTERS:
             self.letters.append(decode(message.payload, DeadLetter, where=message.topic))
         for each in self.participants:
-            if each.connected and any(matches(topic_filter, message.topic) for topic_filter in each.filters):
+            if each.connected and any(_matches(topic_filter, message.topic) for topic_filter in each.filters):
                 each.into.append((message.topic, message.payload))
                 if area in (Area.EVENTS, Area.COMPOSITE_EVENTS) and self.random.random() < self.again:
                     each.into.append((message.topic, message.payload))
