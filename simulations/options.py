@@ -39,8 +39,12 @@ MappingOption: TypeAlias = Annotated[
 ]
 
 MasterOption: TypeAlias = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--master", metavar="URL", help="Spark master, sc://… for Spark Connect, or inline to run without Spark."
+        "--master",
+        metavar="URL",
+        help="Spark master, sc://… for Spark Connect, or inline to run without Spark; default: inline or local[*], "
+        "whichever is expected to be faster.",
+        show_default=False,
     ),
 ]

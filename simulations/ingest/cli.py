@@ -9,14 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
 from distced.middleware.cli.history import PathArgument, history
-from distced.middleware.cli.output import AsJson
+from distced.middleware.cli.output import AsJson, messages
 from distced.middleware.model.errors import EventError
 from distced.simulations.options import HistoryOption, MappingOption, MasterOption
 
 if TYPE_CHECKING:
     from distced.simulations.ingest.ingestion import IngestOutcome
+    from distced.simulations.replay.master_choice import MasterChoice
 
 __all__ = ["compact", "history", "ingest"]
 
@@ -31,7 +33,7 @@ def ingest(
     name: Annotated[
         str, typer.Option(metavar="RECORDER", help="Name of the recorder in the names of files.")
     ] = "ingest",
-    master: MasterOption = "local[*]",
+    master: MasterOption = None,
     rejected: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write rejected rows into this file, too, as JSON lines.")
     ] = None,
@@ -64,13 +66,15 @@ def ingest(
     from distced.simulations.ingest.ingest_report import show
     from distced.simulations.ingest.ingestion import Ingest
     from distced.simulations.ingest.recordings import alone
+    from distced.simulations.replay.master_choice import MasterChoice, master_of_ingest
     from distced.simulations.replay.runners import INLINE, check_master, runner_of
 
     if mapping is not None:
         # A mistake in the mapping is reported before Spark starts.
         load_mapping(mapping)
     check_recorder(name)
-    check_master(master)
+    if master is not None:
+        check_master(master)
     if rejected is not None:
         _check_rejected(rejected, recordings)
     started = time.perf_counter()
@@ -78,8 +82,11 @@ def ingest(
     with alone(history):
         task = Ingest(tuple(recordings), history, mapping=mapping, recorder=name, count_on=count_on, strict=strict)
         # One recording is one task, which does not need Spark.
-        chosen = master if len(task.open) > 1 else INLINE
-        with runner_of(chosen, task.work, tidy=True) as runner, progress_bars(None) as bars:
+        choice = MasterChoice(master or INLINE, "")
+        if master is None or len(task.open) < 2:
+            choice = master_of_ingest([each.path for each in task.open])
+        _say(choice, len(task.open), as_json=as_json)
+        with runner_of(choice.master, task.work, tidy=True) as runner, progress_bars(None) as bars:
             bar = bars.add_task("reading", total=None, visible=bool(task.open))
             task.perform(runner, lambda events: bars.update(bar, completed=events))
         task.clear()
@@ -94,7 +101,7 @@ def ingest(
 @history.command("compact")
 def compact(
     path: PathArgument,
-    master: MasterOption = "local[*]",
+    master: MasterOption = None,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the old files to the next run, for present readers.")
     ] = False,
@@ -114,21 +121,32 @@ def compact(
     from distced.simulations.ingest.compaction import Compaction
     from distced.simulations.ingest.ingest_report import show_compaction
     from distced.simulations.ingest.recordings import alone, writing
+    from distced.simulations.replay.master_choice import MasterChoice, master_of_compaction
     from distced.simulations.replay.runners import INLINE, check_master, runner_of
 
     started = time.perf_counter()
-    check_master(master)
+    if master is not None:
+        check_master(master)
     check_history(path)
     with alone(path), writing(path):
         compaction = Compaction(path)
         # One merger is one task, which does not need Spark.
-        chosen = master if len(compaction.mergers) > 1 else INLINE
-        with runner_of(chosen, compaction.work, tidy=True) as runner, progress_bars(None) as bars:
+        choice = MasterChoice(master or INLINE, "")
+        if master is None or len(compaction.mergers) < 2:
+            choice = master_of_compaction(compaction.rows, len(compaction.mergers))
+        _say(choice, len(compaction.mergers), as_json=as_json)
+        with runner_of(choice.master, compaction.work, tidy=True) as runner, progress_bars(None) as bars:
             bar = bars.add_task("compacting", total=max(1, compaction.rows), visible=bool(compaction.mergers))
             compaction.perform(runner, lambda rows: bars.update(bar, completed=rows), keep=keep)
         compaction.clear()
     show_compaction(compaction, time.perf_counter() - started, as_json=as_json)
     return int(any(each.trouble for each in compaction.done))
+
+
+def _say(choice: MasterChoice, tasks: int, *, as_json: bool) -> None:
+    """Say where several tasks run that may run elsewhere."""
+    if choice.why and tasks > 1 and not as_json:
+        messages().print(Text(f"--master {choice.master}, {choice.why}", "dim"))
 
 
 def _check_rejected(path: Path, recordings: Sequence[Path]) -> None:

@@ -37,7 +37,7 @@ def replay(
         Literal["key", "time", "parts", "whole"] | None,
         typer.Option("--way", help="Way to cut the work; by default as planned."),
     ] = None,
-    master: MasterOption = "local[*]",
+    master: MasterOption = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write composite events into this file.")
     ] = None,
@@ -73,6 +73,7 @@ def replay(
     from distced.middleware.cli.history import selection
     from distced.middleware.history.history import History
     from distced.middleware.model.event_types import TypeRegistry
+    from distced.simulations.replay.master_choice import master_of_replay
     from distced.simulations.replay.replay import HistoryReplay, ReplayProgress
     from distced.simulations.replay.replay_report import show, show_plan
     from distced.simulations.replay.runners import runner_of
@@ -87,7 +88,13 @@ def replay(
     registry = None if misfit is not None else TypeRegistry(types)
     patterns = compile_source(source, registry, consumption=consumption)
     show_notes(patterns.notes)
+    why = ""
+    if master is None:
+        master, why = master_of_replay(
+            patterns.compiled, recorded, begin=span.begin, until=span.end, by=by, way=way, engine=engine
+        )
     with _work_folder(out, plan_only=plan) as work, runner_of(master, work) as runner:
+        runner.why = why
         run = HistoryReplay(
             patterns.compiled,
             recorded,

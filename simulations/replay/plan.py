@@ -152,7 +152,7 @@ def _group(
         way = way or "key"
     reach = reach_of(group)
     slices = _slices(files, reach, min(_SLICES_PER_CORE * cores, max(events // least, 1)), begin, until)
-    graph = cut(group, full) if way is not None or (cores > 1 and not _runs_columnar(group)) else None
+    graph = cut(group, full) if way is not None or (cores > 1 and not runs_columnar(group)) else None
     little = f"{events:,} events are little for more than one task"
     no_bound = f"{no_key}, and nothing bounds how long a match may last"
     ways: dict[CutWay, str | None] = {
@@ -194,7 +194,7 @@ def _named(group: Sequence[Compiled]) -> str:
     return ", ".join(each.publishes.name or each.text for each in group)
 
 
-def _runs_columnar(group: Sequence[Compiled]) -> bool:
+def runs_columnar(group: Sequence[Compiled]) -> bool:
     """Whether the columnar engine runs all of the patterns in its loops."""
     if not has_columnar():
         return False

@@ -100,10 +100,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self.resumed = 0
         self._lock: IO[bytes] | None = None
         types = types_read(self.patterns)
-        end = history.until(types)
-        last = INSTANT_MIN if end is None else end
-        self._until = last if until is None else min(until, last)
-        self._begin = INSTANT_MIN if begin is None else begin
+        self._begin, self._until = span_of_replay(self.patterns, history, begin, until)
         files = history.select(types, self._begin, self._until)
         self.plan: ReplayPlan = plan_of(
             self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least
@@ -300,6 +297,15 @@ class HistoryReplay(Iterable[CompositeEvent]):
         for task in self.partitioning:
             notes += [left(self.work / PARTITIONS / f"{unit.name}.json") or TaskResult() for unit in task.units]
         return list(dict.fromkeys(trouble for each in notes for trouble in each.troubles))
+
+
+def span_of_replay(
+    patterns: Sequence[Compiled], history: History, begin: int | None, until: int | None
+) -> tuple[int, int]:
+    """First and last instant of a replay between bounds: time ends at the last event or the watermark."""
+    end = history.until(types_read(patterns))
+    last = INSTANT_MIN if end is None else end
+    return INSTANT_MIN if begin is None else begin, last if until is None else min(until, last)
 
 
 def _rows(tasks: Sequence[PartitionTask | DetectTask | SubPatternTask]) -> tuple[int, int]:

@@ -19,6 +19,7 @@ _SHOWN: Final = 10
 def _plan_as_dict(replay: HistoryReplay, runner: Runner) -> dict[str, Any]:
     return {
         "runner": runner.name,
+        "runner_why": runner.why,
         "cores": runner.cores,
         "until": replay.plan.until,
         "groups": [
@@ -38,7 +39,8 @@ def _plan_as_dict(replay: HistoryReplay, runner: Runner) -> dict[str, Any]:
 
 
 def _plan_lines(replay: HistoryReplay, runner: Runner) -> Iterator[Text]:
-    yield Text(f"{runner.name}, {runner.cores} at a time, until {format_instant(replay.plan.until)}", "dim")
+    name = f"{runner.name} ({runner.why})" if runner.why else runner.name
+    yield Text(f"{name}, {runner.cores} at a time, until {format_instant(replay.plan.until)}", "dim")
     ways = {"key": "by key", "time": "by slices of time", "parts": "by sub-patterns", "whole": "in one piece"}
     for each in replay.plan.groups:
         names = [replay.patterns[place].publishes.name or "composite events" for place in each.patterns]

@@ -43,10 +43,16 @@ _LOOK: Final = 0.2
 
 
 class Runner(ABC):
-    """Performs tasks that do not depend on one another, `cores` at a time; `name` is for reports."""
+    """Performs tasks that do not depend on one another, `cores` at a time.
+
+    Attributes:
+        name: for reports.
+        why: reason for the choice of this runner; empty where it was asked for.
+    """
 
     name: str
     cores: int
+    why: str = ""
 
     @abstractmethod
     def perform(self, tasks: Sequence[Task], watch: Callable[[], None]) -> None:

@@ -7,6 +7,8 @@ pandas variant was rejected, because it turns whole numbers into floats where so
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -70,6 +72,7 @@ def detect_stream(
             advice="write it to files, distced ingest them, and distced replay the history",
         )  # fmt: skip
     _prepare(frame.sparkSession)
+    _use_this_python(frame.sparkSession)
 
     from distced.simulations.streaming.processor import OUTPUT, Detection
 
@@ -101,3 +104,15 @@ def _prepare(session: Any) -> None:
     """Set RocksDB as the state store of Spark: `transformWithState` needs it."""
     if "RocksDB" not in session.conf.get(_PROVIDER, ""):
         session.conf.set(_PROVIDER, _ROCKS)
+
+
+def _use_this_python(session: Any) -> None:
+    """Let local workers run this Python, which has distced; Spark takes the `python3` of the path.
+
+    Workers on other machines have a Python of their own: PYSPARK_PYTHON, or `spark.pyspark.python`.
+    """
+    context = getattr(session, "sparkContext", None) if hasattr(session, "_jsparkSession") else None
+    if context is None or not str(context.master).startswith("local"):
+        return
+    if "PYSPARK_PYTHON" not in os.environ and context.getConf().get("spark.pyspark.python") is None:
+        context.pythonExec = sys.executable
