@@ -21,7 +21,7 @@ from distced.detectors.language.check import check
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.derived import Throttling, without_derived
 from distced.detectors.language.inlining import inline, inline_file
-from distced.detectors.language.parser import parse_file, parse_pattern, parse_publication
+from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
@@ -137,7 +137,12 @@ def check_pattern(
     named: dict[str, Pattern] = {}
     texts = dict(definitions or {})
     for name, definition in texts.items():
-        named[name] = parse_pattern(definition, texts)
+        try:
+            named[name] = parse_pattern(definition, texts)
+        except PatternError as error:
+            error.where = f"definition {name}, {error.where}" if error.where else f"definition {name}"
+            error.args = (error._message(),)
+            raise
     publication = parse_publication(text, texts)
     inlined = replace(publication, pattern=inline(publication.pattern, named, text=text))
     return _checked(inlined, registry, consumption, "" if texts else text)
@@ -187,9 +192,27 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
     check_depth(publication.pattern, text=text)
     check_output_depth(publication.output, text=text)
     publishes = check(publication, known, text=text)
+    for name in sorted(_read_types(publication.pattern)):
+        _check_derived(name, known)
     pattern, throttlings = without_derived(publication.pattern, known)
     plain = Publication(pattern, publication.output)
     return Compiled(publication, throttlings, publishes, plain, plain, epochs=consumption == "epoch", source=text)
+
+
+def _check_derived(name: str, registry: TypeRegistry) -> None:
+    """Check the conditions of a derived type, which somebody may have registered without a look at them."""
+    found = registry.find(name)
+    while found is not None and found.derived is not None:
+        derived = found.derived
+        try:
+            if derived.where:
+                filtered = Filtered(TypeSet(derived.base), parse_expression(derived.where))
+                check(Publication(Atom(filtered)), registry, text=derived.where)
+        except PatternError as error:
+            error.where = f"derived type {found.name}, {error.where}" if error.where else f"derived type {found.name}"
+            error.args = (error._message(),)
+            raise
+        found = registry.find(derived.base)
 
 
 def _built(compiled: Compiled) -> Compiled:

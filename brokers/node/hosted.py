@@ -322,6 +322,10 @@ class HostedDetector:
             self.happened("detector", self.id, f"reads {each}")
         self.upstream = self.upstream | detectors
 
+    def checked_again(self, attributes_read: dict[str, Mapping[str, str]]) -> None:
+        """Its pattern suits the types that it reads, with these attributes."""
+        self.attributes_read = attributes_read
+
     def wait_for_types(self, reason: str) -> None:
         """Note why nothing can be found for the time being; empty for no reason."""
         if reason != self.waits:

@@ -101,7 +101,7 @@ class DetectorHosting(NodePart):
         detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines)
         for part in planned.parts:
             self._for_parts[part_subscription(planned.id, part, self.name)] = (planned.id, part)
-        made = HostedDetector(
+        return HostedDetector(
             detector,
             planned,
             # One object for all that read the same.
@@ -110,9 +110,8 @@ class DetectorHosting(NodePart):
             expected,
             self._happened,
             self._changed,
+            attributes_read=types_of_detectors(compiled, self.directory),
         )
-        made.attributes_read = types_of_detectors(compiled, self.directory)
-        return made
 
     def _kinds(self, name: str) -> Mapping[str, Kind] | None:
         found = self.directory.registry().find(name)

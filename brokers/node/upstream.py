@@ -224,7 +224,7 @@ class Upstream(NodePart):
             return f"a type that it reads has other attributes than before: {error}"
         if hosted.planned.compiled.publishes.attributes != found.publishes.attributes:
             return f"its own type {found.publishes.name} would have other attributes than before"
-        hosted.attributes_read = types_of_detectors(hosted.planned.compiled, self.directory)
+        hosted.checked_again(types_of_detectors(hosted.planned.compiled, self.directory))
         return ""
 
     def _lacking(self, hosted: HostedDetector) -> Iterator[str]:

@@ -20,18 +20,12 @@ from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.timestamps import parse_instant
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
+from distced.middleware.patterns.statements import DEFINED, split_statements
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
 from distced.middleware.wire.topics import TopicError, check_json_topic
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
-_STATEMENT = re.compile(r"^(?=[^\s#])", re.MULTILINE)
-_DEFINED = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
-_GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
-_GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b|publish_json\s*=\s*['\"]")
-
-# Brackets, and what may hide them: texts, names in back-quotes, comments.
-_BRACKET: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|\#[^\n]*|[][(){}]""")
 
 # A limit on {m,n}, whose copies are states of the automaton.
 _MOST_COPIES: Final = 10_000
@@ -60,7 +54,7 @@ def parse_file(text: str) -> tree.PatternFile:
     """The statements of a pattern file: derived types, definitions, publications."""
     text = dedent(text)
     pieces = _statements(text)
-    defined = {match[1] or match[2] for start, _ in pieces if (match := _DEFINED.match(text, start))}
+    defined = {match[1] or match[2] for start, _ in pieces if (match := DEFINED.match(text, start))}
     types: list[tree.DerivedType] = []
     definitions: dict[str, tree.Pattern] = {}
     publications: list[tree.Publication] = []
@@ -70,7 +64,7 @@ def parse_file(text: str) -> tree.PatternFile:
             types.append(parser.derived_type())
             if types[-1].condition is not None:
                 check_depth(types[-1].condition, text=text)
-        elif _DEFINED.match(text, start, end):
+        elif DEFINED.match(text, start, end):
             name = parser.scanner.next()
             if name.text in definitions:
                 raise parser.scanner.error("defined twice", Span(name.start, name.end), given=name.text)
@@ -425,24 +419,8 @@ class Parser(ExpressionParser):
 
 def _statements(text: str) -> list[tuple[int, int]]:
     """Start and end of each statement of a file."""
-    starts: list[int] = []
-    for match in _STATEMENT.finditer(text):
-        start = match.start()
-        if starts and (_goes_on(text, start) or _open_bracket(text, starts[-1], start)):
-            continue
-        starts.append(start)
-    scanner = Scanner(text, 0, starts[0] if starts else len(text))
+    pieces = split_statements(text)
+    scanner = Scanner(text, 0, pieces[0][0] if pieces else len(text))
     if scanner.word.kind != "end":
         raise scanner.unexpected("a statement begins in the first column")
-    return list(zip(starts, [*starts[1:], len(text)], strict=False))
-
-
-def _goes_on(text: str, start: int) -> bool:
-    return text.startswith(_GOES_ON, start) or _GOES_ON_WORDS.match(text, start) is not None
-
-
-def _open_bracket(text: str, start: int, end: int) -> bool:
-    depth = 0
-    for match in _BRACKET.finditer(text, start, end):
-        depth += (match[0] in "([{") - (match[0] in ")]}")
-    return depth > 0
+    return pieces

@@ -13,6 +13,7 @@ from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, Self
 
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
@@ -20,7 +21,7 @@ from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import AsyncConnections
 from distced.middleware.bus.subscriptions import Handler
-from distced.middleware.client.client import BaseClient, OwnedSource, by_place
+from distced.middleware.client.client import BaseClient, OwnedSource, by_place, statements_of
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
 from distced.middleware.client.driver import ROOM_WITHIN, BaseDriver
 from distced.middleware.client.quality import QualityOfService
@@ -30,6 +31,8 @@ from distced.middleware.model.errors import BusError, DistcedError, Subscription
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns.pattern import PatternFile
+from distced.middleware.patterns.statements import failed
 from distced.middleware.wire.mqtt_effects import Publish
 
 
@@ -292,6 +295,39 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         await self.unsubscribe_many([each for each in standing if each.ended])
         if errors:
             raise SubscriptionsError(standing, by_place(made, errors))
+        return made
+
+    async def subscribe_file(
+        self, file: str | Path | PatternFile, *, quality: QualityOfService | None = None
+    ) -> list[AsyncSubscription]:
+        """Subscribe to all patterns of a pattern file, or none; see `Client.subscribe_file`. Where cancelled, none."""
+        statements = statements_of(file)
+        made = [AsyncSubscription(self, *each, quality or QualityOfService()) for each in self._texts(statements)]
+        self._driver.subscriptions.update((each.id, each) for each in made)
+        registered: list[str] = []
+        try:
+            for event_type in self._derived_types(statements):
+                await self.register(event_type)
+                registered.append(event_type.name)
+            for group in statements.in_groups():
+                errors: dict[str, DistcedError] = {}
+                states = [made[place] for place in group]
+                await self._driver.run(partial(self._session.subscribe_many, states, statements.texts, errors))
+                if errors:
+                    raise failed(statements, by_place(made, errors))
+        except DistcedError:
+            await self.unsubscribe_many(made)
+            for name in reversed(registered):
+                with suppress(DistcedError):
+                    await self.unregister(name)
+            raise
+        except asyncio.CancelledError:
+            for each in made:
+                each.end()
+            names = self._forget(made)
+            self._driver.post(lambda: self._session.unsubscribe_many(names, None))
+            raise
+        await self.unsubscribe_many([each for each in made if each.ended])
         return made
 
     async def unsubscribe(self, subscription: AsyncSubscription) -> None:

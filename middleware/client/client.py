@@ -10,13 +10,17 @@ Every method may be called from any thread but the bus's own. For asyncio see `m
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+
+from msgspec.structs import replace
 
 from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import server_name
@@ -28,10 +32,12 @@ from distced.middleware.client.source_session import SourceState, check_watermar
 from distced.middleware.client.subscription import QueuedSubscription, SharedCallback, Subscription
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock, SystemClock
-from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError
-from distced.middleware.model.event_types import EventType
+from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
+from distced.middleware.model.event_types import EventType, derive
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns.pattern import PatternFile
+from distced.middleware.patterns.statements import FileStatements, failed, read_file, read_statements
 from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, NodeEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT
@@ -40,6 +46,8 @@ D = TypeVar("D", bound=BaseDriver[Any])
 K = TypeVar("K", bound="BaseClient[Any, Any]")
 S = TypeVar("S", bound="OwnedSource[Any]")
 Q = TypeVar("Q", bound=QueuedSubscription)
+
+_LAYOUT: Final = re.compile(r"[\s()'\"]")
 
 
 class BaseClient(ABC, Generic[D, S]):
@@ -184,11 +192,30 @@ class BaseClient(ABC, Generic[D, S]):
         text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
         return f"{self.name}.{uuid.uuid4().hex[:16]}", text
 
+    def _texts(self, statements: FileStatements) -> list[tuple[str, str]]:
+        """New ids of the subscriptions to a pattern file, and their patterns."""
+        return [self._requested(each.text) for each in statements.publications]
+
     def _requested_many(self, patterns: Iterable[object]) -> list[tuple[str, str]]:
         """New ids of subscriptions, and the patterns as texts."""
         if isinstance(patterns, str):
             raise DistcedError("one pattern where several are expected", given=patterns, advice="put it into a list")
         return [self._requested(each) for each in patterns]
+
+    def _derived_types(self, statements: FileStatements) -> Iterator[EventType]:
+        """Derived types of a pattern file that are not registered yet, each behind its base."""
+        known = self.types
+        for each in statements.types:
+            where = f"{statements.name}, line {each.line}"
+            base = known.get(each.base)
+            if base is None:
+                allowed = ", ".join(sorted(known)) or "none is registered yet"
+                raise TypeRegistryError("unknown event type", given=each.base, allowed=allowed, where=where)
+            made = derive(base, each.name, where=each.where, every=each.every, by=each.by)
+            if each.name in known and _written_alike(known[each.name], made):
+                continue
+            known[each.name] = made
+            yield made
 
     def _forget(self, subscriptions: Iterable[QueuedSubscription]) -> list[str]:
         """Hand no more messages to subscriptions; ids of those that got some so far."""
@@ -416,6 +443,55 @@ class Client(BaseClient[ClientDriver, "Source"]):
             raise SubscriptionsError(standing, by_place(made, errors))
         return made
 
+    def subscribe_file(
+        self,
+        file: str | Path | PatternFile,
+        callback: Callable[[Subscription, Event], object] | None = None,
+        *,
+        quality: QualityOfService | None = None,
+    ) -> list[Subscription]:
+        """Subscribe to all patterns of a pattern file, in their order, or to none where one of them is refused.
+
+        Its derived types are registered, and its definitions hold for all of its patterns, which may read each other's
+        composite events.
+
+        Args:
+            file: path, or a `pattern_file` of the Python binding.
+            quality: as of `subscribe`.
+            callback: called with each event and its subscription, on one thread for all.
+
+        Raises:
+            DistcedError: a file that cannot be read, or a faulty statement, with the line of the file.
+        """
+        statements = statements_of(file)
+        made = [
+            self._subscription(self, *each, quality or QualityOfService(), None) for each in self._texts(statements)
+        ]
+        if callback is not None:
+            self._share_callback(made, callback)
+        self._driver.subscriptions.update((each.id, each) for each in made)
+        registered: list[str] = []
+        try:
+            for event_type in self._derived_types(statements):
+                self.register(event_type)
+                registered.append(event_type.name)
+            for group in statements.in_groups():
+                errors: dict[str, DistcedError] = {}
+                states = [made[place] for place in group]
+                self._driver.run(partial(self._session.subscribe_many, states, statements.texts, errors))
+                if errors:
+                    raise failed(statements, by_place(made, errors))
+        except DistcedError:
+            self.unsubscribe_many(made)
+            for name in reversed(registered):
+                with suppress(DistcedError):
+                    self.unregister(name)
+            raise
+        for each in made:
+            each.begin()
+        self.unsubscribe_many([each for each in made if each.ended])
+        return made
+
     def _share_callback(
         self, subscriptions: Sequence[Subscription], callback: Callable[[Subscription, Event], object]
     ) -> None:
@@ -444,6 +520,21 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait for n broker nodes, up to a timeout in seconds."""
         self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
+
+
+def statements_of(file: str | Path | PatternFile) -> FileStatements:
+    """Statements of a pattern file, by its path or as an object."""
+    return read_statements(str(file)) if isinstance(file, PatternFile) else read_file(file)
+
+
+def _written_alike(one: EventType, other: EventType) -> bool:
+    """Whether two derived types differ in blanks, quotes and parentheses of their conditions alone."""
+    texts = [_LAYOUT.sub("", "" if each.derived is None else each.derived.where) for each in (one, other)]
+    plain = [
+        each if each.derived is None else replace(each, derived=replace(each.derived, where=""))
+        for each in (one, other)
+    ]
+    return plain[0] == plain[1] and texts[0] == texts[1]
 
 
 def by_place(made: Sequence[SubscriptionState], errors: Mapping[str, DistcedError]) -> dict[int, DistcedError]:

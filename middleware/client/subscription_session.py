@@ -27,6 +27,7 @@ from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns.statements import used_definitions
 from distced.middleware.wire.administration import Answer, Answers, Listening, Progress
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
@@ -206,7 +207,7 @@ class SubscriptionSession:
         entry = SubscriptionEntry(
             self._name,
             state.pattern,
-            definitions,
+            used_definitions(state.pattern, definitions),
             quality.consumption,
             quality.detection,
             quality.constituents,

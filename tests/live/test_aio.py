@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
 from distced.middleware.client.aio import AsyncClient, AsyncSource, AsyncSubscription
 from distced.middleware.client.quality import QualityOfService
-from distced.middleware.model.errors import SubscriptionError, SubscriptionsError
+from distced.middleware.model.errors import DistcedError, SubscriptionError, SubscriptionsError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.topics import directory_topic
 
@@ -358,5 +359,26 @@ def test_many_subscriptions_are_made_and_ended(play: Any) -> None:
             assert await taken(each) == ([6] if number >= 4 else [])
         with pytest.raises(SubscriptionsError, match="1 of 2"):
             await client.subscribe_many(["[A]", "[Nobody]"])
+
+    play(scenario)
+
+
+def test_pattern_file_is_subscribed_to_or_nothing_of_it(play: Any, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.pattern"
+    statements = "type Slow = A every 10ns\nPair = [Slow] ; [A]\n[Two] -> Three()\nPair -> Two()\n"
+
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        path.write_text(statements + "[Nobody] -> Wrong()\n")
+        with pytest.raises(DistcedError, match=r"unknown event type: Nobody(.|\n)*at line 5, column 2") as caught:
+            await client.subscribe_file(path)
+        assert "pairs.pattern, statement of line 5" in str(caught.value)
+        assert set(client.types) == {"A"}
+        path.write_text(statements)
+        three, two = await client.subscribe_file(path)
+        await send(client, source, 1, 2)
+        for each in (three, two):
+            event = await each.get(LONG)
+            assert event is not None
+            assert event.hi == 2
 
     play(scenario)

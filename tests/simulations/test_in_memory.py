@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +27,7 @@ from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.patterns import derived_type, event, pattern_file
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.simulations.network.in_memory import InMemoryClient, InMemoryDeployment
 from distced.testing import detect
@@ -385,6 +388,90 @@ def test_many_are_ended_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         effects = session.fired(waits[0].number, 0)
     assert sizes == [2, 2, 1]
     assert effects[-1] == Done("five")
+
+
+OFFICE = """
+# Statements in any order.
+[Cold]{2} by room -> Failure(room = 'FE02')
+type Freezing = Temp where temp<15   # of all rooms
+Opened = [Door as d]
+
+Opened ; [Freezing where room == d.room] within 5min
+  -> Cold(room = d.room)
+publish_json = "office/cold"
+Opened -> Draught(room = d.room)
+"""
+
+
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_pattern_file_is_subscribed_to_as_a_whole(indent: str, tmp_path: Path) -> None:
+    path = tmp_path / "office.pattern"
+    path.write_text("".join(f"{indent}{line}" for line in OFFICE.splitlines(keepends=True)))
+    with InMemoryDeployment(nodes=3, servers=2, start="2026-11-21T08:00Z") as deployment:
+        client = deployment.client("office", site="site-2")
+        source = _source(client)
+        found: list[tuple[str, str]] = []
+        subscriptions = client.subscribe_file(path, lambda each, event: found.append((each.pattern[:6], event.type)))
+        assert [each.pattern.split()[0] for each in subscriptions] == ["[Cold]{2}", "Opened", "Opened"]
+        assert client.types["Freezing"].derived is not None
+        for _ in range(2):
+            _door(source)
+            deployment.advance(1)
+            _cold(source)
+            deployment.advance(1)
+        deployment.settle()
+        expected = {("[Cold]", "Failure"): 1, ("Opened", "Cold"): 2, ("Opened", "Draught"): 2}
+        assert Counter(found) == expected
+        assert [topic for _, topic, _ in deployment.network.json] == ["office/cold"] * 2
+        # Somebody else may have registered the same type, written otherwise.
+        path.write_text("type Freezing = Temp where ( temp < 15 )\n[Freezing]\n")
+        assert len(client.subscribe_file(str(path))) == 1
+        client.unsubscribe_many(subscriptions)
+
+
+@pytest.mark.parametrize(
+    ("faulty", "told"),
+    [
+        (
+            "[Door where rom == 'x'] -> Wrong()",
+            ["line 3, column 13", "office.pattern, statement of line 3, node node-1"],
+        ),
+        ("[Nobody] -> Wrong()", ["unknown event type: Nobody", "line 3, column 2"]),
+        ("Part = [Door] ; [Temp]]\nPart -> Wrong()", ["definition Part, line 3, column 23", "statement of line 4"]),
+        ("Part = [Door] ; [Temp\nPart -> Wrong()", ["a bracket that is not closed", "office.pattern, line 3"]),
+        ("[Two] -> One()\n[One] -> Two()", ["2 of 3 patterns were refused", "statement of line 3"]),
+        ("type Other = Nobody where x > 1\n[Other]", ["unknown event type: Nobody", "office.pattern, line 3"]),
+        ("type Bad = Temp where tmp > 1\n[Bad]", ["tmp", "derived type Bad, line 3"]),
+    ],
+)
+def test_pattern_file_with_a_faulty_statement_is_not_subscribed_to(
+    faulty: str, told: list[str], tmp_path: Path
+) -> None:
+    path = tmp_path / "office.pattern"
+    path.write_text(f"type Freezing = Temp where temp < 15\n[Freezing] -> Right()\n{faulty}\n")
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        _source(client)
+        with pytest.raises(DistcedError) as caught:
+            client.subscribe_file(path, lambda each, event: None)
+        for each in told:
+            assert each in str(caught.value)
+        deployment.advance(1)
+        assert set(client.types) == {"Door", "Temp"}
+        assert deployment.detectors == {}
+        assert client._driver.subscriptions == {}
+
+
+def test_pattern_file_of_the_binding_is_subscribed_to() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        freezing = derived_type("Freezing", event("Temp").where(temp=14.5))
+        (subscription,) = client.subscribe_file(pattern_file(freezing), quality=QualityOfService(matches="first"))
+        _door(source)
+        deployment.advance(1)
+        _cold(source)
+        assert subscription.get(5) is not None
 
 
 def test_text_is_no_list_of_patterns() -> None:

@@ -1,0 +1,262 @@
+"""Statements of a pattern file as text: derived types, definitions, publications.
+
+A client splits a file without a parser: broker nodes read the statements. A statement ends where a line begins in the
+first column, unless that line goes on with an operator or a bracket is open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Final
+
+from distced.middleware.model.errors import DistcedError, PatternError, SubscriptionError
+from distced.middleware.model.timestamps import parse_duration
+
+DEFINED: Final = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
+"""Begin of a definition."""
+
+_STATEMENT: Final = re.compile(r"^(?=[^\s#])", re.MULTILINE)
+_GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
+_GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b|publish_json\s*=\s*['\"]")
+
+# Texts and comments, names in back-quotes, names, brackets, and the sign of an output.
+_TOKEN: Final = re.compile(
+    r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*|`(?P<quoted>[^`\n]*)`|(?P<name>[^\W\d]\w*)|(?P<sign>->|→|[][(){}])"""
+)
+_DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
+_LINE: Final = re.compile(r"\bline (\d+), column \d+")
+_PLACE: Final = re.compile(r"\bline (\d+)(?=, column)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """Publication: its text, the line of the file it begins in, the type it publishes (empty for none)."""
+
+    text: str
+    line: int
+    publishes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedStatement:
+    """Derived type: as of `middleware.patterns.tree.DerivedType`, with the condition as text; `every` in ns."""
+
+    name: str
+    base: str
+    where: str
+    every: int
+    by: tuple[str, ...]
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatements:
+    """Statements of a file of this name; definitions by name."""
+
+    name: str
+    types: tuple[DerivedStatement, ...]
+    definitions: Mapping[str, Statement]
+    publications: tuple[Statement, ...]
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """Definitions as text, by name."""
+        return {name: each.text for name, each in self.definitions.items()}
+
+    def in_groups(self) -> list[list[int]]:
+        """Places of the publications in groups, each behind those that publish what it reads."""
+        published = {each.publishes for each in self.publications} - {""}
+        definitions = self.texts
+        reads: dict[int, set[str]] = {}
+        for place, each in enumerate(self.publications):
+            used = used_definitions(each.text, definitions)
+            words = set(_names(each.text)).union(*map(_names, used.values()))
+            reads[place] = (words & published) - {each.publishes}
+        groups: list[list[int]] = []
+        while reads:
+            waiting = {self.publications[place].publishes for place in reads}
+            # In a circle all are asked for at once, and nodes say what is wrong.
+            ready = [place for place, names in reads.items() if names.isdisjoint(waiting)] or list(reads)
+            groups.append(ready)
+            for place in ready:
+                del reads[place]
+        return groups
+
+    def placed(self, error: DistcedError, place: int) -> DistcedError:
+        """Error of a publication, with lines of the file."""
+        statement = self.publications[place]
+
+        def in_file(text: str) -> str:
+            for derived in self.types:
+                if f"derived type {derived.name}, line" in text:
+                    return _LINE.sub(f"line {derived.line}", text)
+            for name, each in self.definitions.items():
+                if f"definition {name}, line" in text:
+                    return _moved(text, each.line)
+            return _moved(text, statement.line)
+
+        where = f", {error.where}" if error.where else ""
+        return SubscriptionError(
+            in_file(error.problem),
+            given=error.given,
+            allowed=error.allowed,
+            where=f"{self.name}, statement of line {statement.line}{where}",
+            advice=error.advice,
+        )
+
+
+def split_statements(text: str) -> list[tuple[int, int]]:
+    """Start and end of each statement of a dedented file."""
+    starts: list[int] = []
+    for match in _STATEMENT.finditer(text):
+        start = match.start()
+        if starts and (_goes_on(text, start) or _open_bracket(text, starts[-1], start)):
+            continue
+        starts.append(start)
+    return list(zip(starts, [*starts[1:], len(text)], strict=False))
+
+
+def read_file(path: str | Path) -> FileStatements:
+    """Statements of a pattern file. Raises `PatternError`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatternError("cannot read the pattern file", given=str(path), advice=str(error)) from None
+    return read_statements(text, str(path))
+
+
+def read_statements(text: str, name: str = "the pattern file") -> FileStatements:
+    """Statements of the text of a pattern file, with its name for errors. Raises `PatternError`."""
+    text = dedent(text)
+    types: list[DerivedStatement] = []
+    definitions: dict[str, Statement] = {}
+    publications: list[Statement] = []
+    pieces = split_statements(text)
+    for line, content in enumerate(text[: pieces[0][0]].splitlines() if pieces else text.splitlines(), 1):
+        if content.strip() and not content.lstrip().startswith("#"):
+            raise _error("a statement begins in the first column", given=content.strip(), where=f"{name}, line {line}")
+    for start, end in pieces:
+        line, content = text.count("\n", 0, start) + 1, text[start:end].rstrip()
+        where = f"{name}, line {line}"
+        if _open_bracket(text, start, end):
+            raise _error("a bracket that is not closed", given=content.splitlines()[0], where=where)
+        if (derived := _DERIVED.match(content)) is not None:
+            types.append(_derived(content, derived, line, where))
+        elif (defined := DEFINED.match(content)) is not None:
+            known = defined[1] or defined[2]
+            if known in definitions:
+                raise _error("defined twice", given=known, where=where)
+            # Blanks for the name, so that columns are those of the file.
+            definitions[known] = Statement(" " * defined.end() + content[defined.end() :], line)
+        else:
+            publications.append(Statement(content, line, _published(content)))
+    if not publications:
+        raise _error(
+            "a pattern file that publishes nothing",
+            given=", ".join(definitions) or None,
+            where=name,
+            advice="a pattern that is to be detected has no `Name =` before it: [A] ; [B] -> Name()",
+        )
+    return FileStatements(name, tuple(types), definitions, tuple(publications))
+
+
+def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str]:
+    """Definitions that a pattern may use, directly or through others."""
+    used: dict[str, str] = {}
+    waiting = [text] if definitions else []
+    while waiting:
+        for name in _names(waiting.pop()):
+            if name in definitions and name not in used:
+                used[name] = definitions[name]
+                waiting.append(definitions[name])
+    return {name: each for name, each in definitions.items() if name in used}
+
+
+def _derived(content: str, match: re.Match[str], line: int, where: str) -> DerivedStatement:
+    """`type Name = Base where condition every 1min by (person, room)`."""
+    parts = {"where": "", "every": "", "by": ""}
+    kinds = list(parts)
+    open_part, begin, depth = "", match.end(), 0
+    ends = [(each, _word(each)) for each in _TOKEN.finditer(content, match.end())]
+    for token, word in ends:
+        depth += (token["sign"] or "") in {"(", "[", "{"}
+        depth -= (token["sign"] or "") in {")", "]", "}"}
+        later = kinds[kinds.index(open_part) + 1 :] if open_part else kinds
+        if token["name"] and depth == 0 and word in later:
+            if open_part:
+                parts[open_part] = content[begin : token.start()]
+            elif content[begin : token.start()].strip():
+                break
+            open_part, begin = word, token.end()
+    rest = _uncommented(content[begin:]).strip()
+    if open_part:
+        parts[open_part] = rest
+    elif rest:
+        raise _error("not a derived type", given=rest, allowed="where, every or by", where=where)
+    named = tuple(_names(parts["by"]))
+    every = _uncommented(parts["every"]).strip()
+    if parts["by"] and not every:
+        raise _error("`by` throttles, and needs `every` before it", where=where, advice="add every 1min")
+    try:
+        interval = parse_duration(every) if every else 0
+    except DistcedError as error:
+        raise _error(error.problem, given=error.given, allowed=error.allowed, where=where) from None
+    condition = " ".join(_uncommented(parts["where"]).split())
+    names = (match[1] or match[2], match[3] or match[4])
+    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line)
+
+
+def _published(content: str) -> str:
+    """Type behind the last `->`; empty for none."""
+    found, arrow = "", False
+    for token in _TOKEN.finditer(content):
+        if arrow:
+            found = _word(token)
+        arrow = (token["sign"] or "") in {"->", "→"}
+    return found
+
+
+def _names(text: str) -> Iterator[str]:
+    return (word for token in _TOKEN.finditer(text) if (word := _word(token)))
+
+
+def _word(token: re.Match[str]) -> str:
+    return token["quoted"] or token["name"] or ""
+
+
+def _uncommented(text: str) -> str:
+    return _TOKEN.sub(lambda token: "" if token[0].startswith("#") else token[0], text)
+
+
+def _moved(text: str, line: int) -> str:
+    return _PLACE.sub(lambda match: f"line {int(match[1]) + line - 1}", text)
+
+
+def _goes_on(text: str, start: int) -> bool:
+    return text.startswith(_GOES_ON, start) or _GOES_ON_WORDS.match(text, start) is not None
+
+
+def _open_bracket(text: str, start: int, end: int) -> bool:
+    signs = [token["sign"] or "" for token in _TOKEN.finditer(text, start, end)]
+    return sum((each in {"(", "[", "{"}) - (each in {")", "]", "}"}) for each in signs) > 0
+
+
+def failed(statements: FileStatements, errors: Mapping[int, DistcedError]) -> DistcedError:
+    """Error of a file of which some patterns were refused, with lines of the file."""
+    first = statements.placed(errors[min(errors)], min(errors))
+    if len(errors) > 1:
+        count = len(statements.publications)
+        first.problem = f"{len(errors):,} of {count:,} patterns were refused; the first: {first.problem}"
+        first.args = (first._message(),)
+    return first
+
+
+def _error(problem: str, *, where: str, **parts: Any) -> PatternError:
+    error = PatternError(problem, **parts)
+    error.where = where
+    error.args = (error._message(),)
+    return error

@@ -1,0 +1,126 @@
+"""Pattern files split by a client: the same statements as the parser reads, and errors in lines of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distced.detectors.compiler import register_derived
+from distced.detectors.language.inlining import inline, inline_file
+from distced.detectors.language.parser import parse_file, parse_pattern, parse_publication
+from distced.middleware.model.errors import PatternError, SubscriptionError
+from distced.middleware.model.event_types import TypeRegistry, derive, event_type
+from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.statements import FileStatements, read_file, read_statements, used_definitions
+from distced.middleware.patterns.tree import Publication
+from tests.detectors.test_parser import FILE
+
+FILES = sorted(Path(__file__).parents[2].glob("simulations/**/*.pattern"))
+
+KEYWORDS = """
+# `type` and `by` in odd places
+type Where = Temp where (every > 3 or by == 'where every by') # every 5s
+  every 1min
+  by (`by`, room)
+type `two words` = Temp
+type Plain = Where by_ == 'x' and by == 'y'
+X = [Temp where text == '-> Not(' # -> Neither
+  ]
+[X] -> `Odd name`(a = '-> Wrong') where a == '->'
+[`Odd name`] ; X -> Late()
+"""
+
+
+def plain(text: str) -> FileStatements:
+    return read_statements(text)
+
+
+@pytest.mark.parametrize("text", [FILE, *(each.read_text() for each in FILES)])
+def test_statements_are_those_of_the_parser(text: str) -> None:
+    file, split = parse_file(text), read_statements(text)
+    assert [each.name for each in split.types] == [each.name for each in file.types]
+    assert list(split.definitions) == [name for name, _ in file.definitions]
+    expected = [format_publication(each) for each in inline_file(file, text=text)]
+    named = {name: parse_pattern(each.text, split.texts) for name, each in split.definitions.items()}
+    made = [parse_publication(each.text, split.texts) for each in split.publications]
+    inlined = [Publication(inline(each.pattern, named), each.output, each.publish_json) for each in made]
+    assert [format_publication(each) for each in inlined] == expected
+    assert [each.publishes for each in split.publications] == [
+        "" if each.output is None else each.output.type_name for each in file.publications
+    ]
+
+
+@pytest.mark.parametrize("text", [FILE, *(each.read_text() for each in FILES)])
+def test_derived_types_are_those_of_the_parser(text: str) -> None:
+    kinds = ("where", "person", "room", "value", "state", "temp", "sensor", "location", "activity")
+    registry = TypeRegistry(open=True)
+    file = parse_file(text)
+    register_derived(file, registry)
+    for each, parsed in zip(read_statements(text).types, file.types, strict=True):
+        made = derive(event_type(each.base, dict.fromkeys(kinds, "string")), each.name, every=each.every, by=each.by)
+        known = registry.get(parsed.name).derived
+        assert made.derived is not None and known is not None
+        assert (made.derived.base, made.derived.every, made.derived.by) == (known.base, known.every, known.by)
+        assert "".join(each.where.split()) == "".join(known.where.split())
+
+
+def test_keywords_in_texts_names_and_comments_are_none() -> None:
+    split = plain(KEYWORDS.replace("type Plain = Where by_ == 'x' and by == 'y'\n", ""))
+    one, other = split.types
+    assert (one.name, one.base, one.every, one.by) == ("Where", "Temp", 60 * 10**9, ("by", "room"))
+    assert one.where == "(every > 3 or by == 'where every by')"
+    assert (other.name, other.base, other.where, other.line) == ("two words", "Temp", "", 6)
+    assert [each.publishes for each in split.publications] == ["Odd name", "Late"]
+    assert split.in_groups() == [[0], [1]]
+
+
+def test_groups_come_behind_what_they_read() -> None:
+    split = plain("D = [Two]\nD ; [Three] -> One()\n[A] -> Two()\n[Two] -> Three()\n[B] -> Four()\n")
+    assert split.in_groups() == [[1, 3], [2], [0]]
+    circle = plain("[Two] -> One()\n[One] -> Two()\n[A] -> Three()\n")
+    assert circle.in_groups() == [[2], [0, 1]]
+
+
+def test_definitions_that_a_pattern_uses() -> None:
+    definitions = {"A1": "[A]", "B1": "A1 [B]", "C1": "[C where v == 'B1']", "D1": "[D] # A1"}
+    assert list(used_definitions("B1 ; [X]", definitions)) == ["A1", "B1"]
+    assert list(used_definitions("C1 | D1", definitions)) == ["C1", "D1"]
+    assert used_definitions("[A]", definitions) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "publishes nothing"),
+        ("X = [A]\n", "publishes nothing: X"),
+        ("  [A]\n[B]\nX = [A]\n", "first column: [A], at f.pattern, line 1"),
+        ("\n  nothing\n[B]\n  [C]\n", "first column: nothing"),
+        ("X = [A]\nX = [B]\nX\n", "defined twice: X, at f.pattern, line 2"),
+        ("type C = A by k\n[C]\n", "needs `every`"),
+        ("type C = A every 3parsecs\n[C]\n", "line 1"),
+        (
+            "[B]\ntype C = A and more\n[C]\n",
+            "not a derived type: and more (allowed: where, every or by), at f.pattern, line 2",
+        ),
+    ],
+)
+def test_faulty_file_is_refused_with_its_line(text: str, told: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        read_statements(text, "f.pattern")
+    assert told in str(caught.value)
+
+
+def test_error_of_a_node_is_placed_in_the_file() -> None:
+    split = read_statements("\nX = [A]\n\n[A]\n  ; X\n", "f.pattern")
+    error = SubscriptionError("no such thing, at line 2, column 5", where="node n1")
+    assert str(split.placed(error, 0)) == (
+        "no such thing, at line 5, column 5, at f.pattern, statement of line 4, node n1"
+    )
+    inside = SubscriptionError("no such thing, at definition X, line 1, column 6")
+    assert "definition X, line 2, column 6" in str(split.placed(inside, 0))
+
+
+def test_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(PatternError, match="cannot read the pattern file"):
+        read_file(tmp_path / "none.pattern")
