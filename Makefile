@@ -81,7 +81,7 @@ $(VENV)/bin/pip:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(VENV)/bin/pip
-	$(PIP) -e '.[broker,tables,draw]'
+	$(PIP) -e '.[broker,ray,tables,draw]'
 	@touch $@
 
 $(VENV)/.fast: pyproject.toml | $(VENV)/bin/pip
@@ -92,7 +92,7 @@ $(VENV)/.fast: pyproject.toml | $(VENV)/bin/pip
 # that pip makes a package of, and would compress once more.
 $(VENV)/.dev: pyproject.toml $(VENV)/.fast
 	@printf '[bdist_wheel]\ncompression = stored\n' >$(VENV)/build.cfg
-	DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg $(PIP) --no-compile -e '.[broker,connect,place,draw,dev]'
+	DIST_EXTRA_CONFIG=$(abspath $(VENV))/build.cfg $(PIP) --no-compile -e '.[all,dev]'
 	@touch $@ $(VENV)/.demo
 
 # All that the tests can use, installed in one go.

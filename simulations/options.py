@@ -17,7 +17,12 @@ ReportOption: TypeAlias = Annotated[
 NodesOption: TypeAlias = Annotated[int, typer.Option("--nodes", metavar="N", help="Number of broker nodes.", min=1)]
 
 RayOption: TypeAlias = Annotated[
-    bool, typer.Option("--ray/--no-ray", help="Run broker nodes as Ray actors, or in this process.")
+    bool | None,
+    typer.Option(
+        "--ray/--no-ray",
+        help="Run broker nodes as Ray actors, or in this process; actors if left out and Ray is installed.",
+        show_default=False,
+    ),
 ]
 
 SolverOption: TypeAlias = Annotated[

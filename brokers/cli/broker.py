@@ -24,6 +24,7 @@ from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.mqtt_server import Server, start_server
 from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
+from distced.brokers.ray.runtime import use_ray
 from distced.detectors.runtime.engines import EngineName, chosen
 from distced.middleware.bus.pool import home_name, server_name
 from distced.middleware.cli.logs import configure_logging
@@ -74,7 +75,14 @@ class BrokerOptions:
     ] = None
     name: Annotated[str, Option(help="Name of the node, unique; this machine's if left out.")] = ""
     nodes: Annotated[int, Option(help="Number of broker nodes; several are called NAME-1, NAME-2.", min=1)] = 1
-    ray: Annotated[bool, Option(help="Run the nodes as Ray actors, or in this process.")] = True
+    ray: Annotated[
+        bool | None,
+        Option(
+            "--ray/--no-ray",
+            help="Run the nodes as Ray actors, or in this process; actors if left out and Ray is installed.",
+            show_default=False,
+        ),
+    ] = None
     ray_address: Annotated[
         str, Option("--ray-address", metavar="HOST:PORT|auto", help="Join this Ray cluster; its own if left out.")
     ] = ""
@@ -164,9 +172,10 @@ def host(options: BrokerOptions, log: Any) -> int:
     if options.port is not None and options.server not in STARTED:
         advice = f"put it into the URL: {DEFAULT}"
         raise BusError("a port for a server that is not started here", given=options.port, advice=advice)
-    if options.ray_address and not options.ray:
+    if options.ray_address and options.ray is False:
         problem = "a Ray cluster for nodes without Ray"
         raise DistcedError(problem, given=options.ray_address, advice="leave out --no-ray")
+    wanted, options = options.ray, replace(options, ray=use_ray(options.ray, joins=bool(options.ray_address)))
     with ending() as set_up_again, ExitStack() as stack:
         url, server = _server(options, stack, log)
         placed = _locations(options, url, described)
@@ -191,7 +200,7 @@ def host(options: BrokerOptions, log: Any) -> int:
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
         set_up_again()
-        _announce(options, url, server, placed, mappings, log)
+        _announce(options, url, server, placed, mappings, log, without_ray=wanted is None and not options.ray)
         code = _wait(server, log)
         for name in options.node_names:
             entry = watch.directory.nodes.get(name)
@@ -286,6 +295,8 @@ def _announce(
     placed: dict[str, NodeLocation],
     mappings: list[Mapping],
     log: Any,
+    *,
+    without_ray: bool,
 ) -> None:
     """Print the server to connect to, and the nodes and mappings that run."""
     # Without the password that the URL may hold.
@@ -299,9 +310,10 @@ def _announce(
             "ready", server=shown, nodes=names, homes=homes, ray=options.ray, bridge=bridge, topics=topics, types=types
         )
         return
+    where = "Ray actors" if options.ray else "in this process" + ", for Ray is not installed" * without_ray
     lines = [
         ("MQTT server", f"{shown}{'' if server is None else f', {server.kind}, started here'}"),
-        ("broker nodes", f"{', '.join(names)}, {'Ray actors' if options.ray else 'in this process'}"),
+        ("broker nodes", f"{', '.join(names)}, {where}"),
         *(("", f"{name} at home at {home}") for name, home in homes.items() if home),
     ]
     for mapping in mappings:

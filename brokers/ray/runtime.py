@@ -14,9 +14,11 @@ import logging
 import os
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,9 +69,25 @@ def import_ray(*, loopback: bool) -> Any:
     try:
         import ray
     except ImportError:
-        advice = "pip install 'distced[broker]', or run the nodes without Ray"
-        raise DistcedError("Ray is not installed", advice=advice) from None
+        raise _not_installed() from None
     return ray
+
+
+def use_ray(wanted: bool | None, *, joins: bool = False) -> bool:
+    """Whether broker nodes are Ray actors: as wanted, or else where Ray is installed or a cluster is joined.
+
+    Raises:
+        DistcedError: Ray is wanted and not installed.
+    """
+    installed = sys.modules.get("ray") is not None or ("ray" not in sys.modules and find_spec("ray") is not None)
+    if (wanted or (wanted is None and joins)) and not installed:
+        raise _not_installed()
+    return installed if wanted is None else wanted
+
+
+def _not_installed() -> DistcedError:
+    advice = "pip install 'distced[ray]', or run the nodes in this process: leave out --ray and --ray-address"
+    return DistcedError("Ray is not installed", advice=advice)
 
 
 def is_loopback(address: str) -> bool:

@@ -29,7 +29,13 @@ from distced.middleware.client.driver import BaseDriver, ClientDriver
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, check_watermark, heartbeat
-from distced.middleware.client.subscription import QueuedSubscription, SharedCallback, Subscription
+from distced.middleware.client.subscription import (
+    EventCallback,
+    QueuedSubscription,
+    SharedCallback,
+    SharedFunction,
+    Subscription,
+)
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
@@ -375,7 +381,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def subscribe(
         self,
         pattern: object,
-        callback: Callable[[Event], object] | None = None,
+        callback: EventCallback | None = None,
         *,
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
@@ -407,7 +413,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def subscribe_many(
         self,
         patterns: Iterable[object],
-        callback: Callable[[Subscription, Event], object] | None = None,
+        callback: SharedFunction | None = None,
         *,
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
@@ -446,7 +452,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def subscribe_file(
         self,
         file: str | Path | PatternFile,
-        callback: Callable[[Subscription, Event], object] | None = None,
+        callback: SharedFunction | None = None,
         *,
         quality: QualityOfService | None = None,
     ) -> list[Subscription]:
@@ -492,9 +498,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
         self.unsubscribe_many([each for each in made if each.ended])
         return made
 
-    def _share_callback(
-        self, subscriptions: Sequence[Subscription], callback: Callable[[Subscription, Event], object]
-    ) -> None:
+    def _share_callback(self, subscriptions: Sequence[Subscription], callback: SharedFunction) -> None:
         SharedCallback(callback, subscriptions).start()
 
     def unsubscribe(self, subscription: Subscription) -> None:

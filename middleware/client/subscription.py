@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Protocol, Self, TypeAlias, cast
 
 import structlog
 
@@ -16,10 +16,12 @@ from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import DistcedError, SubscriptionError
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import CompositeEvent, Event
 
 _log = structlog.get_logger("distced.client")
 
+EventCallback: TypeAlias = Callable[[Event], object] | Callable[[CompositeEvent], object]
+"""Function for the events of a subscription. The subscriber knows whether its pattern gives composite events."""
 
 _NO_EVENTS: Final[deque[Event]] = deque()
 """Queue of subscriptions without an event so far, never put into: an empty one of its own takes 600 bytes."""
@@ -126,14 +128,14 @@ class Subscription(QueuedSubscription):
         identity: str,
         pattern: str,
         quality: QualityOfService,
-        callback: Callable[[Event], object] | None,
+        callback: EventCallback | None,
     ) -> None:
         super().__init__(identity, pattern, quality)
         self.client = client
         self.on_change: Callable[[], object] = _nothing
         # Where a callback of several subscriptions is called for it.
         self._shared: SimpleQueue[Subscription] | None = None
-        self._callback = callback
+        self._callback = cast("Callable[[Event], object] | None", callback)
         self._condition: threading.Condition | None = None
         # Messages of several servers come on several threads.
         self._receiving = threading.Lock()
@@ -268,13 +270,15 @@ class Subscription(QueuedSubscription):
             self.statistics.errors += 1
 
 
+SharedFunction: TypeAlias = Callable[[Subscription, Event], object] | Callable[[Subscription, CompositeEvent], object]
+"""Function for the events of several subscriptions."""
+
+
 class SharedCallback:
     """Callback for the events of several subscriptions, on one thread; its exceptions are counted and logged."""
 
-    def __init__(
-        self, callback: Callable[[Subscription, Event], object], subscriptions: Iterable[Subscription]
-    ) -> None:
-        self._callback = callback
+    def __init__(self, callback: SharedFunction, subscriptions: Iterable[Subscription]) -> None:
+        self._callback = cast("Callable[[Subscription, Event], object]", callback)
         self._changed: SimpleQueue[Subscription] = SimpleQueue()
         self._open: set[str] = set()
         for each in subscriptions:

@@ -19,7 +19,7 @@ EXTRAS: Final = {
     "pandas": "spark",
     "pyarrow": "tables",
     "pyspark": "spark",
-    "ray": "broker",
+    "ray": "ray",
     "scipy": "place",
 }
 """By the name it is imported under."""

@@ -294,7 +294,7 @@ def bench_migrate(
     sites: Annotated[int, _number("Number of sites, each with a server.")] = 1,
     pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events, events/s.", min=10)] = 1_000,
     waiting: Annotated[int, _number("Live instances of the detector.", 0)] = 1_000,
-    ray: RayOption = True,
+    ray: RayOption = None,
     seed: SeedOption = 1,
 ) -> None:
     """Move a detector between nodes while it detects: delays at the subscriber, and completeness of its notifications.

@@ -116,7 +116,7 @@ class MigrateFigures:
 
 
 def measure(
-    moves: int, nodes: int, sites: int, pace: int, waiting: int, ray: bool, seed: int, on_progress: OnProgress
+    moves: int, nodes: int, sites: int, pace: int, waiting: int, ray: bool | None, seed: int, on_progress: OnProgress
 ) -> MigrateFigures:
     """Run the benchmark on a server of its own, or on several.
 
@@ -124,10 +124,13 @@ def measure(
         sites: number of sites, each with an MQTT server and, with Ray, a Ray node.
         pace: events/s.
         waiting: number of instances that the detector carries.
-        ray: whether the nodes are Ray actors, or in this process.
+        ray: whether the nodes are Ray actors, or in this process; None for actors where Ray is installed.
         seed: of the times between moves, random lest they coincide with periodic work of nodes.
     """
+    from distced.brokers.ray.runtime import use_ray
+
     configure_logging()
+    ray = use_ray(ray)
     figures = MigrateFigures("ray" if ray else "local", sites)
     random = Random(seed)
     names = [f"node-{number + 1}" for number in range(nodes)]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from distced.middleware.cli.output import AsJson, messages, output, print_json
+from distced.middleware.model.errors import BusError
 from distced.simulations.options import MappingOption, NodesOption, RayOption, SeedOption
 
 
@@ -33,10 +34,13 @@ def demo(
         typer.Option(metavar="FOLDER", help="Write events, figures and plots into this folder.", show_default=False),
     ] = None,
     nodes: NodesOption = 3,
-    ray: RayOption = True,
+    ray: RayOption = None,
     server: Annotated[
         str, typer.Option(metavar="KIND|URL", help="MQTT server: auto, mosquitto, amqtt, or the URL of one that runs.")
     ] = "auto",
+    port: Annotated[
+        int | None, typer.Option(help="TCP port of the started server; a free one if left out.", min=0)
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Watch composite events being detected: a server, broker nodes, the Active Office, both scenarios.
@@ -50,10 +54,13 @@ def demo(
 
       distced demo --speed 600 --minutes 240 --report reports/demo
 
+      distced demo --port 1884
+
       distced demo --input reports/demo/events.jsonl.gz --no-ray
     """
     from distced.brokers.live.mqtt_server import start_server
     from distced.brokers.ray.nodes import LocalNodes, RayNodes
+    from distced.brokers.ray.runtime import use_ray
     from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import display as shown
@@ -61,6 +68,10 @@ def demo(
     from distced.simulations.demo.session import DemoSession, questions
 
     console = messages() if as_json else output()
+    starts = server in ("auto", "mosquitto", "amqtt")
+    if port is not None and not starts:
+        raise BusError("a port for a server that is not started here", given=port, advice="put it into the URL")
+    actors = use_ray(ray)
     feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
     asked, derived = questions(feed.types, patterns or [])
     quieten()
@@ -68,13 +79,13 @@ def demo(
         began = time.perf_counter()
         with console.status("starting the MQTT server and the broker nodes"):
             url = server
-            if server in ("auto", "mosquitto", "amqtt"):
-                started = stack.enter_context(start_server(server))  # type: ignore[arg-type]
+            if starts:
+                started = stack.enter_context(start_server(server, port=port or 0))  # type: ignore[arg-type]
                 url = started.url
                 console.print(f"MQTT server: {started.kind} at {url}")
             names = [f"node-{number + 1}" for number in range(nodes)]
-            stack.enter_context(RayNodes(url, names) if ray else LocalNodes(url, names))
-            kind = "Ray actors" if ray else "in this process"
+            stack.enter_context(RayNodes(url, names) if actors else LocalNodes(url, names))
+            kind = "Ray actors" if actors else "in this process"
             client = stack.enter_context(Client(url, name="demo"))
             client.wait_for_nodes(nodes)
             session = DemoSession(client, feed, asked, derived, speed)

@@ -18,7 +18,7 @@ from distced.detectors.runtime.engines import EngineName
 from distced.middleware.client.client import Client
 from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import ClientDriver
-from distced.middleware.client.subscription import Subscription
+from distced.middleware.client.subscription import SharedFunction, Subscription
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.event_types import EventType
@@ -272,9 +272,7 @@ class InMemoryClient(Client):
     def flush(self, timeout: float = 5.0) -> bool:
         return self._driver.flush(timeout)
 
-    def _share_callback(
-        self, subscriptions: Sequence[Subscription], callback: Callable[[Subscription, Event], object]
-    ) -> None:
+    def _share_callback(self, subscriptions: Sequence[Subscription], callback: SharedFunction) -> None:
         # There is one thread.
         for each in subscriptions:
             each._callback = partial(callback, each)

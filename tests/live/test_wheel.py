@@ -35,7 +35,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, sources = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("sources")
     for name in ("distced", *FOLDERS):
         shutil.copytree(ROOT / name, sources / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, sources)
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check")
     run(*pip, "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder, sources, cwd=folder)
@@ -72,7 +72,13 @@ def test_wheel_has_every_module_and_data_file(wheel: Path) -> None:
     inside = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("distced/")}
     files = (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.*") if "__pycache__" not in path.parts)
     assert {f"distced/{path.relative_to(ROOT)}" for path in files if path.is_file()} <= inside
-    assert "distced/py.typed" in inside
+    assert {"distced/py.typed", *(f"distced/{name}/py.typed" for name in FOLDERS)} <= inside
+
+
+def test_wheel_has_its_licence(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    (licence,) = (name for name in names if name.endswith(".dist-info/licenses/LICENSE"))
+    assert zipfile.ZipFile(wheel).read(licence).startswith(b"MIT License")
 
 
 def test_packages_of_an_application_stay_its_own(python: Path, application: Path) -> None:

@@ -202,6 +202,8 @@ def test_extras_bring_what_they_are_said_to_bring() -> None:
         return found
 
     assert all(package in packages(extra) for package, extra in EXTRAS.items())
+    assert "ray" not in packages("broker")
+    assert packages("all") >= {package for extra in set(extras) - {"dev", "fast"} for package in packages(extra)}
 
 
 def test_interrupted_verb_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
