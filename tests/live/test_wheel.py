@@ -50,7 +50,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(folder, with_pip=False)
     interpreter = folder / "bin" / "python"
     pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", interpreter)
-    run(*pip, "install", "--quiet", wheel, cwd=folder)
+    run(*pip, "install", "--quiet", "--no-compile", wheel, cwd=folder)
     return interpreter
 
 
