@@ -21,6 +21,7 @@ from distced.brokers.node.metering import Meter
 from distced.brokers.node.story import Stories
 from distced.detectors.runtime.detection_policy import Arrival
 from distced.detectors.runtime.detector import Detected
+from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import Passed
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, OpenGap
@@ -44,13 +45,16 @@ class EventPath:
         routes: topics of events to inputs; cleared when inputs or types change.
     """
 
-    def __init__(self, name: str, root: str, directory: Directory, stories: Stories) -> None:
+    def __init__(
+        self, name: str, root: str, directory: Directory, stories: Stories, engines: Engines | None = None
+    ) -> None:
+        """Args: engines: choice of engines; None for the stepwise engine."""
         self.root = root
         self.stories = stories
         self.directory = directory
         self.inventory = Inventory()
         self.hosted, self.moving = self.inventory.hosted, self.inventory.moving
-        self.inputs = Inputs(self.inventory.hosted)
+        self.inputs = Inputs(self.inventory.hosted, engines)
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
         self.meter = Meter()
         self.dead_letters = DeadLetters(name, root)

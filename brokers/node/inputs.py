@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 from distced.brokers.node.hosted import UNREAD_EVERY, HostedDetector
 from distced.brokers.node.metering import DetectorMeter
 from distced.detectors.runtime.detection_policy import Arrival
+from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import SharedInput
 from distced.middleware.model.timestamps import MILLISECOND
 
@@ -160,8 +161,10 @@ class Inputs:
         alone: detectors by id.
     """
 
-    def __init__(self, hosted: Mapping[str, HostedDetector]) -> None:
-        """`hosted`: the detectors of the node, by id."""
+    def __init__(self, hosted: Mapping[str, HostedDetector], engines: Engines | None = None) -> None:
+        """Args: hosted: the detectors of the node, by id. engines: settings of the engine choice; None for stepwise
+        engines in any case."""
+        self._engines = engines
         self.shared: dict[InputKey, HostedInput] = {}
         self.alone: dict[str, HostedDetector] = {}
         self._hosted = hosted
@@ -219,7 +222,8 @@ class Inputs:
         policy, key = hosted.detector.policy, _key(hosted)
         there = self.shared.get(key)
         if there is None:
-            there = self.shared[key] = HostedInput(SharedInput(policy), hosted.reads, DetectorMeter(now), self._hosted)
+            made = SharedInput(policy, self._engines)
+            there = self.shared[key] = HostedInput(made, hosted.reads, DetectorMeter(now), self._hosted)
         elif not policy.is_level_with(there.shared.policy):
             return False
         del self.alone[hosted.id]

@@ -96,7 +96,7 @@ class Node(NodePart):
         """
         self.stories = Stories(name, root)
         directory = Directory()
-        event_path = EventPath(name, root, directory, self.stories)
+        event_path = EventPath(name, root, directory, self.stories, engines)
         homes = Homes(name, root, continued=self.stories.continued)
         shared = Shared(name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines)
         super().__init__(shared)

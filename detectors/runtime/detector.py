@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
@@ -66,6 +66,28 @@ class DetectorStatistics:
     duplicates: int = 0
 
 
+class Seat(Protocol):
+    """Place in a shared pass (`detectors.runtime.shared_pass`), instead of an engine of its own."""
+
+    @property
+    def touched(self) -> int: ...
+
+    @property
+    def live(self) -> int: ...
+
+    def account(self, counts: DetectorStatistics) -> None:
+        """Add the events consumed since the last call."""
+        ...
+
+    def engine(self) -> StepwiseEngine:
+        """A stepwise engine with a copy of the state."""
+        ...
+
+    def leave(self) -> None:
+        """Leave the pass (`Detector.unseated`)."""
+        ...
+
+
 class Detector:
     """Detects one pattern under one detection policy, which decides when events are consumed.
 
@@ -75,21 +97,22 @@ class Detector:
     Attributes:
         policy: its own, or that of the input it shares (`detectors.runtime.shared_input`), which then calls `consume`.
         keeps_derivations: whether it attaches provenance to composite events.
+        kinds: kinds of a type's attributes.
     """
 
     __slots__ = (
         "_at_once",
         "_behind",
         "_engine",
-        "_kinds",
         "_opens",
         "_settings",
+        "_statistics",
         "_touched",
         "compiled",
         "id",
         "keeps_derivations",
+        "kinds",
         "policy",
-        "statistics",
     )
 
     def __init__(
@@ -107,12 +130,12 @@ class Detector:
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
-        self.statistics = DetectorStatistics()
+        self._statistics = DetectorStatistics()
         self.keeps_derivations = derivations
         self._at_once = policy.name == "best-effort"
         # Made when the first event is consumed: most of a thousand detectors are seldom concerned.
-        self._engine: SwitchedEngine | None = None
-        self._kinds, self._settings = kinds, engines
+        self._engine: SwitchedEngine | Seat | None = None
+        self.kinds, self._settings = kinds, engines
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
         self._opens: deque[tuple[str, int, list[OpenGap]]] | None = None
         # What engines have touched that were given up.
@@ -171,7 +194,21 @@ class Detector:
     @property
     def at_work(self) -> EngineName:
         """The name of the current engine."""
-        return "stepwise" if self._engine is None else self._engine.at_work
+        engine = self._engine
+        if isinstance(engine, SwitchedEngine):
+            return engine.at_work
+        return "stepwise" if engine is None else "columnar"
+
+    @property
+    def statistics(self) -> DetectorStatistics:
+        """Its counts."""
+        if self._engine is not None and not isinstance(self._engine, SwitchedEngine):
+            self._engine.account(self._statistics)
+        return self._statistics
+
+    @statistics.setter
+    def statistics(self, counts: DetectorStatistics) -> None:
+        self._statistics = counts
 
     @property
     def touched(self) -> int:
@@ -181,8 +218,12 @@ class Detector:
     @property
     def size(self) -> int:
         """Approximate size of a snapshot, in bytes: estimated from its instances and events."""
-        live = 0 if self._engine is None else self._engine.live
-        return _BYTES + _INSTANCE_BYTES * live + _HELD_BYTES * self.policy.held
+        return _BYTES + _INSTANCE_BYTES * self.live + _HELD_BYTES * self.policy.held
+
+    @property
+    def live(self) -> int:
+        """Approximate number of instances."""
+        return 0 if self._engine is None else self._engine.live
 
     # As a member of a shared input.
 
@@ -190,7 +231,7 @@ class Detector:
         """Continue behind the policy of a shared input."""
         self.policy = policy
         if self._engine is not None and policy.watermark is not None:
-            self._engine.level(policy.watermark)
+            self._switched.level(policy.watermark)
 
     def part(self) -> None:
         """Continue with a policy of its own, from where that of the shared input is."""
@@ -202,7 +243,7 @@ class Detector:
         """Drop what no event behind an instant, ns, can concern, and an engine that is then as new; whether it is
         gone."""
         switched = self._engine
-        if switched is None:
+        if not isinstance(switched, SwitchedEngine):
             return True
         engine = switched.engine
         if not isinstance(engine, StepwiseEngine) or self._opens or not engine.sweep(clock):
@@ -213,7 +254,25 @@ class Detector:
 
     def due(self) -> int | None:
         """The least instant up to which the engine has something to do, ns; None for nothing."""
-        return None if self._engine is None else self._engine.engine.waits_for()
+        return self._engine.engine.waits_for() if isinstance(self._engine, SwitchedEngine) else None
+
+    def stepwise(self) -> StepwiseEngine | None:
+        """The state, in a stepwise engine; None for an engine that is as new."""
+        if self._engine is None:
+            return None
+        return self._engine.home() if isinstance(self._engine, SwitchedEngine) else self._engine.engine()
+
+    def seated(self, seat: Seat) -> None:
+        """Continue in a shared pass, which has the state of the engine so far."""
+        self._touched, self._behind = self.touched, 0
+        self._engine = seat
+
+    def unseated(self, engine: StepwiseEngine) -> None:
+        """Continue with an engine of its own, which has the state from the shared pass."""
+        self._statistics, self._touched = self.statistics, self.touched
+        self._engine = None
+        self._switched.go_on_with(engine)
+        self._behind = engine.behind
 
     def consume(
         self, events: Sequence[Event], watermark: int | None, now: int, clock: int | None = None
@@ -227,7 +286,7 @@ class Detector:
 
         Returns: the composite events, and the number of events consumed out of order, by best effort.
         """
-        switched = self._engine or self._switched
+        switched = self._engine if isinstance(self._engine, SwitchedEngine) else self._switched
         engine = switched.engine
         if clock is not None and engine.with_clock and engine.clock < clock:
             switched.level(clock)
@@ -249,7 +308,7 @@ class Detector:
                     self._hear_what_is_due()
         if calls:
             switched.used(calls, len(events), len(found), now)
-        counts = self.statistics
+        counts = self._statistics
         counts.consumed += len(events)
         counts.found += len(found)
         counts.late += disordered
@@ -258,10 +317,15 @@ class Detector:
     def snapshot(self) -> bytes:
         """The whole state: engine, policy and statistics."""
         counts = self.statistics
-        self._switched.level(INSTANT_MIN if self.policy.watermark is None else self.policy.watermark)
+        if self._engine is None or isinstance(self._engine, SwitchedEngine):
+            self._switched.level(INSTANT_MIN if self.policy.watermark is None else self.policy.watermark)
+            engine = self._switched.home()
+        else:
+            # A copy: it goes on in the pass.
+            engine = self._engine.engine()
         body = [
             self.id,
-            snapshot(self._switched.home()),
+            snapshot(engine),
             self.policy.state(),
             [counts.consumed, counts.found, counts.late, counts.duplicates],
             [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens or ()],
@@ -310,10 +374,11 @@ class Detector:
 
     @property
     def _switched(self) -> SwitchedEngine:
-        if self._engine is None:
-            self._engine = SwitchedEngine(
-                self.compiled, self._kinds, self._settings, derivations=self.keeps_derivations
-            )
+        """The engine of its own, made where missing; a member of a shared pass leaves it."""
+        if self._engine is not None and not isinstance(self._engine, SwitchedEngine):
+            self._engine.leave()
+        if not isinstance(self._engine, SwitchedEngine):
+            self._engine = SwitchedEngine(self.compiled, self.kinds, self._settings, derivations=self.keeps_derivations)
         return self._engine
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.engine_choice import EngineChoice, EngineChooser, Forced
 from distced.detectors.runtime.engines import EngineName, Kinds, chosen
+from distced.detectors.runtime.pass_choice import ForcedPass, PassChoice, PassChooser
 from distced.detectors.stepwise.engine import StepwiseEngine
 
 if TYPE_CHECKING:
@@ -48,18 +49,24 @@ class Readiness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Engines:
-    """Settings of the engines of a node's detectors: readiness of the columnar one, and a maker of each detector's
-    choice."""
+    """Settings of the engines of a node's detectors.
+
+    Attributes:
+        readiness: of the columnar one.
+        choice: maker of the choice of each detector.
+        shared: maker of the choice of the members of each shared pass (`detectors.runtime.shared_pass`).
+    """
 
     readiness: Readiness
     choice: Callable[[], EngineChooser] = EngineChoice
+    shared: Callable[[], PassChooser] = PassChoice
 
 
 def engines(name: EngineName, readiness: Readiness) -> Engines | None:
     """Settings of the choice of engines by name; None for the stepwise engine. Raises `DistcedError` for an unknown
     name, and if the columnar engine is asked for and unavailable."""
     if chosen(name, 0) == "columnar":
-        return Engines(readiness, lambda: Forced("columnar"))
+        return Engines(readiness, lambda: Forced("columnar"), ForcedPass)
     return None if name == "stepwise" else Engines(readiness)
 
 
@@ -128,6 +135,10 @@ class SwitchedEngine:
             self._take(engine.stepwise())
         else:
             self._compact(engine, calls, events)
+
+    def go_on_with(self, engine: StepwiseEngine) -> None:
+        """Continue with the state of another engine of the pattern, instead of its own."""
+        self._take(engine)
 
     def home(self) -> StepwiseEngine:
         """Switch to the stepwise engine, and restart the choice."""

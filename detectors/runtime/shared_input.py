@@ -7,7 +7,8 @@ a time event due. The others are brought to the clock when they are needed, so a
 there is.
 
 A detector joins at the watermark of the input, and leaves with a policy of its own that continues there. One big engine
-for all patterns was rejected: a detector moves alone, and its engine is chosen by its own load.
+for all patterns was rejected: a detector moves alone, and its engine is chosen by its own load. Those that most events
+concern are run together, in columns (`detectors.runtime.shared_pass`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from msgspec import Struct
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
 from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.pattern_index import PatternIndex, concerns
+from distced.detectors.runtime.shared_pass import SharedPass
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
 
@@ -62,7 +65,8 @@ class SharedInput:
         touched: members that consumed an event or a time event since the last `take_touched`.
     """
 
-    def __init__(self, policy: DetectionPolicy) -> None:
+    def __init__(self, policy: DetectionPolicy, engines: Engines | None = None) -> None:
+        """Args: engines: settings of the engine choice; None for stepwise engines in any case."""
         self.policy = policy
         self.members: dict[str, Detector] = {}
         self.touched: dict[Detector, None] = {}
@@ -82,6 +86,8 @@ class SharedInput:
         self._clocked: set[Detector] = set()
         # Members with time events, under best effort.
         self._timed: set[Detector] = set()
+        # Members that one columnar loop runs together.
+        self._columnar = None if engines is None else SharedPass(engines, self._ignore, self._watch)
 
     # Members.
 
@@ -90,6 +96,10 @@ class SharedInput:
         `is_level_with` the shared one."""
         self.members[detector.id] = detector
         detector.share(self.policy)
+        self._watch(detector)
+
+    def _watch(self, detector: Detector) -> None:
+        """Hand to a member with an engine of its own the events that concern it."""
         described = None if self._sees_all(detector) else concerns(detector.compiled)
         if described is None:
             self._beside[detector.id] = detector
@@ -107,6 +117,12 @@ class SharedInput:
         """Remove a detector, which may continue from here by itself (`Detector.part`)."""
         del self.members[detector.id]
         self.touched.pop(detector, None)
+        if self._columnar is not None:
+            self._columnar.forget(detector)
+        self._ignore(detector)
+
+    def _ignore(self, detector: Detector) -> None:
+        """Hand no more events to a member: it has left, or consumes them in the columnar pass."""
         self._awake.pop(detector, None)
         if self._beside.pop(detector.id, None) is None:
             described = concerns(detector.compiled)
@@ -163,8 +179,9 @@ class SharedInput:
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
-        assert self._beside.keys() <= self.members.keys()
-        assert self._earliest.keys() <= self.members.keys() - self._beside.keys()
+        seated = set() if self._columnar is None else {each.id for each in self._columnar.seats}
+        assert self._beside.keys() | seated <= self.members.keys() and self._beside.keys().isdisjoint(seated)
+        assert self._earliest.keys() <= self.members.keys() - self._beside.keys() - seated
         for identity, member in self.members.items():
             assert member.policy is self.policy, identity
             due = member.due()
@@ -181,8 +198,10 @@ class SharedInput:
         if rises:
             self._clock = watermark
         disordered, clocked = 0, self._clocked
+        called: dict[Detector, list[Event]] = {}
         if events:
-            for member, concerned in self._concerned(events).items():
+            called = self._concerned(events)
+            for member, concerned in called.items():
                 composites, behind = member.consume(concerned, watermark, now, clock)
                 disordered += behind
                 if composites:
@@ -197,6 +216,11 @@ class SharedInput:
                 self._note_due(member)
         for member in self._beside.values() if events or rises else ():
             disordered += self._consume(member, events, watermark, now, None, found)
+        if self._columnar is not None and (events or rises) and (len(self.members) > 1 or self._columnar.seats):
+            disordered += self._columnar.consume(events, watermark, found)
+            if events:
+                changed = self._columnar.change((*called, *self._beside.values()), len(events), now, self._clock)
+                self.touched |= dict.fromkeys(changed)
         return Passed(
             found,
             None if self._at_once else watermark,
@@ -223,10 +247,9 @@ class SharedInput:
 
     def _concerned(self, events: list[Event]) -> dict[Detector, list[Event]]:
         """Events by the indexed member to consume them, in order."""
-        if len(self.members) - len(self._beside) == 1:
+        if len(self.members) == 1 and not self._beside and not (self._columnar and self._columnar.seats):
             # A look into the index costs as much as one into the pattern.
-            (only,) = (each for identity, each in self.members.items() if identity not in self._beside)
-            return {only: events}
+            return dict.fromkeys(self.members.values(), events)
         concerned, timed = self._index.concerned, self._timed
         if len(events) == 1 and not timed:
             return dict.fromkeys(concerned(events[0]), events)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_choice import EngineLoad
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import EngineName
+from distced.detectors.runtime.pass_choice import Changes, PassLoad
 
 
 @dataclass
@@ -46,7 +49,18 @@ class ByChance:
         return self.random.choice(("stepwise", "columnar"))
 
 
+@dataclass
+class PassByChance:
+    """Some members enter a shared pass after any release, and now and then all leave."""
+
+    random: Random
+
+    def choose(self, called: Sequence[Detector], load: PassLoad) -> Changes:
+        ends = self.random.random() < 0.05
+        return Changes([] if ends else [each for each in called if self.random.random() < 0.4], ends)
+
+
 def by_chance(seed: int) -> Engines:
     """Engines that change whenever chance wants it."""
     random = Random(seed)
-    return Engines(AtOnce(), lambda: ByChance(random))
+    return Engines(AtOnce(), lambda: ByChance(random), lambda: PassByChance(random))

@@ -1,0 +1,342 @@
+"""Shared columnar pass of an input: patterns that many events concern, run by one compiled loop.
+
+The index of a shared input spares events the patterns that they do not concern. Ten thousand patterns such as `[Reading
+where v > 90]` are concerned by every event, and cost as many calls of stepwise engines; one loop looks at all of them
+in some ten nanoseconds each. So members that are called often are moved into a loop together: a batch of columns for
+each release, and the composite events by member. Members that are seldom concerned stay with engines of their own.
+
+A member keeps its *seat*: it is as mobile as one with an engine of its own, as its state is copied or taken out between
+two releases. Members come and go some at a time, as adding a pattern takes half a millisecond. A loop keeps texts and
+keys for as long as it lives, so it is replaced by another after very many of them, again some members at a time.
+
+Beside the pass stay: patterns with sides of `&` or delegated parts, epochs, throttled types, provenance, and those that
+enter several inner keys at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from distced.detectors.compiler import Compiled
+from distced.detectors.runtime.engine_switch import CALL, LET_GO_AFTER, RENEW_AFTER, Engines
+from distced.detectors.runtime.pass_choice import PassLoad, Work
+from distced.detectors.shapes import ShapedPattern
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.model.events import CompositeEvent, Event
+
+if TYPE_CHECKING:
+    from distced.detectors.columnar.loop import Loop
+    from distced.detectors.columnar.program.units import Unit
+    from distced.detectors.runtime.detector import Detector, DetectorStatistics
+
+AT_ONCE: Final = 40
+"""Number of members that enter or leave in one go: some twenty milliseconds."""
+
+LIVE_AFTER: Final = 8
+"""Share of instances that may have changed, as a divisor, before they are counted again."""
+
+
+class Seat:
+    """Place of a member in the pass: what its detector has instead of an engine of its own."""
+
+    __slots__ = ("_behind", "_consumed", "_keeper", "_touched", "detector", "members", "unit")
+
+    def __init__(self, keeper: SharedPass, members: MemberLoop, detector: Detector, unit: Unit) -> None:
+        self._keeper = keeper
+        self.members = members
+        self.detector = detector
+        self.unit = unit
+        self._touched = members.loop.touched_by(unit)
+        self._consumed, self._behind = members.consumed, members.behind
+
+    @property
+    def touched(self) -> int:
+        """Number of pairs of an instance and an event examined in this seat."""
+        return self.members.loop.touched_by(self.unit) - self._touched
+
+    @property
+    def live(self) -> int:
+        """Approximate number of instances."""
+        return self.members.live().get(self.unit.number, 0)
+
+    def account(self, counts: DetectorStatistics) -> None:
+        """Add the events consumed since the last call."""
+        counts.consumed += self.members.consumed - self._consumed
+        counts.late += self.members.behind - self._behind
+        self._consumed, self._behind = self.members.consumed, self.members.behind
+
+    def engine(self) -> StepwiseEngine:
+        """A stepwise engine with a copy of the state."""
+        (engine,) = self.members.engines([self])
+        return engine
+
+    def leave(self) -> None:
+        """Take the member out of the pass; its detector continues with an engine of its own."""
+        self._keeper.leave([self.detector])
+
+
+class MemberLoop:
+    """A loop with its members.
+
+    Attributes:
+        seats: by number of unit.
+        consumed, behind: number of events consumed, and of those behind consumed ones.
+    """
+
+    def __init__(self, detector: Detector) -> None:
+        """Args: detector: one of the members to come, which are all of the same node."""
+        from distced.detectors.columnar.loop import Loop
+
+        self.loop: Loop = Loop((), detector.kinds)
+        self.seats: dict[int, Seat] = {}
+        self.consumed = self.behind = 0
+        self._held = 0
+        self._live: dict[int, int] | None = None
+        self._stale = 0
+        # Since the last request for the work: composite events; counts of touched instances then, and the number of
+        # members of each.
+        self._found = 0
+        self._touched = self.loop.state.touched.copy()
+        self._weights: Any = None
+
+    def enter(self, keeper: SharedPass, detectors: Sequence[Detector], clock: int | None) -> list[Seat]:
+        """Take in members with their state, at the watermark of the input."""
+        from distced.detectors.automata.parameters import closed
+        from distced.detectors.columnar.handover import take_over
+
+        matchers, seats = {}, list[Seat]()
+        if clock is not None:
+            self.loop.clock = max(self.loop.clock, clock)
+        for detector in detectors:
+            engine = detector.stepwise()
+            matcher = None if engine is None else engine.units[0].matcher
+            # Without instances it shares states with others from now on.
+            apart = matcher is not None and bool(matcher.store.instances())
+            unit = self.loop.add(closed(detector.compiled.automaton), apart=apart)
+            if matcher is not None:
+                matchers[unit.number] = matcher
+            seat = self.seats[unit.number] = Seat(keeper, self, detector, unit)
+            seats.append(seat)
+            detector.seated(seat)
+        if matchers:
+            take_over(self.loop, matchers)
+        self._live = self._weights = None
+        return seats
+
+    def engines(self, seats: Iterable[Seat]) -> list[StepwiseEngine]:
+        """Stepwise engines with copies of the state of members."""
+        from distced.detectors.columnar.handover import hand_over
+
+        made = {each.unit.number: StepwiseEngine([each.detector.compiled], each.detector.kinds) for each in seats}
+        hand_over(self.loop, {number: engine.units[0].matcher for number, engine in made.items()})
+        for engine in made.values():
+            engine.clock = self.loop.clock
+        return list(made.values())
+
+    def leave(self, seats: Sequence[Seat]) -> None:
+        """Take out members, which continue with engines of their own."""
+        for seat, engine in zip(seats, self.engines(seats), strict=True):
+            seat.detector.unseated(engine)
+            del self.seats[seat.unit.number]
+        for seat in seats:
+            self.loop.remove(seat.unit.number)
+        self._live = self._weights = None
+
+    def consume(
+        self, events: Sequence[Event], watermark: int | None, found: list[tuple[Detector, list[CompositeEvent]]]
+    ) -> int:
+        """Consume released events, then everything up to a watermark; the number of events behind consumed ones."""
+        loop, late = self.loop, self.loop.late
+        by_unit: dict[int, list[CompositeEvent]] = {}
+        if events:
+            for matches in loop.feed_any(events):
+                if len(matches):
+                    _append(by_unit, loop.events_by_unit(matches))
+            self._let_go(len(events))
+        if watermark is not None and watermark > loop.clock:
+            due = loop.next_due() if loop.has_timers else None
+            if due is not None and due <= watermark:
+                _append(by_unit, loop.events_by_unit(loop.advance(watermark)))
+            loop.clock = watermark
+        for number, composites in by_unit.items():
+            detector = self.seats[number].detector
+            detector.statistics.found += len(composites)
+            self._found += len(composites)
+            found.append((detector, composites))
+        self.behind += loop.late - late
+        return loop.late - late
+
+    def live(self) -> dict[int, int]:
+        """Approximate number of instances by number of unit: they are counted again after so many events."""
+        if self._live is None or self.consumed - self._stale > self.loop.live // LIVE_AFTER:
+            self._live, self._stale = self.loop.live_by_unit(), self.consumed
+        return self._live
+
+    def work(self, calls: int, events: int) -> Work:
+        """Work of the members since the last request, within n calls with m events, as their own stepwise engines would
+        do it: each touched instance may be one of another call."""
+        import numpy as np
+
+        touched, before = self.loop.state.touched.copy(), self._touched
+        more = touched.copy()
+        more[: len(before)] -= before
+        # Numbers of patterns that were removed may have begun again.
+        more = np.maximum(more, 0)
+        if self._weights is None:
+            self._weights = np.zeros(len(touched), np.int64)
+            for seat in self.seats.values():
+                self._weights[self.loop.assembler.counts_of(seat.unit)] += 1
+        found, self._found, self._touched = self._found, 0, touched
+        called, consumed = (int((self._weights * np.minimum(more, count)).sum()) for count in (calls, events))
+        return Work(called, consumed, int((self._weights * more).sum()), found)
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether it remembers so many texts that another loop takes less."""
+        known = len(self.loop.texts.texts)
+        return known > RENEW_AFTER and known > 4 * (self.loop.live + len(self.seats))
+
+    def _let_go(self, events: int) -> None:
+        from distced.detectors.columnar.results.store import look_soon
+
+        self.consumed += events
+        self._held += events + CALL
+        if self._held >= LET_GO_AFTER:
+            self._held = 0
+            look_soon(self.loop.state)
+
+
+def _append(by_unit: dict[int, list[CompositeEvent]], more: dict[int, list[CompositeEvent]]) -> None:
+    for number, composites in more.items():
+        if composites:
+            by_unit.setdefault(number, []).extend(composites)
+
+
+class SharedPass:
+    """Members of a shared input in a columnar pass, with the choice of them.
+
+    Attributes:
+        seats: by detector.
+    """
+
+    def __init__(self, engines: Engines, entered: Callable[[Detector], None], left: Callable[[Detector], None]) -> None:
+        """Args: entered, left: called with each member that enters or leaves."""
+        self._entered, self._left = entered, left
+        self.seats: dict[Detector, Seat] = {}
+        self._engines = engines
+        self._choice = engines.shared()
+        self._loop: MemberLoop | None = None
+        # One that is to be replaced, until its members have left.
+        self._worn: MemberLoop | None = None
+        # Members that enter or leave as soon as it is their turn.
+        self._entering: dict[Detector, None] = {}
+        self._leaving: dict[Detector, None] = {}
+        self._suited: dict[object, bool] = {}
+
+    def suits(self, compiled: Compiled) -> bool:
+        """Whether the loop can run a pattern together with others."""
+        # Patterns of a shape are alike.
+        key = compiled.shape if isinstance(compiled, ShapedPattern) else None
+        if key is None:
+            return is_suited(compiled)
+        suited = self._suited.get(key)
+        if suited is None:
+            suited = self._suited[key] = is_suited(key.template)
+        return suited
+
+    def consume(
+        self, events: Sequence[Event], watermark: int | None, found: list[tuple[Detector, list[CompositeEvent]]]
+    ) -> int:
+        """Have the members consume released events, then everything up to a watermark; the number of events that were
+        behind consumed ones, summed over the members."""
+        return sum(each.consume(events, watermark, found) * len(each.seats) for each in self._loops())
+
+    def change(self, called: Iterable[Detector], events: int, now: int, clock: int | None) -> list[Detector]:
+        """Let members enter and leave, after a release of n events that concerned these members with engines of their
+        own; those that have entered or left."""
+        members, live = len(self.seats) + len(self._entering), sum(each.loop.live for each in self._loops())
+        changes = self._choice.choose(
+            [each for each in called if each not in self._entering],
+            PassLoad(1, events, now, members, live, self._work),
+        )
+        for detector in changes.entering:
+            if self.suits(detector.compiled) and not detector.keeps_derivations:
+                self._entering[detector] = None
+        if changes.ends:
+            self._entering.clear()
+            self._leaving = dict.fromkeys(self.seats)
+        changed = self._let_leave() if self._leaving else []
+        if self._entering and self._engines.readiness.ready():
+            changed += self._let_enter(clock)
+        self._renew(clock)
+        return changed
+
+    def forget(self, detector: Detector) -> None:
+        """Forget a member that leaves the input; its state goes into an engine of its own."""
+        self._entering.pop(detector, None)
+        self._leaving.pop(detector, None)
+        if detector in self.seats:
+            self.leave([detector])
+
+    def leave(self, detectors: Sequence[Detector]) -> None:
+        """Take members out; they continue with engines of their own."""
+        by_loop: dict[MemberLoop, list[Seat]] = {}
+        for detector in detectors:
+            seat = self.seats.pop(detector)
+            by_loop.setdefault(seat.members, []).append(seat)
+        for members, seats in by_loop.items():
+            members.leave(seats)
+        if self._loop is not None and not self._loop.seats:
+            self._loop = None
+        if self._worn is not None and not self._worn.seats:
+            self._worn = None
+        for detector in detectors:
+            self._left(detector)
+
+    def _loops(self) -> list[MemberLoop]:
+        return [each for each in (self._loop, self._worn) if each is not None]
+
+    def _work(self, calls: int, events: int) -> Work:
+        done = [each.work(calls, events) for each in self._loops()]
+        return Work._make(map(sum, zip(*done, strict=True))) if done else Work(0, 0, 0, 0)
+
+    def _let_leave(self) -> list[Detector]:
+        leaving = list(islice(self._leaving, AT_ONCE))
+        for detector in leaving:
+            del self._leaving[detector]
+        if leaving:
+            self.leave(leaving)
+        return leaving
+
+    def _let_enter(self, clock: int | None) -> list[Detector]:
+        entering = list(islice(self._entering, AT_ONCE))
+        for detector in entering:
+            del self._entering[detector]
+        self._enter(entering, clock)
+        return entering
+
+    def _enter(self, detectors: Sequence[Detector], clock: int | None) -> None:
+        if self._loop is None:
+            self._loop = MemberLoop(detectors[0])
+        for seat in self._loop.enter(self, detectors, clock):
+            self.seats[seat.detector] = seat
+            self._entered(seat.detector)
+
+    def _renew(self, clock: int | None) -> None:
+        """Replace a loop by another, some members at a time."""
+        if self._worn is None and self._loop is not None and self._loop.is_worn:
+            self._worn, self._loop = self._loop, None
+        if self._worn is not None:
+            moving = [each.detector for each in islice(self._worn.seats.values(), AT_ONCE)]
+            self.leave(moving)
+            self._enter(moving, clock)
+
+
+def is_suited(compiled: Compiled) -> bool:
+    """Whether the loop can run a pattern together with others."""
+    from distced.detectors.columnar.program.units import supports
+
+    automaton = compiled.automaton
+    return not (automaton.parts or automaton.epochs or compiled.throttlings) and supports(automaton)
