@@ -17,7 +17,7 @@ import msgspec
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
-from distced.detectors.runtime.engines import EngineName
+from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
@@ -79,7 +79,7 @@ class Seat(Protocol):
         """Add the events consumed since the last call."""
         ...
 
-    def engine(self) -> StepwiseEngine:
+    def copy(self) -> StepwiseEngine:
         """A stepwise engine with a copy of the state."""
         ...
 
@@ -97,13 +97,13 @@ class Detector:
     Attributes:
         policy: its own, or that of the input it shares (`detectors.runtime.shared_input`), which then calls `consume`.
         keeps_derivations: whether it attaches provenance to composite events.
-        kinds: kinds of a type's attributes.
     """
 
     __slots__ = (
         "_at_once",
         "_behind",
         "_engine",
+        "_kinds",
         "_opens",
         "_settings",
         "_statistics",
@@ -111,7 +111,6 @@ class Detector:
         "compiled",
         "id",
         "keeps_derivations",
-        "kinds",
         "policy",
     )
 
@@ -135,7 +134,7 @@ class Detector:
         self._at_once = policy.name == "best-effort"
         # Made when the first event is consumed: most of a thousand detectors are seldom concerned.
         self._engine: SwitchedEngine | Seat | None = None
-        self.kinds, self._settings = kinds, engines
+        self._kinds, self._settings = kinds, engines
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
         self._opens: deque[tuple[str, int, list[OpenGap]]] | None = None
         # What engines have touched that were given up.
@@ -216,6 +215,11 @@ class Detector:
         return self._touched + (0 if self._engine is None else self._engine.touched)
 
     @property
+    def kinds(self) -> Kinds:
+        """The kinds of a type's attributes, where known."""
+        return self._kinds
+
+    @property
     def size(self) -> int:
         """Approximate size of a snapshot, in bytes: estimated from its instances and events."""
         return _BYTES + _INSTANCE_BYTES * self.live + _HELD_BYTES * self.policy.held
@@ -260,7 +264,7 @@ class Detector:
         """The state, in a stepwise engine; None for an engine that is as new."""
         if self._engine is None:
             return None
-        return self._engine.home() if isinstance(self._engine, SwitchedEngine) else self._engine.engine()
+        return self._engine.home() if isinstance(self._engine, SwitchedEngine) else self._engine.copy()
 
     def seated(self, seat: Seat) -> None:
         """Continue in a shared pass, which has the state of the engine so far."""
@@ -322,7 +326,7 @@ class Detector:
             engine = self._switched.home()
         else:
             # A copy: it goes on in the pass.
-            engine = self._engine.engine()
+            engine = self._engine.copy()
         body = [
             self.id,
             snapshot(engine),
@@ -378,7 +382,9 @@ class Detector:
         if self._engine is not None and not isinstance(self._engine, SwitchedEngine):
             self._engine.leave()
         if not isinstance(self._engine, SwitchedEngine):
-            self._engine = SwitchedEngine(self.compiled, self.kinds, self._settings, derivations=self.keeps_derivations)
+            self._engine = SwitchedEngine(
+                self.compiled, self._kinds, self._settings, derivations=self.keeps_derivations
+            )
         return self._engine
 
 

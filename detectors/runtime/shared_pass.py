@@ -67,7 +67,7 @@ class Seat:
         counts.late += self.members.behind - self._behind
         self._consumed, self._behind = self.members.consumed, self.members.behind
 
-    def engine(self) -> StepwiseEngine:
+    def copy(self) -> StepwiseEngine:
         """A stepwise engine with a copy of the state."""
         (engine,) = self.members.engines([self])
         return engine

@@ -17,6 +17,8 @@ import pytest
 from msgspec.structs import replace
 
 from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.shared_pass import SharedPass
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import CompositeEvent, Event
@@ -25,6 +27,7 @@ from distced.middleware.wire.json_events import json_id
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
 from distced.policies.topology.topology import Topology
+from distced.simulations.network.participants import broker_node
 from distced.simulations.network.scenario.outcome import ScenarioOutcome
 from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.network.scenario_model import (
@@ -41,6 +44,7 @@ from distced.simulations.network.scenario_model import (
     SourceStream,
 )
 from tests.brokers.test_transparency import KINDS, _pattern
+from tests.support.engine_switches import passes_by_chance
 from tests.support.event_streams import END, messages, spread, told
 from tests.support.random_patterns import TYPES
 
@@ -295,6 +299,27 @@ def test_composite_events_do_not_depend_on_shared_inputs() -> None:
     checked = [check(seed, crowded=True) for seed in range(14)]
     assert sum(each.found for each in checked) > 95
     assert sum(each.moved for each in checked) > 27
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [8, pytest.param(1_000, marks=pytest.mark.properties)])
+def test_composite_events_do_not_depend_on_the_columnar_pass(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of shared inputs enter and leave it after any release."""
+    pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    entered = 0
+
+    def enter(self: SharedPass, detectors: Sequence[Detector], clock: int | None) -> None:
+        nonlocal entered
+        entered += len(detectors)
+        made(self, detectors, clock)
+
+    made = SharedPass._enter
+    monkeypatch.setattr(SharedPass, "_enter", enter)
+    for seed in range(10_000, 10_000 + seeds):
+        choice = passes_by_chance(seed)
+        monkeypatch.setattr(broker_node, "engines", lambda *_, choice=choice: choice)
+        check(seed, crowded=True)
+    assert entered > seeds
 
 
 @pytest.mark.properties

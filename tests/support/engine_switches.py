@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from distced.detectors.runtime.detector import Detector
-from distced.detectors.runtime.engine_choice import EngineLoad
+from distced.detectors.runtime.engine_choice import EngineLoad, Forced
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.runtime.pass_choice import Changes, PassLoad
@@ -64,3 +64,9 @@ def by_chance(seed: int) -> Engines:
     """Engines that change whenever chance wants it."""
     random = Random(seed)
     return Engines(AtOnce(), lambda: ByChance(random), lambda: PassByChance(random))
+
+
+def passes_by_chance(seed: int) -> Engines:
+    """Stepwise engines, and shared passes whose members change whenever chance wants it."""
+    random = Random(seed)
+    return Engines(AtOnce(), lambda: Forced("stepwise"), lambda: PassByChance(random))
