@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from distced.detectors.runtime.engine_choice import (
     COLUMNAR,
@@ -26,10 +26,8 @@ from distced.detectors.runtime.engine_choice import (
     MOST_LIVE,
     STEPWISE,
 )
+from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.timestamps import MICROSECOND
-
-if TYPE_CHECKING:
-    from distced.detectors.runtime.detector import Detector
 
 ENTER: Final = 500 * MICROSECOND
 LEAVE: Final = 50 * MICROSECOND
@@ -40,6 +38,35 @@ CALLED: Final = MICROSECOND
 
 FEWEST: Final = 2
 """Least number of members: an engine of its own serves a single one as well."""
+
+
+class Counts(Protocol):
+    """Events consumed and composite events found, so far."""
+
+    @property
+    def consumed(self) -> int: ...
+
+    @property
+    def found(self) -> int: ...
+
+
+class Member(Protocol):
+    """Member of a shared input with an engine of its own, its work so far and its instances."""
+
+    @property
+    def at_work(self) -> EngineName: ...
+
+    @property
+    def touched(self) -> int: ...
+
+    @property
+    def live(self) -> int: ...
+
+    @property
+    def statistics(self) -> Counts: ...
+
+
+M = TypeVar("M", bound=Member)
 
 
 class Work(NamedTuple):
@@ -72,20 +99,20 @@ class PassLoad:
     work: Callable[[int, int], Work]
 
 
-class Changes(NamedTuple):
+class Changes(NamedTuple, Generic[M]):
     """Members to enter a pass, and whether all of its members leave."""
 
-    entering: Sequence[Detector]
+    entering: Sequence[M]
     ends: bool = False
 
 
-NO_CHANGES: Final = Changes(())
+NO_CHANGES: Final[Changes[Any]] = Changes(())
 
 
 class PassChooser(Protocol):
     """Chooses the members of one pass."""
 
-    def choose(self, called: Sequence[Detector], load: PassLoad) -> Changes:
+    def choose(self, called: Sequence[M], load: PassLoad) -> Changes[M]:
         """Members to enter or leave after a release; `called`: those it concerned, with engines of their own."""
         ...
 
@@ -94,7 +121,7 @@ class PassChooser(Protocol):
 class ForcedPass:
     """Every member that is called enters."""
 
-    def choose(self, called: Sequence[Detector], load: PassLoad) -> Changes:
+    def choose(self, called: Sequence[M], load: PassLoad) -> Changes[M]:
         """All of them."""
         return Changes(called)
 
@@ -108,13 +135,13 @@ class PassChoice:
         # What the pass would have saved, and what engines of their own would have, ns.
         self._account = self._exit = 0.0
         # Since the last look: calls of each member, and those of the pass.
-        self._called: dict[Detector, int] = {}
+        self._called: dict[Any, int] = {}
         self._calls = self._events = 0
         self._looked_at: int | None = None
         # What the members that were called had done at the last look.
-        self._known: dict[Detector, tuple[int, int, int]] = {}
+        self._known: dict[Any, tuple[int, int, int]] = {}
 
-    def choose(self, called: Sequence[Detector], load: PassLoad) -> Changes:
+    def choose(self, called: Sequence[M], load: PassLoad) -> Changes[M]:
         """Members to enter or leave after a release; `called`: those it concerned, with engines of their own."""
         counts = self._called
         for member in called:
@@ -132,9 +159,9 @@ class PassChoice:
         self._calls = self._events = 0
         return Changes(entering, ends)
 
-    def _to_enter(self, load: PassLoad, since: int) -> list[Detector]:
+    def _to_enter(self, load: PassLoad, since: int) -> list[Any]:
         known, self._known = self._known, {}
-        savings: list[tuple[float, Detector]] = []
+        savings: list[tuple[float, Any]] = []
         for member, calls in self._called.items():
             work = self._known[member] = member.touched, member.statistics.consumed, member.statistics.found
             before = known.get(member)

@@ -169,7 +169,7 @@ class MemberLoop:
         return loop.late - late
 
     def live(self) -> dict[int, int]:
-        """Approximate number of instances by number of unit: they are counted again after so many events."""
+        """Approximate number of instances by number of unit: counted again after as many events."""
         if self._live is None or self.consumed - self._stale > self.loop.live // LIVE_AFTER:
             self._live, self._stale = self.loop.live_by_unit(), self.consumed
         return self._live
@@ -194,7 +194,7 @@ class MemberLoop:
 
     @property
     def is_worn(self) -> bool:
-        """Whether it remembers so many texts that another loop takes less."""
+        """Whether another loop would remember far fewer texts."""
         known = len(self.loop.texts.texts)
         return known > RENEW_AFTER and known > 4 * (self.loop.live + len(self.seats))
 

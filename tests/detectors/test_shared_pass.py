@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -14,7 +14,8 @@ from distced.detectors.runtime import shared_pass
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_choice import LOOK_EVERY
 from distced.detectors.runtime.engine_switch import Engines
-from distced.detectors.runtime.pass_choice import Changes, ForcedPass, PassChoice, PassLoad, Work
+from distced.detectors.runtime.engines import EngineName
+from distced.detectors.runtime.pass_choice import Changes, ForcedPass, M, PassChoice, PassLoad, Work
 from distced.detectors.runtime.shared_input import SharedInput
 from distced.detectors.runtime.shared_pass import is_suited
 from distced.detectors.shapes import Shapes
@@ -32,10 +33,10 @@ READING = event_type("Reading", {"dev": "string", "v": "number"})
 class Script:
     """Changes, release by release; then none."""
 
-    def __init__(self, *changes: Callable[[Sequence[Detector]], Changes]) -> None:
+    def __init__(self, *changes: Callable[[Sequence[Any]], Changes[Any]]) -> None:
         self.changes = list(changes)
 
-    def choose(self, called: Sequence[Detector], load: PassLoad) -> Changes:
+    def choose(self, called: Sequence[M], load: PassLoad) -> Changes[M]:
         return self.changes.pop(0)(called) if self.changes else Changes(())
 
 
@@ -176,12 +177,13 @@ def test_patterns_that_the_pass_can_run(text: str, suited: bool) -> None:
 
 
 class Member:
-    """A member that does so much with each call."""
+    """A member that touches a number of instances with each call."""
 
     def __init__(self, touched: int, live: int = 0) -> None:
         self.each = touched
         self.touched = self.consumed = self.found = 0
-        self.live, self.at_work = live, "stepwise"
+        self.live = live
+        self.at_work: EngineName = "stepwise"
 
     @property
     def statistics(self) -> Member:
@@ -209,9 +211,9 @@ class Simulated:
                 each.call(self.events)
             self._calls += 1
             load = PassLoad(1, self.events, self.now, len(self.inside), 0, self._work)
-            called = cast("list[Detector]", [each for each in self.outside if each.each])
+            called = [each for each in self.outside if each.each]
             changes = self.choice.choose(called, load)
-            entering = cast("list[Member]", changes.entering)
+            entering = list(changes.entering)
             self.inside += entering
             self.outside = [each for each in self.outside if each not in entering]
             if changes.ends:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
-from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_choice import EngineLoad, Forced
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import EngineName
-from distced.detectors.runtime.pass_choice import Changes, PassLoad
+from distced.detectors.runtime.pass_choice import Changes, M, PassLoad
 
 
 @dataclass
@@ -55,7 +54,7 @@ class PassByChance:
 
     random: Random
 
-    def choose(self, called: Sequence[Detector], load: PassLoad) -> Changes:
+    def choose(self, called: Sequence[M], load: PassLoad) -> Changes[M]:
         ends = self.random.random() < 0.05
         return Changes([] if ends else [each for each in called if self.random.random() < 0.4], ends)
 
