@@ -274,11 +274,14 @@ def drop_days(options: DropOptions) -> int:
         print_json({
             "before": found.before, "days": found.days, "events": found.rows, "late": found.late,
             "files": len(found.paths), "bytes": found.bytes, "left": found.left,
+            "spanning": found.spanning,
         })  # fmt: skip
     elif found.paths:
         output().print(f"dropped {_what(found)}")
     else:
         output().print(f"there is nothing before {found.before}")
+    if found.spanning:
+        show_notes([f"left, for they hold later days, too: {few(found.spanning, 10)}"])
     if found.left:
         show_notes([f"left, for they are not known: {few(found.left, 10)}"])
     return 0
@@ -377,9 +380,9 @@ def _days(report: HistoryReport) -> Table:
             _complete(each), Text(few(each.recorders), "dim"),
         )  # fmt: skip
         before = each.day
-    days, sources = {each.day for each in report.days}, {name for each in report.days for name in each.sources}
+    sources = {name for each in report.days for name in each.sources}
     table.add_row(
-        _counted(len(days), "day"), _counted(len(report.types), "type"), f"{report.rows:,}", size(report.bytes),
+        _counted(report.n_days, "day"), _counted(len(report.types), "type"), f"{report.rows:,}", size(report.bytes),
         f"{report.files:,}", f"{len(sources):,}", "", "", style="bold",
     )  # fmt: skip
     return table

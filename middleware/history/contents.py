@@ -9,14 +9,14 @@ import msgspec
 from distced.middleware.history.history import History
 from distced.middleware.history.history_file import HistoryFile, Problem
 from distced.middleware.history.late_events import late_files
-from distced.middleware.history.layout import day_number
+from distced.middleware.history.layout import period_of
 from distced.middleware.history.row_check import check_rows
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
 
 class DayReport(msgspec.Struct, frozen=True):
-    """Events of one type on one day.
+    """Events of one type on one day, or in a month or year whose days have been merged.
 
     Attributes:
         rows, bytes, files: number of events, and size.
@@ -58,6 +58,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
         first, last: least and greatest `hi`, ns; None without events.
         rows, bytes, files: of all days and types.
         rejected: number of rows that are left out.
+        n_days: number of days with events.
         late, late_files: number of late events, and of their files.
         problems: what cannot be read, as the parts of an error.
         changes: attributes that came, went, or changed their kind; in the same form.
@@ -79,6 +80,7 @@ class HistoryReport(msgspec.Struct, frozen=True):
     changes: tuple[dict[str, str], ...]
     missing_days: tuple[str, ...]
     rejected: int = 0
+    n_days: int = 0
 
 
 def history_report(history: History) -> HistoryReport:
@@ -86,7 +88,9 @@ def history_report(history: History) -> HistoryReport:
     groups: dict[tuple[str, str], list[HistoryFile]] = {}
     for file in history.files:
         groups.setdefault((file.day, file.type), []).append(file)
-    days = tuple(_day(history, *key, groups[key]) for key in sorted(groups, key=lambda key: (day_number(key[0]), key)))
+    days = tuple(
+        _day(history, *key, groups[key]) for key in sorted(groups, key=lambda key: (period_of(key[0])[0], key))
+    )
     rejected = check_rows(history.files)
     problems = [*history.problems, *(each.problem(history.root) for each in rejected.rejected)]
     late, files = 0, late_files(history.root)
@@ -116,6 +120,7 @@ def history_report(history: History) -> HistoryReport:
         tuple(each.error.as_dict() for each in history.changes()),
         tuple(history.missing_days()),
         len(rejected),
+        len(history.days()),
     )
 
 
@@ -124,16 +129,17 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
     for file in files:
         for source, (count, _, _) in file.note.sources.items():
             sources[source] = sources.get(source, 0) + count
-    begin, wrote = day_number(day) * DAY, {file.note.recorder for file in files}
+    first, last = period_of(day)
+    begin, end, wrote = first * DAY, (last + 1) * DAY, {file.note.recorder for file in files}
     # One that began after that day, and has written nothing of it, cannot say.
     recorders = [
         each
         for name, each in history.recorders.items()
-        if type_name in each.types and (name in wrote or each.since is None or each.since < begin + DAY)
+        if type_name in each.types and (name in wrote or each.since is None or each.since < end)
     ]
     watermarks = [*(file.note.watermark for file in files), *(each.watermark for each in recorders)]
     watermark = max((each for each in watermarks if each is not None), default=None)
-    gaps = [gap for each in recorders for gap in each.gaps if gap[0] < begin + DAY and gap[1] >= begin]
+    gaps = [gap for each in recorders for gap in each.gaps if gap[0] < end and gap[1] >= begin]
     return DayReport(
         day,
         type_name,
@@ -142,7 +148,7 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
         len(files),
         dict(sorted(sources.items())),
         watermark,
-        watermark is not None and watermark >= begin + DAY - 1,
+        watermark is not None and watermark >= end - 1,
         len(gaps),
         tuple(sorted(wrote)),
     )

@@ -14,8 +14,8 @@ import msgspec
 from distced.middleware.event_files.reader import EventReader, in_order
 from distced.middleware.event_files.rows import Rows
 from distced.middleware.event_files.tables import TableRows, import_pyarrow
-from distced.middleware.history.history_file import HistoryFile, Problem, by_day, open_file
-from distced.middleware.history.layout import RECORDERS, RecorderNote, check_history, day_number, day_text
+from distced.middleware.history.history_file import HistoryFile, Problem, open_file
+from distced.middleware.history.layout import RECORDERS, RecorderNote, by_day, check_history, day_text, replaced_path
 from distced.middleware.history.row_check import RejectedRows, RowCheck, check_rows
 from distced.middleware.history.row_groups import read_groups, unread_problem
 from distced.middleware.mapping.rules import Rejected
@@ -47,7 +47,7 @@ class History:
             found = list(pool.map(partial(open_file, self.root), paths))
         self.problems += [each for each in found if isinstance(each, Problem)]
         files = [each for each in found if isinstance(each, HistoryFile)]
-        replaced = {each.path.parent / name for each in files for name in each.note.replaces}
+        replaced = {replaced_path(self.root, each.path, name) for each in files for name in each.note.replaces}
         self.files = tuple(each for each in files if each.path not in replaced)
         self.replaced = tuple(each for each in files if each.path in replaced)
         self.recorders = self._recorders()
@@ -126,9 +126,13 @@ class History:
                 found.append(Problem(each.type, error))
         return found
 
+    def days(self, types: Iterable[str] | None = None) -> frozenset[int]:
+        """Days with events of these types, counted from 1 January 1970."""
+        return frozenset().union(*(each.days for each in self.select(types)))
+
     def missing_days(self) -> list[str]:
         """Days between the first and the last without any file."""
-        days = {day_number(each.day) for each in self.files}
+        days = self.days()
         return [day_text(day) for day in range(min(days), max(days)) if day not in days] if days else []
 
     def _recorders(self) -> dict[str, RecorderNote]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -11,9 +11,10 @@ import msgspec
 
 from distced.middleware.event_files.tables import WHOLE, column_of, import_pyarrow, noted_types
 from distced.middleware.history.footer import read_footer
-from distced.middleware.history.layout import NOTE_KEY, FileNote, day_number, day_of, is_day, place_of
+from distced.middleware.history.layout import NOTE_KEY, FileNote, day_number, day_of, period_of, place_of
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type
+from distced.middleware.model.timestamps import DAY
 
 # Files are read in threads, which may not be the first to decode a type.
 file_notes: Final = msgspec.json.Decoder(FileNote)
@@ -27,6 +28,7 @@ class HistoryFile:
     """File of a history, with the event type as it was when the file was written, and its note.
 
     Attributes:
+        day: of its folder; of merged days their month or year (`layout.period_of`).
         checked: whether its rows were checked when it was written, and nobody has written it again.
         strange: columns of another kind than the event type says; they hold no values.
     """
@@ -40,6 +42,13 @@ class HistoryFile:
     note: FileNote
     checked: bool = False
     strange: tuple[str, ...] = ()
+
+    @property
+    def days(self) -> frozenset[int]:
+        """Days with events, counted from 1 January 1970."""
+        if isinstance(self.note.days, msgspec.UnsetType):
+            return frozenset(range(self.note.first // DAY, self.note.last // DAY + 1))
+        return frozenset(map(day_number, self.note.days))
 
 
 class Problem(NamedTuple):
@@ -56,7 +65,8 @@ def open_file(root: Path, path: Path) -> HistoryFile | Problem:
     where = path.relative_to(root).as_posix()
     place = place_of(root, path)
     try:
-        if place is None or not is_day(place[0]):
+        period = None if place is None else _period(place[0])
+        if place is None or period is None:
             raise HistoryError("not a file of a history", allowed="day=YYYY-MM-DD/type=NAME/….parquet")
         metadata, checked = read_footer(path)
         schema = metadata.schema.to_arrow_schema()
@@ -66,7 +76,7 @@ def open_file(root: Path, path: Path) -> HistoryFile | Problem:
             raise HistoryError("a file whose types are not those of its folder", given=types)
         event_type(types[0].name, types[0].attributes)
         _check_columns(pyarrow, schema)
-        if place[0] != day_of(note.first) or place[0] != day_of(note.last):
+        if not period[0] <= note.first // DAY <= note.last // DAY <= period[1]:
             days = f"{day_of(note.first)} to {day_of(note.last)}"
             raise HistoryError(
                 "a file whose events are not of the day of its folder", given=days,
@@ -74,13 +84,23 @@ def open_file(root: Path, path: Path) -> HistoryFile | Problem:
             )  # fmt: skip
         size = path.stat().st_size
         strange = strange_columns(schema, types[0])
-        return HistoryFile(path, *place, metadata.num_rows, size, types[0], note, checked, strange)
+        found = HistoryFile(path, *place, metadata.num_rows, size, types[0], note, checked, strange)
+        if not all(period[0] <= each <= period[1] for each in found.days):
+            raise HistoryError("a note that cannot be read", given=note.days, allowed="days of its folder")
+        return found
     except (OSError, pyarrow.ArrowException, ValueError, OverflowError) as error:
         return Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error)))
     except DistcedError as error:
         at = error.where or where
-        found = HistoryError(error.problem, given=error.given, allowed=error.allowed, where=at, advice=error.advice)
-        return Problem(where, found)
+        located = HistoryError(error.problem, given=error.given, allowed=error.allowed, where=at, advice=error.advice)
+        return Problem(where, located)
+
+
+def _period(text: str) -> tuple[int, int] | None:
+    try:
+        return period_of(text)
+    except ValueError:
+        return None
 
 
 def shown_columns(schema: Any, known: EventType) -> list[str]:
@@ -99,15 +119,6 @@ def strange_columns(schema: Any, known: EventType) -> tuple[str, ...]:
             if column in schema.names and not _is_of(schema.field(column).type, fits):
                 found.append(column)
     return tuple(found)
-
-
-def by_day(files: Iterable[HistoryFile]) -> Iterator[list[HistoryFile]]:
-    """Files day by day."""
-    days: dict[str, list[HistoryFile]] = {}
-    for each in files:
-        days.setdefault(each.day, []).append(each)
-    for day in sorted(days, key=day_number):
-        yield days[day]
 
 
 _TEXT: Final = ("string", "dictionary")

@@ -2,6 +2,7 @@
 
     PATH/history.json                                    mark of a history
     PATH/day=2026-11-22/type=Login/20261122T0815-3f0c.parquet
+    PATH/day=2025/type=Login/20250101T0703-81aa.parquet  small days of a year or month, merged (version 2)
     PATH/recorders/office.json                           progress of a recorder
     PATH/late/20261122T081500-office-3f0c.jsonl          late events (`middleware.history.late_events`)
 
@@ -15,29 +16,32 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
-VERSION: Final = 1
+VERSION: Final = 2
+"""The greatest version that is understood; a history has version 1 until days of it are merged."""
+
 NOTE_KEY: Final = b"distced.history"  # entry of a Parquet schema with the `FileNote`
 MARK: Final = "history.json"
 RECORDERS: Final = "recorders"
 
 _FOLDER: Final = "a history, or a new or empty folder"
 
-_PLACE: Final = re.compile(r"day=(-?\d+-\d\d-\d\d)/type=([^/]+)/([^/]+\.parquet)")
+_PLACE: Final = re.compile(r"day=(-?\d+(?:-\d\d){0,2})/type=([^/]+)/([^/]+\.parquet)")
 
 
 class Mark(msgspec.Struct, frozen=True):
     """Contents of `history.json`."""
 
     format: str = "distced history"
-    version: int = VERSION
+    version: int = 1
 
 
 _marks: Final = msgspec.json.Decoder(Mark)
@@ -53,7 +57,8 @@ class FileNote(msgspec.Struct, frozen=True):
             for unknown.
         sources: by source the number of events, and the least and the greatest sequence number.
         recorder: that wrote it.
-        replaces: names of files in the same folder whose events are all in this one.
+        replaces: files whose events are all in this one: names in its folder, or, with `/`, paths in the history.
+        days: number of events by day, in a file with several days.
     """
 
     lo: int
@@ -63,6 +68,7 @@ class FileNote(msgspec.Struct, frozen=True):
     sources: dict[str, tuple[int, int, int]]
     recorder: str
     replaces: tuple[str, ...] = ()
+    days: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
 class RecorderNote(msgspec.Struct, frozen=True):
@@ -93,12 +99,48 @@ def day_text(number: int) -> str:
     return date.fromordinal(719_163 + number).isoformat()
 
 
-def is_day(text: str) -> bool:
-    """Whether a text names a day."""
-    try:
-        return day_text(day_number(text)) == text
-    except ValueError:
-        return False
+def period_of(text: str) -> tuple[int, int]:
+    """First and last day of a folder's period: a day, a month (`2026-11`), or a year; `ValueError` for other texts."""
+    from calendar import monthrange
+
+    year, *rest = text.split("-")
+    if len(rest) > 1 or (not rest[:1] and len(year) != 4):
+        found = day_number(text)
+        if day_text(found) != text:
+            raise ValueError(f"not a day: {text}")
+        return found, found
+    month, last = (rest[0], rest[0]) if rest else ("01", "12")
+    return day_number(f"{year}-{month}-01"), day_number(f"{year}-{last}-{monthrange(int(year), int(last))[1]}")
+
+
+class _OfPeriod(Protocol):
+    @property
+    def day(self) -> str: ...
+
+
+_F = TypeVar("_F", bound=_OfPeriod)
+
+
+def by_day(files: Iterable[_F]) -> Iterator[list[_F]]:
+    """Files, or ranges of them, day by day; those of a month or year together with all of its days."""
+    group: list[tuple[int, _F]] = []
+    reach = None
+    starts = sorted(
+        ((period_of(each.day), place, each) for place, each in enumerate(files)), key=lambda found: found[:2]
+    )
+    for (first, last), place, each in starts:
+        if reach is not None and first > reach:
+            yield [file for _, file in sorted(group, key=lambda found: found[0])]
+            group, reach = [], None
+        group.append((place, each))
+        reach = last if reach is None else max(reach, last)
+    if group:
+        yield [file for _, file in sorted(group, key=lambda found: found[0])]
+
+
+def replaced_path(root: Path, path: Path, name: str) -> Path:
+    """Path of a file that the one at a path replaces, by its name there."""
+    return root / name if "/" in name else path.parent / name
 
 
 def day_number(text: str) -> int:
@@ -158,6 +200,12 @@ def make_history(root: Path) -> None:
                 "no folder for a history can be made here", given=str(root), allowed=_FOLDER, advice=str(error)
             ) from None
     check_history(root)
+
+
+def raise_version(root: Path) -> None:
+    """Note that days of a history are merged, so that programs that do not know that refuse to read it."""
+    if _marks.decode((root / MARK).read_bytes()).version < VERSION:
+        write_whole(root / MARK, msgspec.json.encode(Mark(version=VERSION)))
 
 
 def write_whole(path: Path, content: bytes) -> None:

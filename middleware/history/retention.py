@@ -15,7 +15,7 @@ import msgspec
 from distced.middleware.history.history import History
 from distced.middleware.history.history_file import Problem
 from distced.middleware.history.late_events import late_events, late_files
-from distced.middleware.history.layout import day_number, day_text
+from distced.middleware.history.layout import day_number, day_text, period_of
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
@@ -25,8 +25,9 @@ class Dropping(msgspec.Struct, frozen=True):
 
     Attributes:
         before: the first day that stays.
-        days: of the files, without those of late events.
+        days: of the files, without those of late events; merged days as their month or year, which goes as a whole.
         rows, late, bytes: events, late events, and size of the files.
+        spanning: merged days of which some are later; they stay.
         left: files of these days that are not removed, and files of late events that cannot be read.
     """
 
@@ -37,6 +38,7 @@ class Dropping(msgspec.Struct, frozen=True):
     late: int
     bytes: int
     left: tuple[str, ...]
+    spanning: tuple[str, ...] = ()
 
 
 def before_day(text: str) -> str:
@@ -55,8 +57,8 @@ def older_than(duration: int, now: int) -> str:
 def lies_before(history: History, before: str) -> Dropping:
     """Files to remove before a day."""
     limit = day_number(before)
-    replaced = [each for each in history.replaced if day_number(each.day) < limit]
-    current = [each for each in history.files if day_number(each.day) < limit]
+    replaced = [each for each in history.replaced if period_of(each.day)[1] < limit]
+    current = [each for each in history.files if period_of(each.day)[1] < limit]
     # Those that are replaced first: without what replaces them they would be seen again.
     files = [*replaced, *current]
     known = {each.path for each in files}
@@ -71,11 +73,12 @@ def lies_before(history: History, before: str) -> Dropping:
     return Dropping(
         before,
         (*(each.path for each in files), *(path for path, _ in late)),
-        tuple(sorted({each.day for each in files}, key=day_number)),
+        tuple(sorted({each.day for each in files}, key=period_of)),
         sum(each.rows for each in current),
         sum(count for _, count in late),
         sum(each.bytes for each in files) + sum(path.stat().st_size for path, _ in late),
         tuple(left),
+        tuple(sorted({each.day for each in history.files if _spans(each.day, limit)})),
     )
 
 
@@ -107,8 +110,13 @@ def _late(history: History, end: int) -> tuple[list[tuple[Path, int]], list[str]
     return found, unread
 
 
+def _spans(day: str, limit: int) -> bool:
+    first, last = period_of(day)
+    return first < limit <= last
+
+
 def _is_before(day: str, limit: int) -> bool:
     try:
-        return day_number(day) < limit
+        return period_of(day)[1] < limit
     except ValueError:
         return False

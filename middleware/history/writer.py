@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 
 from distced.middleware.event_files.reader import in_order
 from distced.middleware.event_files.tables import import_pyarrow, table_of
@@ -20,15 +21,18 @@ from distced.middleware.history.layout import (
     FileNote,
     RecorderNote,
     day_of,
+    day_text,
     folder_of,
     make_history,
+    period_of,
+    raise_version,
     write_whole,
 )
 from distced.middleware.history.row_check import is_sound
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type, kind_of
 from distced.middleware.model.events import Event
-from distced.middleware.model.timestamps import format_instant
+from distced.middleware.model.timestamps import DAY, format_instant
 
 ORDER: Final = ("hi", "lo", "source", "seq")
 """The columns that files are sorted by: the order of consumption (`Event.key`) among events of one type."""
@@ -79,8 +83,14 @@ class HistoryWriter:
     def write_table(
         self, day: str, noted: EventType, table: Any, watermark: int | None, replaces: Sequence[str] = ()
     ) -> Path:
-        """Write a table of events of one type and day, in the native form and in the order of consumption."""
+        """Write a table of events of one type and day, in the native form and in the order of consumption.
+
+        The day may be a month or a year, of which the table has several days.
+        """
         note = note_of(table, watermark, self.recorder, replaces)
+        if not _is_one_day(day):
+            note = msgspec.structs.replace(note, days=_by_day(table))
+            raise_version(self.root)
         path = folder_of(self.root, day, noted.name) / _name(note)
         pyarrow = import_pyarrow()
         metadata = {**(table.schema.metadata or {}), NOTE_KEY: msgspec.json.encode(note)}
@@ -127,7 +137,7 @@ def check_recorder(name: str) -> None:
 
 
 def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence[str] = ()) -> FileNote:
-    """Note in the file of this table."""
+    """Note in the file of this table of one day."""
     compute = import_pyarrow().compute
     hi, lo = compute.min_max(table["hi"]).as_py(), compute.min(table["lo"]).as_py()
     # For the few events of a day threads cost more than they bring.
@@ -138,6 +148,17 @@ def note_of(table: Any, watermark: int | None, recorder: str, replaces: Sequence
         for each in by_source.to_pylist()
     }
     return FileNote(lo, hi["min"], hi["max"], watermark, dict(sorted(sources.items())), recorder, tuple(replaces))
+
+
+def _is_one_day(text: str) -> bool:
+    first, last = period_of(text)
+    return first == last
+
+
+def _by_day(table: Any) -> dict[str, int]:
+    """Number of events by day."""
+    days, counts = np.unique(table["hi"].to_numpy() // DAY, return_counts=True)
+    return {day_text(day): count for day, count in zip(days.tolist(), counts.tolist(), strict=True)}
 
 
 def _name(note: FileNote) -> str:

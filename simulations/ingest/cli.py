@@ -102,13 +102,20 @@ def ingest(
 def compact(
     path: PathArgument,
     master: MasterOption = None,
+    across_days: Annotated[
+        bool,
+        typer.Option(
+            "--across-days/--by-day", help="Merge days with few events into months and years, or each day by itself."
+        ),
+    ] = True,
     keep: Annotated[
         bool, typer.Option("--keep", help="Leave the old files to the next run, for present readers.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Merge the small files of each day and type in an event history.
+    """Merge the small files of each type in an event history.
 
+    Days with few events are merged into months or years; --by-day leaves them apart.
     Readers see each event once, at any time. An interrupted compaction can be repeated.
 
     \b
@@ -129,7 +136,7 @@ def compact(
         check_master(master)
     check_history(path)
     with alone(path), writing(path):
-        compaction = Compaction(path)
+        compaction = Compaction(path, across_days=across_days)
         # One merger is one task, which does not need Spark.
         choice = MasterChoice(master or INLINE, "")
         if master is None or len(compaction.mergers) < 2:

@@ -1,4 +1,5 @@
-"""Compaction of a history: small files of a day and type that fit in one table exactly are merged, on Spark or here.
+"""Compaction of a history: small files of a day and type that fit in one table exactly are merged, on Spark or here,
+and small days into months and years.
 
 Files fit where every attribute has one kind in all of them, or no value; whole numbers and fractions have a column
 each. Casting was rejected: values would differ from those written.
@@ -11,6 +12,7 @@ first; a file that replaces others goes after them, or they would be seen again.
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +24,7 @@ import msgspec
 from distced.middleware.event_files.tables import DIGITS, TYPES_KEY, WHOLE, column_of, import_pyarrow
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.history_file import HistoryFile, file_notes
-from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, write_whole
+from distced.middleware.history.layout import NOTE_KEY, FileNote, folder_of, replaced_path, write_whole
 from distced.middleware.history.row_check import check_rows
 from distced.middleware.history.row_groups import read_table
 from distced.middleware.history.writer import ORDER
@@ -139,8 +141,9 @@ class Form(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Merger:
-    """Files of one day and type to be merged, in the order of time, and the form of all of them."""
+    """Files of one type to be merged into one of a day, month or year, in the order of time, and the form of all."""
 
+    day: str
     files: tuple[HistoryFile, ...]
     form: Form
 
@@ -150,29 +153,58 @@ class Merger:
         return sum(each.rows for each in self.files)
 
 
+def periods_of(files: Sequence[HistoryFile], rows: int = ROWS, size: int = BYTES) -> dict[str, str]:
+    """Period that the files of a day or month go to: the longest of year and month that is small with all its types.
+
+    Readers hold a period at a time.
+    """
+    totals: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for each in files:
+        for period in _periods(each.day):
+            totals[period] += each.rows
+            sizes[period] += each.bytes
+    return {
+        day: next((each for each in _periods(day) if 2 * totals[each] < rows and 2 * sizes[each] < size), day)
+        for day in {each.day for each in files}
+    }
+
+
+def _periods(day: str) -> list[str]:
+    """Periods that hold a day or month, the longest first."""
+    parts = day.split("-")
+    return ["-".join(parts[:count]) for count in range(1, len(parts))] if len(parts[0]) == 4 else []
+
+
 def mergers_of(
-    files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], *, rows: int = ROWS, size: int = BYTES
+    files: Iterable[HistoryFile],
+    form_of: Callable[[HistoryFile], Form],
+    *,
+    rows: int = ROWS,
+    size: int = BYTES,
+    periods: Mapping[str, str] | None = None,
 ) -> list[Merger]:
     """Files to be merged.
 
     Args:
+        periods: by day the period to merge it into, itself where it is missing.
         form_of: form of a file; called for small files with others beside them only.
         rows, size: of a file; one at least half as large stays, and none becomes much larger.
     """
     folders: dict[tuple[str, str], list[HistoryFile]] = {}
     for each in files:
         if 2 * each.rows < rows and 2 * each.bytes < size:
-            folders.setdefault((each.day, each.type), []).append(each)
+            folders.setdefault(((periods or {}).get(each.day, each.day), each.type), []).append(each)
     found = []
-    for _, small in sorted(folders.items()):
+    for (day, _), small in sorted(folders.items()):
         if len(small) > 1:
             small.sort(key=lambda file: (file.note.first, file.note.last, file.path.name))
-            found += _mergers(small, form_of, rows, size)
+            found += _mergers(day, small, form_of, rows, size)
     return found
 
 
 def _mergers(
-    files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], rows: int, size: int
+    day: str, files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], rows: int, size: int
 ) -> list[Merger]:
     full: list[Merger] = []
     filling: list[Merger] = []
@@ -181,7 +213,7 @@ def _mergers(
         for place, merger in enumerate(filling):
             both = merger.form.with_other(form)
             if both is not None:
-                merger = Merger((*merger.files, file), both)
+                merger = Merger(day, (*merger.files, file), both)
                 if merger.rows >= rows or sum(each.bytes for each in merger.files) >= size:
                     full.append(merger)
                     del filling[place]
@@ -189,7 +221,7 @@ def _mergers(
                     filling[place] = merger
                 break
         else:
-            filling.append(Merger((file,), form))
+            filling.append(Merger(day, (file,), form))
     return [each for each in (*full, *filling) if len(each.files) > 1]
 
 
@@ -256,12 +288,12 @@ class Compacting:
         if self.note.exists():
             return
         files = self.merger.files
-        done = Compacted(files[0].day, files[0].type, len(files), sum(each.bytes for each in files))
+        done = Compacted(self.merger.day, files[0].type, len(files), sum(each.bytes for each in files))
         try:
             path, repeated = self._written()
             if not self.keep:
                 for each in files:
-                    remove(each.path)
+                    remove(self.root, each.path)
             rows = import_pyarrow().parquet.read_metadata(path).num_rows
             done = msgspec.structs.replace(done, rows=rows, repeated=repeated, size=path.stat().st_size)
         except (DistcedError, OSError) as error:
@@ -270,8 +302,11 @@ class Compacting:
 
     def _written(self) -> tuple[Path, int]:
         files = self.merger.files
-        names = tuple(each.path.name for each in files)
-        folder = folder_of(self.root, files[0].day, files[0].type)
+        day = self.merger.day
+        names = tuple(
+            each.path.name if each.day == day else each.path.relative_to(self.root).as_posix() for each in files
+        )
+        folder = folder_of(self.root, day, files[0].type)
         # A task that was lost and runs again may find its file.
         for path in folder.glob("*.parquet"):
             note = note_in(path)
@@ -289,7 +324,7 @@ class Compacting:
             raise HistoryError("files that have changed", given=", ".join(names), where=str(folder))
         watermarks = [each.note.watermark for each in files if each.note.watermark is not None]
         writer = HistoryWriter(self.root, recorders.pop() if len(recorders) == 1 else COMPACTION)
-        path = writer.write_table(files[0].day, noted, table, max(watermarks, default=None), names)
+        path = writer.write_table(day, noted, table, max(watermarks, default=None), names)
         return path, repeated
 
 
@@ -303,12 +338,17 @@ class Compaction:
         done: results.
     """
 
-    def __init__(self, root: Path, *, rows: int = ROWS, size: int = BYTES) -> None:
-        """`rows`, `size`: of a file that is large enough."""
+    def __init__(self, root: Path, *, rows: int = ROWS, size: int = BYTES, across_days: bool = False) -> None:
+        """
+        Args:
+            rows, size: of a file that is large enough.
+            across_days: merge small days, too, into months and years.
+        """
         self.root = root
         self.left = self._clean(History(root))
         self.history = History(root)
-        self.mergers = mergers_of(self.history.files, form_of, rows=rows, size=size)
+        periods = periods_of(self.history.files, rows, size) if across_days else None
+        self.mergers = mergers_of(self.history.files, form_of, rows=rows, size=size, periods=periods)
         self.done: list[Compacted] = []
 
     @property
@@ -351,16 +391,25 @@ class Compaction:
 
     @staticmethod
     def _clean(history: History) -> int:
-        return sum(remove(each.path.parent / name) for each in history.files for name in each.note.replaces)
+        return sum(
+            remove(history.root, replaced_path(history.root, each.path, name))
+            for each in history.files
+            for name in each.note.replaces
+        )
 
 
-def remove(path: Path) -> int:
+def remove(root: Path, path: Path) -> int:
     """Remove a replaced file after those that it replaces itself; returns the number of files removed."""
     if not path.exists():
         return 0
     note = note_in(path)
-    count = sum(remove(path.parent / name) for name in (note.replaces if note is not None else ()))
+    names = note.replaces if note is not None else ()
+    count = sum(remove(root, replaced_path(root, path, name)) for name in names)
     path.unlink(missing_ok=True)
+    # Not empty is no error.
+    with suppress(OSError):
+        path.parent.rmdir()
+        path.parent.parent.rmdir()
     return count + 1
 
 

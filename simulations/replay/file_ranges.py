@@ -6,7 +6,7 @@ An event without a value has no part in a keyed pattern.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +23,6 @@ from distced.detectors.columnar.batch.columns import Column
 from distced.detectors.columnar.batch.values import FLOAT, INTEGER, TEXT
 from distced.middleware.event_files.tables import column_of
 from distced.middleware.history.history_file import HistoryFile
-from distced.middleware.history.layout import day_number
 from distced.middleware.history.row_groups import Rows, read_groups
 from distced.simulations.replay.batches import column_values
 from distced.simulations.replay.pattern_properties import columns_read
@@ -111,14 +110,6 @@ def appearing(path: Path) -> Iterator[Path]:
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
-
-
-def days_of(units: Iterable[FileRange]) -> list[list[FileRange]]:
-    """File ranges day by day."""
-    days: dict[str, list[FileRange]] = {}
-    for each in units:
-        days.setdefault(each.day, []).append(each)
-    return [days[day] for day in sorted(days, key=day_number)]
 
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)

@@ -19,7 +19,7 @@ Derivations need the stepwise engine, so this pays only where the columnar one c
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
@@ -36,7 +36,7 @@ from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engines import EngineName, chosen, has_columnar, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.history.layout import day_number, day_of
+from distced.middleware.history.layout import by_day, period_of
 from distced.middleware.model.events import CompositeEvent, EventId, OpenGap
 from distced.middleware.model.timestamps import DAY, INSTANT_MIN
 from distced.middleware.wire.frames import Frame, decode, encode
@@ -46,7 +46,6 @@ from distced.simulations.replay.file_ranges import (
     FileRange,
     Trouble,
     appearing,
-    days_of,
     read,
     read_partition,
     write_partitions,
@@ -198,7 +197,7 @@ class DetectTask(_Detection):
     def _days(self, troubles: list[Trouble]) -> Iterator[Sequence[Any]]:
         """The tables of each day; of several days together where they are small."""
         tables: list[Any] = []
-        for units in days_of(self.units):
+        for units in by_day(self.units):
             tables += _tables(units, lambda unit: self._table(unit, troubles))
             if sum(map(len, tables)) >= FEW:
                 yield tables
@@ -263,11 +262,13 @@ class SubPatternTask(_Detection):
             told[writer] = _frames(self._told(number)), self._told(number)
         troubles: list[Trouble] = []
         found: dict[EventId, CompositeEvent] = {}
-        by_day = {each[0].day: each for each in days_of(self.units)}
+        waiting = deque(by_day(self.units))
         consumed = repeated = 0
         with appearing(self._told(self.number)) as part, part.open("wb") as file:
             for end in self.days:
-                units = by_day.get(day_of(end), ())
+                units: list[FileRange] = []
+                while waiting and period_of(waiting[0][0].day)[0] * DAY <= end:
+                    units += waiting.popleft()
                 batch = TableBatch(list(_tables(units, lambda unit: self._table(unit, troubles))))
                 events = [batch.event(place) for place in range(len(batch))]
                 consumed, repeated = consumed + len(events), repeated + batch.repeated
@@ -370,8 +371,8 @@ def stages_of(graph: DetectorGraph) -> dict[str, int]:
 
 
 def days_between(units: Iterable[FileRange], until: int) -> tuple[int, ...]:
-    """The ends of the days with events, and the end of time, ns."""
-    ends = {(day_number(each.day) + 1) * DAY - 1 for each in units}
+    """The ends of the days with events, and the end of time, ns; merged days end together."""
+    ends = {(max(period_of(each.day)[1] for each in group) + 1) * DAY - 1 for group in by_day(units)}
     return (*sorted(end for end in ends if end < until), until)
 
 

@@ -229,7 +229,7 @@ def test_replaced_files_are_left_out(tmp_path: Path) -> None:
         (None, "no history here"),
         (b"{", "cannot be read"),
         (b'{"format": "\xd2"}', "cannot be read"),
-        (json.dumps({"version": 2}).encode(), "of a later version"),
+        (json.dumps({"version": 3}).encode(), "of a later version"),
     ],
 )
 def test_folder_that_is_no_history_is_an_error(tmp_path: Path, content: bytes | None, message: str) -> None:

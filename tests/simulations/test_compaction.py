@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -17,13 +18,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from distced.detectors.batch_run.runner import Replay
+from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.event_files import read_events
 from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.contents import history_report
+from distced.middleware.history.retention import lies_before
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import DAY
 from distced.simulations.ingest.cli import compact, history
 from distced.simulations.ingest.compaction import Compaction
 from distced.simulations.ingest.recordings import alone
+from distced.simulations.replay.plan import WAYS
+from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline
 from tests.support.fault_injection import Broken, Faults
 from tests.support.history_form import events, in_order, seen, without_nulls
@@ -210,3 +218,70 @@ def test_compaction_is_a_verb_of_history(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["files"] == len(History(tmp_path).files) == 3
     assert "ls" in CliRunner().invoke(history, ["--help"]).output
+
+
+def daily(root: Path, days: Iterable[int], name: str = "A") -> list[Event]:
+    """A file a day with a few events."""
+    made = []
+    for day in days:
+        made += [Event(name, day * DAY + n, day * DAY + n, name, day * 10 + n, {"x": n}) for n in range(3)]
+        HistoryWriter(root, "test").write(made[-3:])
+    return made
+
+
+def across(root: Path) -> Compaction:
+    made = Compaction(root, rows=1_000, across_days=True)
+    made.perform(Inline())
+    made.clear()
+    return made
+
+
+def test_small_days_are_merged_into_years_and_months(tmp_path: Path) -> None:
+    """A year is one folder where all of it is little, else its months, but for the one with a day of many events."""
+    events = daily(tmp_path, range(0, 730, 5))
+    many = [Event("B", 400 * DAY + n, 400 * DAY + n, "t", n, {}) for n in range(600)]
+    HistoryWriter(tmp_path, "test").write(many)
+    before, missing = len(History(tmp_path).files), History(tmp_path).missing_days()
+    across(tmp_path)
+    history = History(tmp_path)
+    assert not history.problems
+    folders = {file.day for file in history.files}
+    assert {"1970", "1971-01", "1971-03", "1971-02-05"} <= folders
+    assert not {"1971", "1971-02"} & folders
+    assert len(history.files) < before / 6
+    assert seen(tmp_path) == without_nulls(in_order([*events, *many]))
+    assert history.missing_days() == missing
+    assert not across(tmp_path).mergers
+    assert not list(tmp_path.glob("day=1970-*"))
+    assert all(file.checked for file in history.files)
+    # Programs that do not know merged days must not read it.
+    assert json.loads((tmp_path / "history.json").read_bytes())["version"] == 2
+
+
+def test_merged_days_are_read_with_later_ones(tmp_path: Path) -> None:
+    root = tmp_path / "h"
+    events = daily(root, range(0, 40, 2))
+    across(root)
+    events += daily(root, range(1, 9, 2)) + daily(root, [3, 400], "B")
+    assert seen(root) == without_nulls(in_order(events))
+    text = "[A as a] ; [A as b where x > a.x] ; [B] within 3d -> P()"
+    patterns = compile_source(PatternSource(text, "pattern"), None).compiled
+    expected = [each.id for each in Replay(patterns, events, engine="stepwise")]
+    assert expected
+    for way in WAYS[1:]:
+        made = HistoryReplay(patterns, History(root), tmp_path / way, cores=2, least=10, way=way)
+        made.perform(Inline())
+        assert [each.id for each in made] == expected, way
+    across(root)
+    assert {file.day for file in History(root).files} == {"1970", "1970-01-04", "1971-02-05"}
+    assert seen(root) == without_nulls(in_order(events))
+
+
+def test_merged_days_are_dropped_as_a_whole(tmp_path: Path) -> None:
+    daily(tmp_path, range(0, 800, 20))
+    across(tmp_path)
+    found = lies_before(History(tmp_path), "1971-06-01")
+    assert (found.days, found.spanning, found.left) == (("1970",), ("1971",), ())
+    report = history_report(History(tmp_path))
+    assert [(each.day, each.rows) for each in report.days] == [("1970", 57), ("1971", 54), ("1972", 9)]
+    assert report.n_days == 40

@@ -21,7 +21,6 @@ import msgspec
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.middleware.history.history import History, events_of_history
-from distced.middleware.history.layout import day_number
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import DAY, MINUTE, SECOND
@@ -95,7 +94,7 @@ def span_of(history: History, types: Iterable[str] | None) -> tuple[int, int]:
 
 def days_of(history: History, types: Iterable[str] | None) -> list[int]:
     """Days with events of these types, counted from 1 January 1970."""
-    return sorted({day_number(each.day) for each in history.select(types)})
+    return sorted(history.days(types))
 
 
 def wanted_types(space: SearchSpace) -> tuple[str, ...] | None:
