@@ -47,7 +47,7 @@ class MasterChoice(NamedTuple):
 
 
 def master_for(seconds: float, tasks: int) -> MasterChoice:
-    """Master for work of about so many seconds in one process, in a number of tasks."""
+    """Master for work of this length in one process, s, in a number of tasks."""
     cores = os.cpu_count() or 1
     speed = min(tasks, SHARE * cores)
     on_spark = START + seconds / max(speed, SHARE)
