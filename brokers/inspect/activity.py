@@ -57,9 +57,11 @@ class Watch:
     def clear(self, nodes: Collection[str]) -> list[Effect]:
         """Clear the entries of ended nodes, and of their detectors."""
         known = self.directory
-        entries = [(kind, name) for kind in ("node", "load") for name in nodes if name in known.table(kind)]
-        entries += [("detector", name) for name, entry in known.detectors.items() if entry.node in nodes]
-        return [Publish(directory_topic(*each, root=self.root), b"", retain=True) for each in entries]
+        entries = [(kind, name, "") for kind in ("node", "load") for name in nodes if name in known.table(kind)]
+        detectors = known.detectors.items()
+        entries += [("detector", name, entry.publishes) for name, entry in detectors if entry.node in nodes]
+        topics = [directory_topic(kind, name, publishes=each, root=self.root) for kind, name, each in entries]
+        return [Publish(topic, b"", retain=True) for topic in topics]
 
     def receive(self, topic: str, payload: bytes) -> list[Note]:
         """Effects of a message."""

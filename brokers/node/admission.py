@@ -157,7 +157,9 @@ class Admission(NodePart):
         """Nodes were added or lost: admit the subscriptions without a serving node."""
         # Entries left over are cleared first, so that other nodes know those detectors have no host.
         effects: list[Effect] = [
-            self.clear("detector", identity) for identity in self.directory.detectors if self._left_over(identity)
+            self.clear_detector(identity, each.publishes)
+            for identity, each in self.directory.detectors.items()
+            if self._left_over(identity)
         ]
         beyond = self._beyond_limit()
         for name, entry in list(self.directory.subscriptions.items()):
@@ -202,7 +204,7 @@ class Admission(NodePart):
         effects: list[Effect] = []
         if entry is not None and entry.node == self.name and self._left_over(change.name):
             # From before this node gave the detector up.
-            effects.append(self.clear("detector", change.name))
+            effects.append(self.clear_detector(change.name, entry.publishes))
         self._assigned.pop(change.name, None)
         for name in self.served.by(change.name, but="" if entry is None else entry.node):
             self.served.remove(name)
@@ -314,7 +316,11 @@ class Admission(NodePart):
                 if self._concerns(found.id):
                     return self._pass_on(name, entry, found, payload, now)
                 # The sender may have been away when the detector was destroyed.
-                return [] if found.id in self.directory.detectors else [self.clear("detector", found.id)]
+                return (
+                    []
+                    if found.id in self.directory.detectors
+                    else [self.clear_detector(found.id, found.compiled.publishes.name)]
+                )
         return []
 
     def settled(self, identity: str, now: int) -> list[Effect]:

@@ -322,7 +322,7 @@ class DetectorHosting(NodePart):
         hosted = self.event_path.inventory.remove(identity)
         self.event_path.rest(hosted)
         hosted.end()
-        effects: list[Effect] = [self.clear("detector", identity), *self._leave_parts(hosted)]
+        effects: list[Effect] = [self.clear_detector(identity, hosted.publishes), *self._leave_parts(hosted)]
         return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
     def tick(self, now: int) -> list[Effect]:

@@ -111,7 +111,9 @@ class Replication(NodePart):
         for identity, hosted in self.event_path.hosted.items():
             if hosted.primary:
                 alive = sorted(node for node in hosted.replicas if node in self.directory.nodes)
-                effects += self._hand_over(hosted, alive[0]) if alive else [self.clear("detector", identity)]
+                effects += (
+                    self._hand_over(hosted, alive[0]) if alive else [self.clear_detector(identity, hosted.publishes)]
+                )
         return effects
 
     # Their number.

@@ -14,6 +14,7 @@ from distced.brokers.node.policy_settings import PolicySettings
 from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.wire.administration import Answer, Answers
 from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import administration_topic, directory_topic
 
 
@@ -57,11 +58,16 @@ class NodePart:
 
     def put(self, kind: str, name: str, entry: msgspec.Struct) -> Publish:
         """Message with an entry of the directory."""
-        return Publish(directory_topic(kind, name, root=self.root), encode(entry), retain=True)
+        publishes = entry.publishes if isinstance(entry, DetectorEntry) else ""
+        return Publish(directory_topic(kind, name, publishes=publishes, root=self.root), encode(entry), retain=True)
 
     def clear(self, kind: str, name: str) -> Publish:
         """Message that clears an entry of the directory."""
         return Publish(directory_topic(kind, name, root=self.root), b"", retain=True)
+
+    def clear_detector(self, name: str, publishes: str) -> Publish:
+        """Message that clears the entry of a detector, which publishes a type; empty for none."""
+        return Publish(directory_topic("detector", name, publishes=publishes, root=self.root), b"", retain=True)
 
     def send(self, node: str, kind: str, subject: str, payload: bytes = b"") -> Publish:
         """Message to a node about a subscription or a detector."""

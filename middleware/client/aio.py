@@ -33,6 +33,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.pattern import PatternFile
 from distced.middleware.patterns.statements import failed
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.mqtt_effects import Publish
 
 
@@ -189,6 +190,11 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
     async def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait for n broker nodes, up to a timeout in seconds."""
         await self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
+
+    async def read_detectors(self) -> dict[str, DetectorEntry]:
+        """Detectors, by id; their entries are read from the first call on."""
+        await self._driver.run(self._session.read_detectors)
+        return dict(self._session.entries.detectors)
 
     # Types and events.
 

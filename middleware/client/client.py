@@ -128,12 +128,6 @@ class BaseClient(ABC, Generic[D, S]):
             return dict(self._session.entries.nodes)
 
     @property
-    def detectors(self) -> dict[str, DetectorEntry]:
-        """Detectors, by id."""
-        with self._driver.lock:
-            return dict(self._session.entries.detectors)
-
-    @property
     def _session(self) -> ClientSession:
         return self._driver.session
 
@@ -306,6 +300,14 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def home_bus(self) -> Bus:
         """Connection to the server of the client's own site, perhaps that of the directory."""
         return self._driver.connections.to(self.home)
+
+    @property
+    def detectors(self) -> dict[str, DetectorEntry]:
+        """Detectors, by id; their entries are read from the first look on, which waits for the server."""
+        if not self._session.directory.has_read(""):
+            self._driver.run(self._session.read_detectors)
+        with self._driver.lock:
+            return dict(self._session.entries.detectors)
 
     # Types and events.
 

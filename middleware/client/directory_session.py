@@ -1,5 +1,9 @@
 """Directory session of a client: entries it reads, and its own entries, which it publishes again after a reconnection.
 
+A client reads the types, nodes, sources, clients and recorders, and its own subscriptions, as others may clear them.
+Detectors may be a hundred thousand: those that publish a type are read when the type is first subscribed to or
+registered, all of them when the application asks, behind a barrier of its own each, and from then on.
+
 It does not decide where a client listens: that is `subscription_session`. Entries are retained messages and outlive a
 connection; but a server may restart without its memory, and nodes clear the subscriptions of a client that stays away.
 So after each connection, once the directory was read, a client publishes again its own entries that are not there.
@@ -10,10 +14,13 @@ directory.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
 import msgspec
 
 from distced.middleware.client.client_effects import ClientEffect, SessionTimers
-from distced.middleware.model.errors import TypeRegistryError
+from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import decode, encode
@@ -21,7 +28,12 @@ from distced.middleware.wire.directory import Change, Entries
 from distced.middleware.wire.directory_entries import ClientEntry
 from distced.middleware.wire.directory_handshake import ASK_EVERY, DirectoryHandshake
 from distced.middleware.wire.mqtt_effects import Publish, Subscribe
-from distced.middleware.wire.topics import Area, area_filter, directory_topic, pointer_topic
+from distced.middleware.wire.topics import administration_topic, directory_filter, directory_topic, pointer_topic
+
+KINDS_READ: Final = ("type", "client", "source", "node", "recorder")
+"""Kinds of entries of which a client reads all."""
+
+Continuation: TypeAlias = Callable[[], list[ClientEffect]]
 
 
 class DirectorySession:
@@ -43,6 +55,9 @@ class DirectorySession:
         self._root = root
         self._home = home
         self._timers = timers
+        # Types whose detectors are read, empty for all detectors: whether completely; what waits for that.
+        self._read: dict[str, bool] = {}
+        self._waiting: dict[str, list[Continuation]] = {}
         self._timer = 0
         self._connected = False
         self._stopped = False
@@ -111,8 +126,48 @@ class DirectorySession:
 
     def filters(self) -> list[Subscribe]:
         """Subscriptions at the server of the directory, to be made before it is connected."""
-        filters = (area_filter(Area.DIRECTORY, root=self._root), pointer_topic(root=self._root), self.handshake.topic)
-        return [Subscribe(each) for each in filters]
+        filters = [directory_filter(kind, root=self._root) for kind in KINDS_READ]
+        filters.append(directory_filter("subscription", self._name, root=self._root))
+        return [Subscribe(each) for each in (*filters, pointer_topic(root=self._root), self.handshake.topic)]
+
+    # Detectors, on demand.
+
+    def unread(self, publishes: str, where: str) -> BusError:
+        """Error where the detectors that publish a type could not be read in time."""
+        return BusError("detectors could not be read from the directory", given=publishes, where=where)
+
+    def has_read(self, publishes: str) -> bool:
+        """Whether the detectors that publish a type were read, or all where it is empty."""
+        return self._read.get(publishes, False) or self._read.get("", False)
+
+    def read(self, publishes: str, then: Continuation) -> list[ClientEffect]:
+        """Read the detectors that publish a type, all where it is empty, and continue."""
+        if self.has_read(publishes):
+            return then()
+        self._waiting.setdefault(publishes, []).append(then)
+        if publishes in self._read:
+            return []
+        self._read[publishes] = False
+        topic_filter = directory_filter("detector", publishes, root=self._root)
+        return [Subscribe(topic_filter), Subscribe(self._barrier(publishes)), *self._ask(publishes)]
+
+    def passed(self, topic: str) -> list[ClientEffect]:
+        """Take a barrier of `read`."""
+        publishes = next((each for each in self._waiting if self._barrier(each) == topic), None)
+        if publishes is None:
+            return []
+        self._read[publishes] = True
+        return [effect for then in self._waiting.pop(publishes) for effect in then()]
+
+    def _ask(self, publishes: str) -> list[ClientEffect]:
+        if publishes not in self._waiting:
+            return []
+        again = self._timers.set(ASK_EVERY, lambda now: self._ask(publishes))
+        return [*([Publish(self._barrier(publishes), b"")] if self._connected else []), again]
+
+    def _barrier(self, publishes: str) -> str:
+        levels = ("detectors", publishes) if publishes else ("detectors",)
+        return administration_topic("known", self._name, *levels, root=self._root)
 
     def connected(self, now: int) -> list[ClientEffect]:
         """Announce the client and read the directory, over a new connection."""
@@ -130,7 +185,7 @@ class DirectorySession:
         own = self.own.get((kind, name)) if len(levels) == 2 else None
         if own is not None and payload == encode(own):
             # It comes back as it was published, and is kept once.
-            change = self.entries.put(kind, name, own)
+            change = Change(kind, name, own, own) if kind == "subscription" else self.entries.put(kind, name, own)
         else:
             change = self.entries.read(levels, payload, where=topic)
         self.handshake.saw(change.kind, change.name)
@@ -155,6 +210,7 @@ class DirectorySession:
         for kind, name in self.handshake.unseen(self.entries.names()):
             del self.entries.table(kind)[name]
         missing = self.handshake.unseen(self.own)
+        self.handshake.forget()
         return [self._published(*each) for each in missing]
 
     def _published(self, kind: str, name: str) -> Publish:

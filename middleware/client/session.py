@@ -56,6 +56,7 @@ class ClientSession:
         self.subscriptions = SubscriptionSession(name, root, server, patience, self.directory, self._timers)
         self.sources = SourceSession(name, root, home, server, patience, self.directory, self._timers)
         self._pointer_topic = pointer_topic(root=root)
+        self._barriers = f"{self.directory.handshake.topic}/"
         self._directory = area_filter(Area.DIRECTORY, root=root).removesuffix("#")
 
     @property
@@ -118,6 +119,8 @@ class ClientSession:
     def _receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
         if topic == self.directory.handshake.topic:
             return [*self.directory.answered(payload), *self.sources.changed(), *self._operations.look()]
+        if topic.startswith(self._barriers):
+            return self.directory.passed(topic)
         if topic == self.subscriptions.progress_topic:
             self.subscriptions.progressed(payload, topic)
             return []
@@ -158,6 +161,27 @@ class ClientSession:
         One that differs from a known one of its name is a `TypeRegistryError`.
         """
         self.directory.check_new(event_type)
+        if event_type.name in self.entries.types:
+            return self._register(event_type, home, operation)
+        waiting = [operation]
+
+        def known() -> list[ClientEffect]:
+            if not waiting:
+                return []
+            self._timers.cancel(late.number)
+            try:
+                return self._register(event_type, home, waiting.pop())
+            except TypeRegistryError as differs:
+                return [Done(operation, differs)]
+
+        def unread(now: int) -> list[ClientEffect]:
+            return [Done(waiting.pop(), self.directory.unread(event_type.name, self._server))] if waiting else []
+
+        late = self._timers.set(self.patience, unread)
+        return [late, *self.directory.read(event_type.name, known)]
+
+    def _register(self, event_type: EventType, home: str, operation: object) -> list[ClientEffect]:
+        self.directory.check_new(event_type)
         name, types = event_type.name, self.entries.types
         chosen = types.get(name) or replace(event_type, home=event_type.home or home)
 
@@ -175,6 +199,16 @@ class ClientSession:
             put,
             *self._operations.begin(operation, lambda: name in types, self.patience, lambda: late, check=check),
         ]
+
+    def read_detectors(self, operation: object) -> list[ClientEffect]:
+        """Read the entries of all detectors, from now on."""
+        read = self._operations.begin(
+            operation,
+            lambda: self.directory.has_read(""),
+            self.patience,
+            lambda: self.directory.unread("all", self._server),
+        )
+        return [*read, *self.directory.read("", self._operations.look)]
 
     def unregister(self, name: str, operation: object) -> list[ClientEffect]:
         """Remove an event type; one that others are derived from is a `TypeRegistryError`."""

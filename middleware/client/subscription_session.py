@@ -181,22 +181,54 @@ class SubscriptionSession:
 
     def to_type(self, state: SubscriptionState, operation: object) -> list[ClientEffect]:
         """Listen to the events of a type, from sources and from detectors."""
-        name, entries = state.pattern, self._directory.entries
+        name = state.pattern
         if state.quality.publish_json:
             raise SubscriptionError(
                 "events of a type leave as JSON by a pattern only", given=name, advice=f"subscribe to [{name}]"
             )
+        state.type_name = name
+        course = _Course(state, operation)
+        self._add(course)
+        if self._directory.has_read(name):
+            try:
+                return self._listen_to_type(course)
+            except DistcedError:
+                self._drop(course)
+                raise
+
+        def known() -> list[ClientEffect]:
+            if self._courses.get(state.id) is not course:
+                return []
+            self._timers.cancel(course.answer_timer)
+            try:
+                return self._listen_to_type(course)
+            except DistcedError as error:
+                return self._fail(course, error)
+
+        def unread(now: int) -> list[ClientEffect]:
+            return self._fail(course, self._directory.unread(name, self._server))
+
+        timer = self._timers.set(self.patience, unread)
+        course.answer_timer = timer.number
+        return [timer, *self._directory.read(name, known)]
+
+    def _add(self, course: _Course) -> None:
+        self._courses[course.state.id] = course
+        if course.state.type_name:
+            self._typed.setdefault(course.state.type_name, {})[course.state.id] = course
+
+    def _listen_to_type(self, course: _Course) -> list[ClientEffect]:
+        """Listen to a type, whose publishers are known. Raises `TypeRegistryError` where there is none."""
+        name, entries = course.state.type_name, self._directory.entries
         publishers = entries.publishers(name)
         if not publishers:
             self._directory.published_type(name)
-        state.type_name, state.event_type = name, entries.types.get(name)
+        course.state.event_type = entries.types.get(name)
         places = [place for each in publishers for place in self._places(each, entries.detectors[each])]
-        if state.event_type is not None:
+        if course.state.event_type is not None:
             # A source without an entry publishes at the server of the directory.
             homes = {each.home for each in entries.sources.values() if name in each.types}
             places += [self._events_at(home, name) for home in sorted(homes | {""})]
-        course = self._courses[state.id] = _Course(state, operation)
-        self._typed.setdefault(name, {})[state.id] = course
         return self._attempt(course, places)
 
     def to_pattern(

@@ -10,7 +10,8 @@ server by its URL, and that of the directory by an empty string (`home`).
     <root>/d/source/<source>           a source, its publisher and its lease   SourceEntry
     <root>/d/node/<node>               a broker node, its counters             NodeEntry
     <root>/d/detector/<id>             a detector, and its node                DetectorEntry
-    <root>/d/subscription/<id>         the subscription of a client            SubscriptionEntry
+    <root>/d/detector/<type>/<id>      the same, one that publishes a type
+    <root>/d/subscription/<client>/<n> the subscription <client>.<n>           SubscriptionEntry
     <root>/d/load/<node>               the load of a node                      LoadEntry
     <root>/d/recorder/<name>           a recorder of events                    RecorderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry

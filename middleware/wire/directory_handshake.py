@@ -71,6 +71,10 @@ class DirectoryHandshake:
         """Entries of these not delivered while the directory was read last, in order; complete once `answered`."""
         return [each for each in entries if each not in self._seen]
 
+    def forget(self) -> None:
+        """Drop what was delivered, which nobody asks for any more."""
+        self._seen = set()
+
     def _ask(self, now: int) -> Publish:
         self.due = now + ASK_EVERY
         return Publish(self.topic, self._barrier)

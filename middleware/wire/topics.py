@@ -2,7 +2,7 @@
 
     <root>/e/<type>/<source>     primitive events of one type from one source
     <root>/c/<canonical id>      composite events of one pattern
-    <root>/d/...                 the directory, retained
+    <root>/d/<kind>/...          the directory, retained
     <root>/a/...                 administration
     <root>/x/...                 dead letters: unreadable messages, for people
 
@@ -61,9 +61,27 @@ def composite_topic(canonical_id: str, *, root: str = ROOT) -> str:
     return _join(root, Area.COMPOSITE_EVENTS, encode_level(canonical_id))
 
 
-def directory_topic(*levels: str, root: str = ROOT) -> str:
-    """Topic of the directory, whose messages are retained."""
+def directory_topic(kind: str, name: str, *, publishes: str = "", root: str = ROOT) -> str:
+    """Topic of an entry of the directory, a retained message.
+
+    Those of a client's subscriptions, and of the detectors that publish a type (`publishes`), are below one level, so
+    that nobody need read the others. `parse_topic` gives kind and name.
+    """
+    levels = (kind, name)
+    if kind == "detector" and publishes:
+        levels = (kind, publishes, name)  # type: ignore[assignment]
+    elif kind == "subscription":
+        client, _, rest = name.rpartition(".")
+        if client and rest:
+            levels = (kind, client, rest)  # type: ignore[assignment]
     return _area_topic(root, Area.DIRECTORY, levels)
+
+
+def directory_filter(kind: str, below: str = "", *, root: str = ROOT) -> str:
+    """Filter for the entries of a kind, or for those of one client, or one type published, below it."""
+    return (
+        _join(root, Area.DIRECTORY, kind, encode_level(below), ANY) if below else _join(root, Area.DIRECTORY, kind, "#")
+    )
 
 
 def administration_topic(*levels: str, root: str = ROOT) -> str:
@@ -104,7 +122,14 @@ def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
     if not levels or (wanted is not None and len(levels) != wanted):
         allowed = {2: "<type>/<source>", 1: "<canonical id>"}.get(wanted or 0, "one level or more")
         raise TopicError("a topic with the wrong number of levels", given=topic, allowed=f"{prefix}{area}/{allowed}")
-    return Topic(area, tuple([decode_level(level) for level in levels]))
+    decoded = tuple([decode_level(level) for level in levels])
+    if area is Area.DIRECTORY and len(decoded) == 3:
+        kind, below, name = decoded
+        if kind == "subscription":
+            decoded = kind, f"{below}.{name}"
+        elif kind == "detector":
+            decoded = kind, name
+    return Topic(area, decoded)
 
 
 def matches(topic_filter: str, topic: str) -> bool:

@@ -38,7 +38,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_topic, parse_topic
+from distced.middleware.wire.topics import Area, administration_topic, area_filter, directory_filter, parse_topic
 from distced.simulations.benchmarks.live import await_quiet
 from distced.simulations.plots import bars, histogram
 from distced.simulations.report import Column, OnProgress, Report, ReportTable, number_columns
@@ -260,7 +260,7 @@ class _Onlooker:
         self._bus.start()
         self._bus.wait_connected(PATIENCE)
         self._bus.subscribe(area_filter(Area.ADMINISTRATION, "node"), self._step, qos=1, timeout=PATIENCE)
-        self._bus.subscribe(directory_topic("detector", self.detector), self._entry, qos=1, timeout=PATIENCE)
+        self._bus.subscribe(directory_filter("detector"), self._entry, qos=1, timeout=PATIENCE)
         with self._changed:
             if not self._changed.wait_for(lambda: self.node, PATIENCE):
                 raise TimeoutError("the detector is not in the directory")
@@ -288,7 +288,7 @@ class _Onlooker:
                     self._seen.state = len(payload)
 
     def _entry(self, topic: str, payload: bytes, retain: bool) -> None:
-        if not payload:
+        if not payload or parse_topic(topic).levels[-1] != self.detector:
             return
         node = decode(payload, DetectorEntry, where=topic).node
         with self._changed:

@@ -101,6 +101,10 @@ class Administrator(SimulatedClient):
 
         following()
 
+    def begin(self) -> None:
+        super().begin()
+        self.do(self.session.read_detectors(lambda error: None))
+
     def hint(self, hints: Mapping[str, HintEntry]) -> None:
         """Publish the results of a placement analysis."""
         for name, each in hints.items():

@@ -7,7 +7,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
-from distced.middleware.wire.topics import administration_topic, directory_topic
+from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_delegating import Scene
 from tests.support.virtual_nodes import Network
 
@@ -25,7 +25,7 @@ class Able(Scene):
 
 
 def entry_of(network: Network, detector: str) -> DetectorEntry:
-    return decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
+    return decode(network.retained[network.detector_topic(detector)], DetectorEntry, where="")
 
 
 def test_node_is_started_and_ends_with_its_detector() -> None:

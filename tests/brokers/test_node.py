@@ -17,7 +17,6 @@ from distced.middleware.model.timestamps import INSTANT_MAX, SECOND
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
 from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.topics import directory_topic
 from tests.support.virtual_nodes import Network, VirtualClient
 
 A = event_type("A", {"k": "number", "v": "string"})
@@ -95,7 +94,7 @@ def test_equal_patterns_in_different_spellings_share_a_detector() -> None:
     first = subscribed(network, client, "q", "[A as x] ; [B where k == x.k] -> Out(k = x.k)")
     second = subscribed(network, other, "r", "[A as first];[B where k==first.k]->Out(k=first.k)")
     assert first == second
-    entry = decode(network.retained[directory_topic("detector", first)], DetectorEntry, where="")
+    entry = decode(network.retained[network.detector_topic(first)], DetectorEntry, where="")
     assert (entry.subscriptions, entry.publishes, entry.attributes) == (2, "Out", {"k": "number"})
     client.publish(event("A", 1))
     client.publish(event("B", 2))

@@ -15,7 +15,6 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
-from distced.middleware.wire.topics import directory_topic
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
 TYPES = [event_type("A", {"k": "number"}), event_type("B", {"k": "number"})]
@@ -60,7 +59,7 @@ def placed(network: Network, client: VirtualClient) -> dict[str, str]:
     for identity in client.answers:
         detector = client.detector(identity)
         (host,) = network.hosts(detector)
-        entry = decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
+        entry = decode(network.retained[network.detector_topic(detector)], DetectorEntry, where="")
         assert entry.node == host
         hosting = next(each.node for each in network.nodes if each.name == host)
         assert hosting.hosted[detector].running
@@ -201,7 +200,7 @@ def test_nodes_that_host_one_detector_agree_on_a_host() -> None:
 
 
 def placed_elsewhere(network: Network, client: VirtualClient) -> list[str]:
-    entries = [network.retained[directory_topic("detector", client.detector(each))] for each in client.answers]
+    entries = [network.retained[network.detector_topic(client.detector(each))] for each in client.answers]
     return [decode(each, DetectorEntry, where="").node for each in entries]
 
 
@@ -214,8 +213,8 @@ def stale(node: str) -> bytes:
 
 def test_unneeded_entries_of_lost_nodes_are_cleared() -> None:
     network = Network()
-    network.publish("ced/d/detector/c1", stale("lost"), retain=True)
-    network.publish("ced/d/detector/c2", stale("n1"), retain=True)
+    network.publish("ced/d/detector/Ghost/c1", stale("lost"), retain=True)
+    network.publish("ced/d/detector/Ghost/c2", stale("n1"), retain=True)
     for name in ("n1", "n2"):
         network.node(name)
     network.run()
@@ -230,7 +229,7 @@ def test_reader_does_not_wait_for_a_detector_of_a_lost_node() -> None:
     network.run()
     here = list(placed_by(client))
     network.publish("ced/d/node/other", encode(NodeEntry(0)), retain=True)
-    network.publish("ced/d/detector/c1", stale("other"), retain=True)
+    network.publish("ced/d/detector/Ghost/c1", stale("other"), retain=True)
     network.run()
     client.heartbeat(5, "s")
     network.run()
@@ -249,7 +248,7 @@ def test_entry_cleared_by_mistake_is_published_again() -> None:
     network, client = prepared(0, nodes=2, patterns=2)
     before = placed(network, client)
     for identity in client.answers:
-        network.publish(directory_topic("detector", client.detector(identity)), b"", retain=True)
+        network.publish(network.detector_topic(client.detector(identity)), b"", retain=True)
     network.publish("ced/d/node/n1", b"", retain=True)
     network.run()
     assert "ced/d/node/n1" in network.retained

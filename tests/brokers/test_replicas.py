@@ -11,7 +11,7 @@ from distced.middleware.wire.administration import MoveRequest, SetPolicy
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.node_messages import Hosting
-from distced.middleware.wire.topics import administration_topic, directory_topic
+from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_delegating import CHAIN, Scene
 from tests.support.virtual_nodes import Network, VirtualNode
 
@@ -20,7 +20,7 @@ RELIABLE = "max-reliability"
 
 
 def entry_of(network: Network, detector: str) -> DetectorEntry:
-    return decode(network.retained[directory_topic("detector", detector)], DetectorEntry, where="")
+    return decode(network.retained[network.detector_topic(detector)], DetectorEntry, where="")
 
 
 def reliable(seed: int = 0, nodes: int = 3, pattern: str = AB, **quality: object) -> tuple[Scene, str]:

@@ -25,7 +25,7 @@ from distced.middleware.wire.directory_entries import (
     SourceEntry,
     SubscriptionEntry,
 )
-from distced.middleware.wire.mqtt_effects import Note, Publish
+from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.topics import composite_topic, directory_topic, event_filter, pointer_topic
 
 A = event_type("A", {"k": "number"})
@@ -58,6 +58,12 @@ class Driven:
     def read(self) -> None:
         """The directory was read."""
         self.receive("ced/a/known/ann", self.barrier)
+
+    def pass_barrier(self, publishes: str) -> None:
+        """The detectors that publish a type were read."""
+        barrier = f"ced/a/known/ann/detectors/{publishes}"
+        assert self.published(barrier) == [b""]
+        self.receive(barrier, b"")
 
     def published(self, topic: str) -> list[bytes]:
         return [each.payload for each in self.effects if isinstance(each, Publish) and each.topic == topic]
@@ -110,6 +116,7 @@ def test_client_puts_back_entries_that_a_server_has_forgotten_and_forgets_those_
     driven = Driven()
     driven.read()
     driven.take(driven.session.register(A, "mqtt://here:1883", "op"))
+    driven.pass_barrier("A")
     ((payload,), topic) = driven.published("ced/d/type/A"), "ced/d/type/A"
     driven.receive(topic, payload)
     assert driven.of(Done) == [Done("op")]
@@ -157,6 +164,7 @@ def test_operations_wait_for_nodes_until_their_timeout() -> None:
 def test_type_that_another_client_has_registered_meanwhile_is_an_error() -> None:
     driven = Driven()
     driven.take(driven.session.register(A, "", "op"))
+    driven.pass_barrier("A")
     driven.entry("type", "A", event_type("A", {"k": "string"}))
     (done,) = driven.of(Done)
     assert isinstance(done.error, TypeRegistryError)
@@ -339,6 +347,8 @@ def test_type_is_listened_to_wherever_it_is_published() -> None:
     driven.entry("type", "A", A)
     driven.entry("source", "s", SourceEntry(("A",), 0, home=NORTH))
     state = driven.subscribe("A")
+    assert not driven.of(Listen)
+    driven.pass_barrier("A")
     first = driven.of(Listen)
     assert {each.home for each in first} == {"", NORTH}
     driven.confirm(*first)
@@ -358,8 +368,69 @@ def test_type_is_listened_to_wherever_it_is_published() -> None:
 
 def test_type_that_is_not_published_is_an_error() -> None:
     driven = Driven()
+    driven.subscribe("A")
+    driven.pass_barrier("A")
+    (done,) = driven.of(Done)
+    assert "unknown event type: A" in str(done.error)
+    # What was read stays known.
     with pytest.raises(TypeRegistryError, match="unknown event type: A"):
         driven.subscribe("A")
+    driven.entry("detector", "d", DetectorEntry("n1", "[B] -> A()", "guaranteed", ("B",), "A", home=NORTH))
+    driven.subscribe("A")
+    assert [(each.home, each.topic_filter) for each in driven.of(Listen)] == [(NORTH, composite_topic("d"))]
+
+
+def test_subscription_to_a_type_that_ends_while_detectors_are_read_is_not_made() -> None:
+    driven = Driven()
+    driven.entry("type", "A", A)
+    driven.subscribe("A")
+    assert driven.published("ced/a/known/ann/detectors/A") == [b""]
+    driven.take(driven.session.unsubscribe("q"))
+    assert [done.error is None for done in driven.of(Done)] == [False]
+    driven.receive("ced/a/known/ann/detectors/A", b"")
+    assert driven.effects == []
+
+
+def test_detectors_that_cannot_be_read_in_time_are_an_error() -> None:
+    driven = Driven()
+    driven.entry("type", "A", A)
+    driven.subscribe("A")
+    patience, again = driven.of(SetTimer)
+    driven.fire(again)
+    assert driven.published("ced/a/known/ann/detectors/A") == [b""]
+    driven.fire(patience)
+    assert "detectors could not be read from the directory: A" in str(driven.of(Done)[0].error)
+    driven.take(driven.session.register(event_type("B", {}), "", "other"))
+    driven.fire(driven.of(SetTimer)[0])
+    assert "detectors could not be read from the directory: B" in str(driven.of(Done)[0].error)
+
+
+def test_client_reads_detectors_and_subscriptions_it_needs_only() -> None:
+    session = ClientSession("ann")
+    filters = [each.topic_filter for each in session.begin() if isinstance(each, Subscribe)]
+    read = [each.removeprefix("ced/d/") for each in filters if each.startswith("ced/d/")]
+    assert read == ["type/#", "client/#", "source/#", "node/#", "recorder/#", "subscription/ann/+"]
+    driven = Driven()
+    driven.take(driven.session.read_detectors("op"))
+    assert next(each.topic_filter for each in driven.of(Subscribe)) == "ced/d/detector/#"
+    entry = DetectorEntry("n1", "[B] -> A()", "guaranteed", ("B",), "A")
+    driven.receive(directory_topic("detector", "d", publishes="A"), entry)
+    driven.receive("ced/a/known/ann/detectors", b"")
+    assert driven.of(Done) == [Done("op")] and driven.session.entries.detectors == {"d": entry}
+    # The type is known from there.
+    with pytest.raises(TypeRegistryError, match="composite events of the type 'A' are published already, and differ"):
+        driven.session.register(A, "", "register")
+
+
+def test_type_that_detectors_publish_differently_is_an_error() -> None:
+    driven = Driven()
+    driven.take(driven.session.register(A, "", "op"))
+    assert "ced/d/detector/A/+" in [each.topic_filter for each in driven.of(Subscribe)]
+    entry = DetectorEntry("n1", "[B] -> A(x = 1)", "guaranteed", ("B",), "A", {"x": "number"})
+    driven.receive(directory_topic("detector", "d", publishes="A"), entry)
+    driven.receive("ced/a/known/ann/detectors/A", b"")
+    (done,) = driven.of(Done)
+    assert isinstance(done.error, TypeRegistryError) and driven.published("ced/d/type/A") == []
 
 
 # Sources.

@@ -15,6 +15,7 @@ from distced.middleware.wire.topics import (
     composite_topic,
     dead_letter_topic,
     decode_level,
+    directory_filter,
     directory_topic,
     encode_level,
     event_filter,
@@ -60,9 +61,22 @@ def test_event_topics_read_back_and_match_their_filters(type_: str, source: str)
 
 
 @settings(deadline=None)
-@given(st.lists(NAMES, min_size=1, max_size=4), st.sampled_from(["ced", "site1/ced"]))
-def test_directory_topics_read_back_under_any_root(levels: list[str], root: str) -> None:
-    assert parse_topic(directory_topic(*levels, root=root), root=root) == Topic(Area.DIRECTORY, tuple(levels))
+@given(
+    st.one_of(NAMES, st.sampled_from(["detector", "subscription"])),
+    st.one_of(NAMES, st.lists(NAMES, min_size=2, max_size=3).map(".".join)),
+    st.one_of(st.just(""), NAMES),
+    st.sampled_from(["ced", "site1/ced"]),
+)
+def test_directory_topics_read_back_under_any_root(kind: str, name: str, publishes: str, root: str) -> None:
+    topic = directory_topic(kind, name, publishes=publishes, root=root)
+    assert parse_topic(topic, root=root) == Topic(Area.DIRECTORY, (kind, name))
+    if kind == "subscription" and "." in name[1:-1].strip("."):
+        client = name.rpartition(".")[0]
+        assert topic_matches_sub(directory_filter(kind, client, root=root), topic)
+        assert not topic_matches_sub(directory_filter(kind, client + "x", root=root), topic)
+    if kind == "detector" and publishes:
+        assert topic_matches_sub(directory_filter(kind, publishes, root=root), topic)
+        assert not topic_matches_sub(directory_filter(kind, publishes + "x", root=root), topic)
 
 
 @settings(deadline=None)

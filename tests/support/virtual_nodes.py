@@ -124,6 +124,10 @@ class Network:
 
     # Who is there.
 
+    def detector_topic(self, detector: str) -> str:
+        """Topic of the entry of a detector, whether it publishes a type or not."""
+        return next(each for each in self.retained if parse_topic(each).levels == ("detector", detector))
+
     def node(self, name: str, **arguments: Any) -> VirtualNode:
         """A node that connects now."""
         return self._connected(VirtualNode(self, name, **arguments))
