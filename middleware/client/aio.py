@@ -445,6 +445,10 @@ class AsyncSubscription(QueuedSubscription):
             self.client._driver.pause(bus)
             self._set_timer()
 
+    def progressed(self, watermark: int) -> None:
+        super().progressed(watermark)
+        self._change.notify_all()
+
     def _fill(self) -> None:
         """Queue held events while there is room; an application without progress is not waited for."""
         while self._held and not (self._is_full() and not self._overflowing):

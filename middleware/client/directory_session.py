@@ -30,7 +30,7 @@ from distced.middleware.wire.directory_handshake import ASK_EVERY, DirectoryHand
 from distced.middleware.wire.mqtt_effects import Publish, Subscribe
 from distced.middleware.wire.topics import administration_topic, directory_filter, directory_topic, pointer_topic
 
-KINDS_READ: Final = ("type", "client", "source", "node", "recorder")
+KINDS_READ: Final = ("type", "client", "source", "node", "recorder", "topology")
 """Kinds of entries of which a client reads all."""
 
 Continuation: TypeAlias = Callable[[], list[ClientEffect]]

@@ -228,12 +228,16 @@ class Subscription(QueuedSubscription):
 
     def receive(self, topic: str, payload: bytes, retain: bool) -> None:
         with self._receiving:
-            now, before = self.client.clock.now(), self.statistics.watermark
+            now = self.client.clock.now()
             for event in self.arrived(topic, payload, now):
                 self._give(event, now)
-            if self.statistics.watermark != before:
-                with self._change:
-                    self._change.notify_all()
+
+    def progressed(self, watermark: int) -> None:
+        super().progressed(watermark)
+        # Without a condition nobody waits; one made meanwhile finds the watermark.
+        if self._condition is not None:
+            with self._condition:
+                self._condition.notify_all()
 
     def _give(self, event: Event, now: int) -> None:
         with self._change:

@@ -203,7 +203,7 @@ def test_cancelled_subscribe_leaves_no_entry(mosquitto: Server, root: str, node:
     async def run() -> None:
         async with AsyncClient(mosquitto.url, name=f"{root}-app", root=root) as client:
             await client.register(A)
-            entries = client._session.entries.subscriptions
+            entries = node.node.directory.subscriptions
             for delay in (0.0, 0.0, 0.002, 0.01):
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(delay):
@@ -335,8 +335,10 @@ def test_client_on_asyncio_continues_after_a_restart_of_its_server(
             # The server has forgotten everything; the client has published its entries again.
             async with AsyncClient(server.url, name=f"{root}-another", root=root) as another:
                 entries = another._session.entries
+                await another.read_detectors()
                 await until(lambda: set(entries.types) == {"A"} and set(entries.detectors) == {subscription.detector})
-                await until(lambda: set(entries.sources) == {"s"} and set(entries.subscriptions) == {subscription.id})
+                known = node.node.directory.subscriptions
+                await until(lambda: set(entries.sources) == {"s"} and set(known) == {subscription.id})
             for instant in (2, 3):
                 await send(client, source, instant)
                 event = await subscription.get(LONG)

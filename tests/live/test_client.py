@@ -576,7 +576,7 @@ def test_client_continues_after_a_restart_of_the_server(
         another.wait_for_nodes(2)
         eventually(lambda: set(another.types) == {"A", "B"} and set(another.detectors) == {subscription.detector})
         assert another._session.entries.sources.keys() == {"s"}
-        assert set(another._session.entries.subscriptions) == {subscription.id}
+        assert all(set(each.node.directory.subscriptions) == {subscription.id} for each in site.nodes)
         send(source, ("B", 2), watermark=2)
         # What had been matched before is not lost.
         assert his(subscription, 1) == [2]

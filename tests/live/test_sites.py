@@ -152,7 +152,7 @@ def test_entries_name_homes_and_events_travel_at_home_only(sites: Sites, eventua
     assert directory.nodes[node.node.name].capacity == 250.0
     assert directory.clients[client.name].home == sites.name("south")
     assert directory.sources["s"].home == sites.name("south")
-    assert directory.detectors[subscription.detector].home == sites.name("north")
+    assert client.detectors[subscription.detector].home == sites.name("north")
     source.publish(source.create("A", 1, k=1), watermark=1)
     source.heartbeat(2)
     assert his(subscription, 1) == [1]
@@ -322,7 +322,7 @@ def test_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: Sit
     hints = Hints(rates={"A": 2.0}, selectivity=0.5)
     quality = QualityOfService(distribution="max-reliability", hints=hints)
     subscription = client.subscribe("[A] ; [B]", quality=quality)
-    entry = client._session.entries.subscriptions[subscription.id]
+    entry = client._session.directory.own["subscription", subscription.id]
     assert (entry.distribution, entry.hints) == ("max-reliability", hints)
 
     def hosts() -> DetectorEntry:
