@@ -1,8 +1,9 @@
 """Marks, order and groups of the tests, and the share of the properties that is run.
 
 Plain `pytest` runs a small share of the properties, the same examples every time. `pytest -m properties` (`make
-properties`) runs at length, and nothing else, the tests under `tests/properties`, with new examples each time, and
-those with the fixture `at_length`. A test marked `properties` itself has no small share and is left out of plain runs.
+properties`) runs at length, and nothing else, the tests under `tests/properties` and those elsewhere that make random
+examples, with new examples each time, or have the fixture `at_length`. A test marked `properties` itself has no small
+share and is left out of plain runs.
 
 Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
 compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores.
@@ -24,7 +25,7 @@ from tests.support.bounds_checked import BoundsChecked
 PROPERTIES = Path(__file__).parent / "properties"
 
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
-settings.register_profile("small", max_examples=100, derandomize=True, **_QUIET)
+settings.register_profile("small", max_examples=60, derandomize=True, **_QUIET)
 settings.register_profile("quick", parent=settings.get_profile("small"), max_examples=20)
 settings.register_profile("long", max_examples=20_000, print_blob=True, **_QUIET)
 
@@ -84,6 +85,12 @@ def turn_of(item: pytest.Item) -> int:
     return next(turn for turn, mark in enumerate(ORDER) if mark in marks or not mark)
 
 
+def has_long_run(item: pytest.Item) -> bool:
+    """Whether a test elsewhere tries more in a long run."""
+    tested = getattr(item, "obj", None)
+    return "at_length" in getattr(item, "fixturenames", ()) or getattr(tested, "is_hypothesis_test", False)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
@@ -93,7 +100,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=turn_of)
     if runs_long(config):
         for item in items:
-            if PROPERTIES in item.path.parents or "at_length" in getattr(item, "fixturenames", ()):
+            if PROPERTIES in item.path.parents or has_long_run(item):
                 item.add_marker(pytest.mark.properties)
         return
     left_out = [item for item in items if item.get_closest_marker("properties")]

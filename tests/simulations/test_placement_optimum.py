@@ -94,8 +94,7 @@ def test_optimum_respects_capacities(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("at_length")
-@settings(max_examples=settings().max_examples // 30, deadline=None)
+@settings(max_examples=settings().max_examples // 15, deadline=None)
 @given(seeds)
 def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
     instance = random_instance(seed, 10)
@@ -112,8 +111,7 @@ def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("at_length")
-@settings(max_examples=settings().max_examples // 30, deadline=None)
+@settings(max_examples=settings().max_examples // 15, deadline=None)
 @given(seeds)
 def test_settling_and_replanning_improve_a_placement(seed: int) -> None:
     """What was replanned is no worse, and every pattern is still there."""
