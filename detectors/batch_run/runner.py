@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from distced.detectors.batch_run.run_counts import RunCounts
 from distced.detectors.compiler import Compiled, Consumption, types_read
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
-from distced.detectors.runtime.engines import EngineName, chosen, make_engine
+from distced.detectors.runtime.batch_engine import STEPWISE_STEP as STEP
+from distced.detectors.runtime.batch_engine import BatchEngine
+from distced.detectors.runtime.engines import EngineName, chosen
 from distced.middleware.event_files import EventReader, events_of_table, read_events
+from distced.middleware.event_files.reader import ReadingAgainError
 from distced.middleware.event_files.rows import format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import Mapping, load_mapping
@@ -26,8 +30,9 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
 
-STEP: Final = 5_000
-"""Approximate number of events consumed between two hand-outs of results."""
+if TYPE_CHECKING:
+    from distced.detectors.batch_run.table_run import Kept
+    from distced.detectors.columnar.batch.columns import Batch
 
 TICK: Final = 2_000
 """Number of events read between two calls of the progress callback."""
@@ -40,34 +45,14 @@ class RunStep(NamedTuple):
     found: list[CompositeEvent]
 
 
-@dataclass(slots=True)
-class RunCounts:
-    """Counts of a recording.
-
-    Attributes:
-        events: events in it, repeated ones not counted.
-        consumed: those of a type that some pattern reads.
-        repeated: events whose id came before; they are left out, as second deliveries.
-        disordered: events behind a later one, which were put in their place.
-        found: composite events by the place of their pattern.
-        running: whether a time event was still running at the end.
-    """
-
-    events: int
-    consumed: int
-    repeated: int
-    disordered: int
-    found: Counter[int]
-    running: bool = False
-
-
 class Replay(Iterable[CompositeEvent]):
     """A pass of patterns over recorded events. Iteration gives the composite events in order.
 
     Attributes:
-        events: those that some pattern reads, in the order of consumption; empty until they have been read.
+        events: those given that some pattern reads, in the order of consumption; none of those that a reader reads.
         counts: the counts of the recording so far.
         last: the `hi` of its last event, ns.
+        on_switch: called before the columnar engine takes over from the stepwise one.
     """
 
     def __init__(
@@ -77,9 +62,14 @@ class Replay(Iterable[CompositeEvent]):
         *,
         finish: bool = False,
         engine: EngineName = "auto",
+        whole: bool = True,
     ) -> None:
-        """Args: engine: the engine to use; by default the columnar one for many events. finish: advance time after the
-        last event until every time event has fired.
+        """Pass over events, or over what a reader reads, as columns where pyarrow is there.
+
+        Args:
+            engine: the engine to use; by default the one that is expected to be faster.
+            finish: advance time after the last event until every time event has fired.
+            whole: read all attributes, so that constituents are whole events; else those that the patterns read.
         """
         # Equal patterns give the same composite events, which are found once.
         self.patterns = tuple({each.canonical_id: each for each in patterns}.values())
@@ -89,14 +79,23 @@ class Replay(Iterable[CompositeEvent]):
         self._source = source
         self._finish = finish
         self._engine = engine
+        self.on_switch: Callable[[], None] = lambda: None
         chosen(engine, 0)
+        self._whole = whole
         self._read = False
+        self._kept: list[Kept] = []
 
     def read(self, watch: Callable[[int], None] = lambda _: None) -> None:
         """Read and sort the events, once. `watch` is called periodically with the number read."""
         if self._read:
             return
         self._read = True
+        reader = self._reader
+        if reader is not None:
+            # What is in the order of consumption is read while it is consumed.
+            if not reader.in_order:
+                self._read_tables(reader, watch)
+            return
         wanted = types_read(self.patterns)
         counts, seen, kept = self.counts, set(), self.events
         for event in self._source:
@@ -117,26 +116,89 @@ class Replay(Iterable[CompositeEvent]):
         kept.sort(key=_order)
         watch(counts.events)
 
+    @property
+    def expected(self) -> int:
+        """Number of events to be consumed, as far as known."""
+        reader = self._reader
+        if reader is not None and reader.in_order:
+            return reader.expected(types_read(self.patterns))
+        return self.counts.consumed
+
     def steps(self) -> Iterator[RunStep]:
         """The composite events, stretch by stretch of the recording."""
         self.read()
-        engine = make_engine(self.patterns, engine=chosen(self._engine, len(self.events)))
+        events = self.expected
         self.counts.found.clear()
+        engine = BatchEngine(self.patterns, self._engine, events)
+        engine.on_switch = lambda: self.on_switch()
+        consumed = 0
+        for batch, until in self._batches(engine):
+            consumed += len(batch)
+            yield self._step(consumed, engine.consume(batch, until, events - consumed))
+        found = engine.advance(self.last)
+        self.counts.running = engine.next_due() is not None
+        if self._finish:
+            found += engine.finish()
+        yield self._step(consumed, found)
+
+    @property
+    def _reader(self) -> EventReader | None:
+        """The reader of what is read as tables; None for events."""
+        source = self._source
+        return source if isinstance(source, EventReader) and find_spec("pyarrow") is not None else None
+
+    def _batches(self, engine: BatchEngine) -> Iterator[tuple[Sequence[Event] | Batch, int]]:
+        """Events to be consumed at once, and the instant of the last."""
         events, start = self.events, 0
+        reader = self._reader
+        if reader is not None:
+            from distced.detectors.batch_run.table_run import batches_of
+
+            yield from batches_of(self._stretches(reader), reader.attributes, engine)
+            return
         while start < len(events):
             end = min(start + STEP, len(events))
             # An instant is not torn apart, so that what is found does not depend on where stretches end.
             while end < len(events) and events[end].hi == events[end - 1].hi:
                 end += 1
-            found = engine.feed(events[start:end])
-            found += engine.advance(events[end - 1].hi)
-            yield self._step(end, found)
+            yield events[start:end], events[end - 1].hi
             start = end
-        found = engine.advance(self.last)
-        self.counts.running = engine.next_due() is not None
-        if self._finish:
-            found += engine.finish()
-        yield self._step(len(events), found)
+
+    def _stretches(self, reader: EventReader) -> Iterator[list[Any]]:
+        from distced.detectors.batch_run.table_run import TableReading, stretches
+
+        if not reader.in_order:
+            yield from stretches(self._kept)
+            return
+        self.counts = RunCounts(0, 0, 0, 0, self.counts.found)
+        reading = TableReading(self.counts, types_read(self.patterns))
+        for chunk in reader.chunks(self._attributes()):
+            kept = reading.take(chunk)
+            self.last = reading.last
+            if kept:
+                yield [each.table for each in kept]
+
+    def _read_tables(self, reader: EventReader, watch: Callable[[int], None]) -> None:
+        from distced.detectors.batch_run.table_run import TableReading
+
+        while True:
+            self.counts = RunCounts(0, 0, 0, 0, Counter())
+            self._kept = []
+            reading = TableReading(self.counts, types_read(self.patterns))
+            try:
+                for chunk in reader.chunks(self._attributes()):
+                    self._kept += reading.take(chunk)
+                    watch(self.counts.events)
+            except ReadingAgainError:
+                continue
+            self.last = reading.last
+            return
+
+    def _attributes(self) -> frozenset[str] | None:
+        """Names of the attributes to be read; None for all."""
+        from distced.detectors.batch_run.table_run import names_in
+
+        return None if self._whole else names_in(self.patterns)
 
     def __iter__(self) -> Iterator[CompositeEvent]:
         for step in self.steps():

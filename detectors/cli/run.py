@@ -19,7 +19,7 @@ from distced.detectors.cli.pattern_options import (
     registry_of,
 )
 from distced.detectors.pattern_files import compile_source, read_source
-from distced.detectors.runtime.engines import notice
+from distced.detectors.runtime.engines import EngineName, notice
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, messages, print_json, show_notes
 from distced.middleware.event_files import EventReader
@@ -107,7 +107,7 @@ def run(options: RunOptions) -> int:
     patterns = compile_source(source, registry, consumption=options.consumption)
     show_notes(patterns.notes)
     reader = reader_of(options.recording, mapping)
-    replay = Replay(patterns.compiled, reader, finish=options.finish, engine=options.engine)
+    replay = Replay(patterns.compiled, reader, finish=options.finish, engine=options.engine, whole=options.with_events)
     with (
         writing_found(options.out, native=options.native, with_events=options.with_events) as write,
         progress_bars(options.out) as progress,
@@ -117,10 +117,15 @@ def run(options: RunOptions) -> int:
         replay.read(lambda events: progress.update(task, completed=events))
         progress.update(task, total=replay.counts.events)
         read = time.perf_counter()
-        note = notice(options.engine, len(replay.events))
-        if note is not None:
-            progress.console.print(note)
-        task = progress.add_task("detecting", total=max(1, len(replay.events)))
+
+        def say(engine: EngineName) -> None:
+            note = notice(engine, replay.expected)
+            if note is not None:
+                progress.console.print(note)
+
+        say(options.engine)
+        replay.on_switch = lambda: say("columnar")
+        task = progress.add_task("detecting", total=max(1, replay.expected))
         for step in replay.steps():
             write(step.found)
             progress.update(task, completed=step.consumed)

@@ -9,12 +9,13 @@ and `hi` or `time`, `source`, `seq`, and every other column is an attribute. A c
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.rows import Fields, Rows
+from distced.middleware.event_files.row_blocks import Fields
+from distced.middleware.event_files.rows import Rows
 from distced.middleware.mapping.conversion import to_number
 from distced.middleware.model.errors import DistcedError, EventError
 from distced.middleware.model.event_types import KINDS, EventType, Kind, event_type, kind_of
@@ -106,27 +107,69 @@ def _interval(row: JsonEvent) -> tuple[int, int]:
     if row.time is not None:
         if row.lo is not None or row.hi is not None:
             raise EventError("both time and an interval", allowed="time, or lo and hi")
-        instant = _instant(row.time)
+        instant = instant_of_cell(row.time)
         return instant, instant
     if row.lo is None or row.hi is None:
         raise EventError("an event without a time", allowed="time, or lo and hi")
-    return _instant(row.lo), _instant(row.hi)
+    return instant_of_cell(row.lo), instant_of_cell(row.hi)
 
 
-def _instant(value: int | str) -> int:
+def instant_of_cell(value: int | str) -> int:
+    """Instant of a cell: a number of ns, or ISO 8601."""
     if isinstance(value, str):
         return int(value) if _INTEGER.fullmatch(value) and len(value) < 25 else parse_instant(value)
     return value
 
 
-def of_json(fields: Fields) -> JsonEvent:
-    """Event of a JSON line's object, to be built."""
+def of_json(fields: Fields, given: Fields | None = None) -> JsonEvent:
+    """Event of a JSON line's object, to be built; `given` is the row it was made of."""
     try:
         return msgspec.convert(fields, JsonEvent)
     except msgspec.ValidationError as error:
         raise EventError(
-            "not a recorded event", given=str(fields), allowed=", ".join(JsonEvent.__struct_fields__), advice=str(error)
+            "not a recorded event",
+            given=str(given or fields),
+            allowed=", ".join(JsonEvent.__struct_fields__),
+            advice=str(error),
         ) from None
+
+
+class Headings:
+    """Meaning of a table's columns by their names; `EventError` where it is no table of events.
+
+    Attributes:
+        own: the column of each part of an event.
+        attributes: name of the attribute, by column.
+        declared: kind that a heading says outright, by column.
+    """
+
+    def __init__(self, name: str, columns: Sequence[str]) -> None:
+        self.own: dict[str, str] = {}
+        self.attributes: dict[str, str] = {}
+        self.declared: dict[str, Kind] = {}
+        for column in columns:
+            attribute, _, kind = column.rpartition(":")
+            if kind not in KINDS or not attribute:
+                attribute = column
+            else:
+                self.declared[column] = kind
+            if attribute in OWN_COLUMNS:
+                self.own[attribute] = column
+            else:
+                self.attributes[column] = attribute.removeprefix(PREFIX)
+        for attribute in self.attributes.values():
+            event_type("any", {attribute: "number"})
+        if "type" not in self.own or not ("time" in self.own or {"lo", "hi"} <= self.own.keys()):
+            raise EventError(
+                "not a table of events", given=", ".join(columns) or "no columns",
+                allowed="columns type, lo and hi (or time), source, seq, and attributes", where=name,
+                advice="read it with a mapping",
+            )  # fmt: skip
+
+    def noted(self, types: Iterable[EventType]) -> dict[str, list[str]]:
+        """Columns of each of these event types."""
+        by_name = {name: column for column, name in self.attributes.items()}
+        return {each.name: [by_name[name] for name in each.attributes if name in by_name] for each in types}
 
 
 class TableForm:
@@ -140,37 +183,23 @@ class TableForm:
         present: by event type, the columns it has.
     """
 
-    def __init__(self, rows: Rows, columns: Sequence[str]) -> None:
-        self.attributes: dict[str, str] = {}
+    def __init__(self, rows: Rows, headings: Headings) -> None:
+        self.attributes = headings.attributes
         self.kinds: dict[str, Kind] = {}
-        self._own: dict[str, str] = {}
-        declared: dict[str, Kind] = {}
-        for column in columns:
-            name, _, kind = column.rpartition(":")
-            if kind not in KINDS or not name:
-                name = column
-            else:
-                declared[column] = kind
-            if name in OWN_COLUMNS:
-                self._own[name] = column
-            else:
-                self.attributes[column] = name.removeprefix(PREFIX)
-        for name in self.attributes.values():
-            event_type("any", {name: "number"})
-        if "type" not in self._own or not ("time" in self._own or {"lo", "hi"} <= self._own.keys()):
-            raise EventError(
-                "not a table of events", given=", ".join(columns) or "no columns",
-                allowed="columns type, lo and hi (or time), source, seq, and attributes", where=rows.name,
-                advice="read it with a mapping",
-            )  # fmt: skip
+        self.present: dict[str, list[str]] = {}
+        self._own = headings.own
         self._typed = rows.typed
-        noted = rows.types()
+
+    @classmethod
+    def of(cls, rows: Rows, columns: Sequence[str]) -> TableForm:
+        """Form of all rows."""
+        headings = Headings(rows.name, columns)
+        form, noted = cls(rows, headings), rows.types()
         if noted is not None:
-            by_name = {name: column for column, name in self.attributes.items()}
-            self.present = {each.name: [by_name[name] for name in each.attributes if name in by_name] for each in noted}
-            return
-        guesses = self._look(rows)
-        self.kinds = {**guesses, **declared}
+            form.present = headings.noted(noted)
+        else:
+            form.kinds = {**form._look(rows), **headings.declared}
+        return form
 
     def _look(self, rows: Rows) -> dict[str, Kind]:
         """Note the columns of each event type; the kind that the cells of each column can all be."""
@@ -186,7 +215,7 @@ class TableForm:
                     continue
                 has[column] = None
                 if not self._typed:
-                    numbers[column] = numbers[column] and _is_number(cell)
+                    numbers[column] = numbers[column] and is_number(cell)
                     booleans[column] = booleans[column] and str(cell).lower() in ("true", "false")
         # Where there is one type, a column without a value is its attribute all the same.
         one = len(seen) == 1
@@ -212,7 +241,7 @@ class TableForm:
             own["constituents"] = constituents_of(own["constituents"])
         columns = self.present.get(own["type"], list(self.attributes))
         own["attributes"] = {self.attributes[column]: self._attribute(column, fields.get(column)) for column in columns}
-        return of_json(own)
+        return of_json(own, fields)
 
     def _cell(self, cell: object) -> object:
         if cell == "" or cell != cell:
@@ -238,7 +267,8 @@ class TableForm:
         return str(cell).lower() == "true"
 
 
-def _is_number(cell: object) -> bool:
+def is_number(cell: object) -> bool:
+    """Whether a cell is a number."""
     try:
         to_number(cell)
     except DistcedError:

@@ -5,18 +5,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from distced.middleware.event_files.native import EventBuilder, JsonEvent, TableForm, of_json
-from distced.middleware.event_files.rows import CsvRows, Fields, JsonFileRows, JsonRows, Row, Rows, TextRows, format_of
+from distced.middleware.event_files.native import EventBuilder, Headings, JsonEvent, TableForm, of_json
+from distced.middleware.event_files.row_blocks import Fields, Row, RowBlock
+from distced.middleware.event_files.rows import CsvRows, JsonFileRows, JsonRows, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
 from distced.middleware.mapping.rules import located
 from distced.middleware.model.errors import DistcedError, EventError
-from distced.middleware.model.event_types import EventType
+from distced.middleware.model.event_types import EventType, Kind
 from distced.middleware.model.events import Event
 
+if TYPE_CHECKING:
+    from distced.middleware.event_files.event_chunks import EventChunk
+
 REJECTED_KEPT: Final = 1_000  # rejected rows kept of one pass; all are counted
+
+
+class ReadingAgainError(Exception):
+    """Reading as columns begins again: a later row has shown what a column is."""
 
 
 class EventReader(Iterable[Event]):
@@ -30,6 +38,7 @@ class EventReader(Iterable[Event]):
         on_rejected: called with every rejected row.
         is_incomplete: whether the present pass left out parts of what was recorded, as of a damaged history; rejected
             rows of a recording are expected.
+        attributes: after a pass of `chunks`, the attributes of events by type; None where each table has its own.
     """
 
     def __init__(self, rows: Rows, mapping: Mapping | None) -> None:
@@ -40,6 +49,9 @@ class EventReader(Iterable[Event]):
         self.on_rejected: Callable[[Rejected], None] = lambda _: None
         self.is_incomplete = False
         self._rows = rows
+        self.attributes: dict[str, list[str]] | None = None
+        self._kinds: dict[str, Kind] = {}
+        self._told = 0
         self._read: Callable[[Fields], JsonEvent] | None = None
         self._types: tuple[EventType, ...] | None = None if mapping is None else mapping.types
 
@@ -60,6 +72,49 @@ class EventReader(Iterable[Event]):
         self.rejected = []
         self.counts = Counter()
         return self._native() if self.mapping is None else self._mapped(self.mapping)
+
+    in_order: ClassVar[bool] = False
+    """Whether chunks come in the order of consumption, none with an instant of another one."""
+
+    def expected(self, types: frozenset[str] | None) -> int:
+        """Number of events of some types, None for all, as far as known before they are read."""
+        return 0
+
+    def chunks(self, attributes: frozenset[str] | None = None) -> Iterator[EventChunk]:
+        """The same events as tables, by columns where it can be; with these attributes at least, None for all.
+
+        It is a pass as well. `ReadingAgainError` says that it begins again: what it gave before is void.
+        """
+        from distced.middleware.event_files.event_chunks import chunks_of
+
+        blocks = None if self.mapping is not None else self._rows.blocks()
+        columns = self._rows.columns()
+        if blocks is None or columns is None:
+            yield from chunks_of(self)
+            return
+        yield from self._native_chunks(blocks, Headings(self.name, columns), attributes)
+
+    def _native_chunks(
+        self, blocks: Iterator[RowBlock], headings: Headings, attributes: frozenset[str] | None
+    ) -> Iterator[EventChunk]:
+        from distced.middleware.event_files.native_columns import KindChangedError, NativeColumns
+
+        self.rejected, self.counts = [], Counter()
+        noted = self._rows.types()
+        reading = NativeColumns(self._rows, headings, noted, self._default_source, attributes, self._kinds)
+        for block in blocks:
+            self.counts["row"] += len(block.numbers) + len(block.problems)
+            try:
+                chunk = reading.read(block, self._reject_row)
+            except KindChangedError:
+                self._told = self.counts["rejected"]
+                raise ReadingAgainError from None
+            self.counts["event"] += len(chunk)
+            yield chunk
+        self._told = 0
+        self.attributes = reading.attributes()
+        if self._types is None:
+            self._types = tuple(noted or reading.types())
 
     def _mapped(self, mapping: Mapping) -> Iterator[Event]:
         mapping = self.mapping = mapping.fresh()
@@ -91,8 +146,12 @@ class EventReader(Iterable[Event]):
     def _builder(self) -> EventBuilder:
         if self._read is None:
             columns = self._rows.columns()
-            self._read = of_json if columns is None else TableForm(self._rows, columns).of_row
-        return EventBuilder(Path(self.name).name.split(".")[0] or "recording")
+            self._read = of_json if columns is None else TableForm.of(self._rows, columns).of_row
+        return EventBuilder(self._default_source)
+
+    @property
+    def _default_source(self) -> str:
+        return Path(self.name).name.split(".")[0] or "recording"
 
     def _build(self, builder: EventBuilder, row: Row) -> Event | Rejected:
         assert self._read is not None
@@ -101,12 +160,20 @@ class EventReader(Iterable[Event]):
                 raise row.problem
             return builder.build(self._read(row.fields))
         except DistcedError as error:
-            where = f"{self.name}, row {row.number}"
-            return Rejected(where, "", "row", located(error, where), row.fields or error.given)
+            return self._rejection(row, error)
+
+    def _rejection(self, row: Row, error: DistcedError) -> Rejected:
+        where = f"{self.name}, row {row.number}"
+        return Rejected(where, "", "row", located(error, where), row.fields or error.given)
+
+    def _reject_row(self, row: Row, error: DistcedError) -> None:
+        self._reject(self._rejection(row, error))
 
     def _reject(self, rejected: Rejected) -> None:
         self.counts["rejected"] += 1
-        self.on_rejected(rejected)
+        # What is read again is rejected again.
+        if self.counts["rejected"] > self._told:
+            self.on_rejected(rejected)
         if len(self.rejected) < REJECTED_KEPT:
             self.rejected.append(rejected)
 

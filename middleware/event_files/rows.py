@@ -1,7 +1,7 @@
 """Rows of text files: CSV, JSON lines and arrays, and lines cut up by a separator or a regular expression.
 
-Python's csv module was chosen over pyarrow's: its rows come one by one with their place in the file, and one bad row is
-one bad row.
+Rows come one by one, with their place in the file, or in blocks of columns, as Arrow reads them. Both are the same
+rows, and one bad row is one bad row.
 
 What is decompressed and the length of a line are bounded, so that a file that explodes ends in an error at once.
 """
@@ -15,25 +15,19 @@ import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
-from typing import IO, AnyStr, Final, NamedTuple, TypeAlias, cast
+from typing import IO, AnyStr, Final, cast
 
 import msgspec
 
+from distced.middleware.event_files.row_blocks import BLOCK_ROWS, Fields, Row, RowBlock, block_of
 from distced.middleware.mapping.extraction import decode_json, split_columns
 from distced.middleware.mapping.schema import FileFormat
-from distced.middleware.model.errors import DistcedError, EventError, MappingError
+from distced.middleware.model.errors import EventError, MappingError
 from distced.middleware.model.event_types import EventType
 
-Fields: TypeAlias = dict[str, object]
-
-
-class Row(NamedTuple):
-    """Row of a file or table, with the number of its (last) line, or the problem why it cannot be read."""
-
-    number: int
-    fields: Fields
-    problem: DistcedError | None = None
+_BY_ROWS: Final = 64  # rows of a CSV file read one by one where a line is irregular
 
 
 class Rows:
@@ -53,6 +47,11 @@ class Rows:
         """The rows in their order."""
         return iter(())
 
+    def blocks(self) -> Iterator[RowBlock] | None:
+        """The rows in their order, as columns, by pyarrow; None where rows have columns of their own."""
+        names = self.columns()
+        return None if names is None else _blocks(self.rows(), names)
+
     def columns(self) -> Sequence[str] | None:
         """Names of the columns; None where each row has its own."""
         return None
@@ -60,6 +59,11 @@ class Rows:
     def types(self) -> Sequence[EventType] | None:
         """Event types noted in the file; None for none."""
         return None
+
+
+def _blocks(rows: Iterator[Row], names: Sequence[str]) -> Iterator[RowBlock]:
+    while some := list(islice(rows, BLOCK_ROWS)):
+        yield block_of(some, names)
 
 
 class CsvRows(Rows):
@@ -77,28 +81,48 @@ class CsvRows(Rows):
         with opened_text(self._path) as file:
             lines = _Lines(bounded_lines(file, self.name))
             reader = self._reader(lines)
-            names = self._heading(reader)
-            count = len(names)
-            while True:
-                lines.row.clear()
-                try:
-                    cells = next(reader)
-                except StopIteration:
-                    return
-                except csv.Error as error:
-                    first = lines.but_the_first_again()
-                    yield Row(lines.number, {}, MappingError("not a row of CSV", given=first, advice=str(error)))
-                    continue
-                if len(lines.row) > 1 and lines.ended:
-                    first = lines.but_the_first_again()
-                    yield Row(lines.number, {}, MappingError("a quote that is not closed", given=first))
-                elif len(cells) == count:
-                    yield Row(lines.number, dict(zip(names, cells, strict=True)))
-                elif cells:
-                    problem = MappingError(
-                        f"{len(cells)} columns in place of {count}", given=self._separator.join(cells)
-                    )
-                    yield Row(lines.number, {}, problem)
+            yield from self._parse(lines, reader, self._heading(reader))
+
+    def _parse(self, lines: _Lines, reader: Iterator[list[str]], names: Sequence[str]) -> Iterator[Row]:
+        count = len(names)
+        while True:
+            lines.row.clear()
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                first = lines.but_the_first_again()
+                yield Row(lines.number, {}, MappingError("not a row of CSV", given=first, advice=str(error)))
+                continue
+            if len(lines.row) > 1 and lines.ended:
+                first = lines.but_the_first_again()
+                yield Row(lines.number, {}, MappingError("a quote that is not closed", given=first))
+            elif len(cells) == count:
+                yield Row(lines.number, dict(zip(names, cells, strict=True)))
+            elif cells:
+                problem = MappingError(f"{len(cells)} columns in place of {count}", given=self._separator.join(cells))
+                yield Row(lines.number, {}, problem)
+
+    def blocks(self) -> Iterator[RowBlock] | None:
+        names = self.columns()
+        if not names or len(set(names)) < len(names) or not self._separator.isascii() or self._separator in '"\r\n':
+            return super().blocks()
+        return self._by_arrow()
+
+    def _by_arrow(self) -> Iterator[RowBlock]:
+        from distced.middleware.event_files.csv_blocks import csv_blocks
+
+        with opened(self._path) as file:
+            yield from csv_blocks(
+                file, self._separator, self._heading, self._some, longest=LONGEST_LINE, name=self.name
+            )
+
+    def _some(self, text: Iterator[str], number: int, names: Sequence[str]) -> tuple[list[Row], list[str], int]:
+        """Some rows, read one by one; the lines to be read again, and the number of the last one."""
+        lines = _Lines(text, number)
+        rows = list(islice(self._parse(lines, self._reader(lines), names), _BY_ROWS))
+        return rows, lines.again, lines.number
 
     def columns(self) -> Sequence[str]:
         with opened_text(self._path) as file:
@@ -132,12 +156,17 @@ class _Lines:
         ended: whether there are no more.
     """
 
-    def __init__(self, lines: Iterator[str]) -> None:
+    def __init__(self, lines: Iterator[str], number: int = 0) -> None:
         self.row: list[str] = []
-        self.number = 0
+        self.number = number
         self.ended = False
         self._lines = lines
         self._again: list[str] = []
+
+    @property
+    def again(self) -> list[str]:
+        """Lines to be read again."""
+        return self._again[::-1]
 
     def __iter__(self) -> _Lines:
         return self

@@ -21,7 +21,8 @@ from typing import Any, Final
 import msgspec
 
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX
-from distced.middleware.event_files.rows import Row, Rows, opened
+from distced.middleware.event_files.row_blocks import BLOCK_ROWS, Row, RowBlock
+from distced.middleware.event_files.rows import Rows, opened
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType, Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
@@ -31,8 +32,8 @@ TYPES_KEY: Final = b"distced.types"  # entry of a Parquet schema with the event 
 WHOLE: Final = "whole."
 """Stands before the second column of a number attribute, which holds the whole numbers among fractions."""
 
+_ALWAYS: Final = ("type", "lo", "hi", "source", "seq", "constituents")
 _PANDAS_INDEX: Final = "__index_level_"
-_BATCH_ROWS: Final = 65_536
 _encoder: Final = msgspec.json.Encoder()
 _types: Final = msgspec.json.Decoder(list[EventType])
 
@@ -71,7 +72,10 @@ class TableRows(Rows):
             ) from None
 
     def rows(self) -> Iterator[Row]:
-        return _numbered(self._table.to_batches(max_chunksize=_BATCH_ROWS))
+        return _numbered(self._table.to_batches(max_chunksize=BLOCK_ROWS))
+
+    def blocks(self) -> Iterator[RowBlock]:
+        return _blocks(self._table.to_batches(max_chunksize=BLOCK_ROWS))
 
     def columns(self) -> Sequence[str]:
         return _names(self._table.schema)
@@ -90,7 +94,11 @@ class ParquetRows(Rows):
 
     def rows(self) -> Iterator[Row]:
         with self._file() as file:
-            yield from _numbered(file.iter_batches(batch_size=_BATCH_ROWS))
+            yield from _numbered(file.iter_batches(batch_size=BLOCK_ROWS))
+
+    def blocks(self) -> Iterator[RowBlock]:
+        with self._file() as file:
+            yield from _blocks(file.iter_batches(batch_size=BLOCK_ROWS, use_threads=False))
 
     def columns(self) -> Sequence[str]:
         with self._file() as file:
@@ -108,6 +116,16 @@ class ParquetRows(Rows):
             packed = self._path.suffix.lower() == ".gz"
             whole = pyarrow.BufferReader(source.read()) if packed else source
             yield pyarrow.parquet.ParquetFile(whole, page_checksum_verification=True)
+
+
+def _blocks(batches: Iterable[Any]) -> Iterator[RowBlock]:
+    import numpy
+
+    pyarrow = import_pyarrow()
+    number = 1
+    for batch in batches:
+        yield RowBlock(pyarrow.table(batch), numpy.arange(number, number + len(batch)), [])
+        number += len(batch)
 
 
 def _numbered(batches: Iterable[Any]) -> Iterator[Row]:
@@ -217,6 +235,13 @@ def table_of(
 def column_of(attribute: str) -> str:
     """Column of an attribute."""
     return PREFIX + attribute if attribute in OWN_COLUMNS else attribute
+
+
+def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
+    """Columns of events with these attributes; all for None."""
+    if names is None:
+        return list(columns)
+    return [name for name in columns if name in _ALWAYS or name.removeprefix(WHOLE).removeprefix(PREFIX) in names]
 
 
 def constituents_text(event: Event) -> str | None:

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from distced.middleware.event_files.reader import EventReader, in_order
 from distced.middleware.event_files.rows import Rows
-from distced.middleware.event_files.tables import TableRows, import_pyarrow
+from distced.middleware.event_files.tables import TableRows, columns_read, import_pyarrow
 from distced.middleware.history.history_file import HistoryFile, Problem, open_file
 from distced.middleware.history.layout import RECORDERS, RecorderNote, by_day, check_history, day_text, replaced_path
 from distced.middleware.history.row_check import RejectedRows, RowCheck, check_rows
@@ -23,6 +24,9 @@ from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+
+if TYPE_CHECKING:
+    from distced.middleware.event_files.event_chunks import EventChunk
 
 
 class History:
@@ -186,16 +190,57 @@ class HistoryReader(EventReader):
         return tuple(self._history.types.values())
 
     def __iter__(self) -> Iterator[Event]:
+        check = self._begin()
+        for event in events_of_history(self._history, on_problem=self._problem, check=check):
+            self.counts["row"] += 1
+            self.counts["event"] += 1
+            yield event
+
+    in_order = True
+
+    def expected(self, types: frozenset[str] | None) -> int:
+        return sum(each.rows for each in self._history.select(types))
+
+    def chunks(self, attributes: frozenset[str] | None = None) -> Iterator[EventChunk]:
+        """The same events as tables, day by day."""
+        import numpy as np
+
+        from distced.middleware.event_files.cells import arrow_mask, numpy_of
+        from distced.middleware.event_files.event_chunks import EventChunk, SeenIds
+
+        check = self._begin()
+        for files in by_day(self._history.files):
+            tables = [
+                table
+                for file in files
+                for table in _tables(file, check.rows.get(file.path), attributes, self._problem)
+                if len(table)
+            ]
+            if not tables:
+                continue
+            hi = np.concatenate([numpy_of(table["hi"]) for table in tables])
+            places = np.empty(len(hi), np.int64)
+            places[np.argsort(hi, kind="stable")] = np.arange(len(hi))
+            # Two files may have an event in common.
+            new = SeenIds().new(EventChunk(tables, np.arange(len(hi))))
+            self.counts["row"] += int(new.sum())
+            self.counts["event"] += int(new.sum())
+            if not new.all():
+                bounds = np.cumsum([0, *map(len, tables)])
+                masks = [new[first:last] for first, last in pairwise(bounds.tolist())]
+                tables = [table.filter(arrow_mask(mask)) for table, mask in zip(tables, masks, strict=True)]
+                places = np.argsort(np.argsort(places[new]))
+            yield EventChunk(tables, places)
+
+    def _begin(self) -> RowCheck:
+        """Begin a pass: what is known to be wrong."""
         self.rejected, self.counts, self.is_incomplete = [], Counter(), False
         for problem in self._history.problems:
             self._problem(problem)
         check = check_rows(self._history.files)
         for each in check.rejected:
             self._rejected_rows(each)
-        for event in events_of_history(self._history, on_problem=self._problem, check=check):
-            self.counts["row"] += 1
-            self.counts["event"] += 1
-            yield event
+        return check
 
     def _problem(self, problem: Problem) -> None:
         self.counts["row"] += 1
@@ -208,6 +253,22 @@ class HistoryReader(EventReader):
         for place, given in rows.shown():
             error = rows.error(str(rows.file.path), place)
             self._reject(Rejected(error.where or "", "", "row", error, given))
+
+
+def _tables(
+    file: HistoryFile, rejected: Any, attributes: frozenset[str] | None, on_problem: Callable[[Problem], None]
+) -> Iterator[Any]:
+    """Rows of a file that are not rejected, with these attributes, as a table; none where it cannot be read."""
+    where = str(file.path)
+    try:
+        table, unread = read_groups(file.path, columns=lambda names: columns_read(attributes, names), rejected=rejected)
+    except (OSError, import_pyarrow().ArrowException) as error:
+        problem = HistoryError("a file that cannot be read", where=where, advice=str(error))
+        on_problem(Problem(where, problem, file.rows))
+        return
+    for each in unread:
+        on_problem(unread_problem(where, each))
+    yield table
 
 
 def _events(

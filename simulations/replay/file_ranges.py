@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from distced.detectors.columnar.batch.columns import Column
+from distced.detectors.columnar.batch.table_batch import column_values
 from distced.detectors.columnar.batch.values import FLOAT, INTEGER, TEXT
-from distced.middleware.event_files.tables import column_of
+from distced.middleware.event_files.tables import column_of, columns_read
 from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.row_groups import Rows, read_groups
-from distced.simulations.replay.batches import column_values
-from distced.simulations.replay.pattern_properties import columns_read
 
 _ALL: Final = 2**31
 

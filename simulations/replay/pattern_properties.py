@@ -11,7 +11,7 @@ window around the whole pattern, or by a time event in the domain of a state, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 
 from distced.detectors.automata.automaton import (
@@ -26,8 +26,6 @@ from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Relative, TimeOfDay, Timing
 from distced.middleware.sets.describable import TypeSet
 from distced.middleware.sets.expressions import FALSE, TRUE, Field
-
-_ALWAYS = ("type", "lo", "hi", "source", "seq", "constituents")
 
 
 def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
@@ -69,33 +67,6 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
             if output.type_name in each.names() and not carried:
                 return f"{output.type_name} does not carry {name}"
     return None
-
-
-def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
-    """All names that occur in patterns, the attributes that they read among them."""
-    parts = [(each.publication, each.plain, each.throttlings, each.automaton.key) for each in patterns]
-    return frozenset().union(*map(_texts, parts))
-
-
-def columns_read(names: frozenset[str] | None, columns: Iterable[str]) -> list[str]:
-    """Columns that patterns with these names may read; all for None."""
-    from distced.middleware.event_files.native import PREFIX
-    from distced.middleware.event_files.tables import WHOLE
-
-    if names is None:
-        return list(columns)
-    return [name for name in columns if name in _ALWAYS or name.removeprefix(WHOLE).removeprefix(PREFIX) in names]
-
-
-def _texts(value: object) -> set[str]:
-    """All texts inside a tree."""
-    if isinstance(value, str):
-        return {value}
-    if isinstance(value, tuple | list | frozenset):
-        return set().union(*map(_texts, value))
-    if is_dataclass(value) and not isinstance(value, type):
-        return set().union(*(_texts(getattr(value, each.name)) for each in fields(value)))
-    return set()
 
 
 def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:

@@ -14,6 +14,7 @@ from typing import IO, Final, NamedTuple
 
 import msgspec
 
+from distced.detectors.batch_run.table_run import names_in
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.runtime.engines import EngineName
@@ -24,7 +25,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.simulations.replay.file_ranges import UNIT, FileRange, Trouble, units_of
-from distced.simulations.replay.pattern_properties import may_lack_constituents, names_in, reach_of
+from distced.simulations.replay.pattern_properties import may_lack_constituents, reach_of
 from distced.simulations.replay.plan import LEAST, CutWay, GroupPlan, ReplayPlan, Slice, plan_of
 from distced.simulations.replay.result_files import read_found
 from distced.simulations.replay.runners import Runner

@@ -31,6 +31,7 @@ import networkx as nx
 import numpy as np
 import pyarrow as pa
 
+from distced.detectors.columnar.batch.table_batch import TableBatch
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.cut import DetectorGraph, DetectorPlan
 from distced.detectors.runtime.detector import Detected, Detector
@@ -41,7 +42,6 @@ from distced.middleware.model.events import CompositeEvent, EventId, OpenGap
 from distced.middleware.model.timestamps import DAY, INSTANT_MIN
 from distced.middleware.wire.frames import Frame, decode, encode
 from distced.policies.detection.guaranteed import Guaranteed
-from distced.simulations.replay.batches import TableBatch
 from distced.simulations.replay.file_ranges import (
     FileRange,
     Trouble,

@@ -11,15 +11,16 @@ import numpy as np
 from msgspec.structs import replace
 
 from distced.detectors.batch_run.runner import Replay
+from distced.detectors.batch_run.table_run import names_in
 from distced.detectors.compiler import Compiled, types_read
 from distced.detectors.runtime.engines import EngineName
-from distced.middleware.event_files.tables import table_of
+from distced.middleware.event_files.tables import columns_read, table_of
 from distced.middleware.event_files.writer import TableColumns
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.simulations.replay.file_ranges import slots_of
-from distced.simulations.replay.pattern_properties import columns_read, groups_of, key_of_group, names_in, reach_of
+from distced.simulations.replay.pattern_properties import groups_of, key_of_group, reach_of
 from distced.simulations.replay.plan import CutWay, Slice
 from distced.simulations.replay.replay import HistoryReplay
 from distced.simulations.replay.runners import Inline

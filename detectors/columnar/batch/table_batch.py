@@ -1,4 +1,4 @@
-"""Tables of a history as one batch of events in the order of consumption.
+"""Tables of recorded events as one batch of events in the order of consumption.
 
 Columns go from Arrow to the columnar engine without an object for each event; only constituents of composite events
 become objects. `Batch.of_events` was rejected: it takes ten times as long.
@@ -7,7 +7,7 @@ become objects. `Batch.of_events` was rejected: it takes ten times as long.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,12 @@ _LIMBS = 2
 class TableBatch(Batch):
     """Events of tables of the native form, in the order of consumption; `order` has the row of each in them."""
 
-    def __init__(self, tables: Sequence[pa.Table]) -> None:
-        """Tables in any order, sorted in any way; events of one id that are equal in time are one, the first."""
+    def __init__(self, tables: Sequence[pa.Table], attributes: Mapping[str, Sequence[str]] | None = None) -> None:
+        """Tables in any order, sorted in any way; events of one id that are equal in time are one, the first.
+
+        `attributes`: of the events of some types; the others have those of their tables.
+        """
+        self._by_type = attributes or {}
         self.tables = [each for each in tables if len(each)]
         names, types = _coded([each["type"] for each in self.tables])
         self._sources, sources = _coded([each["source"] for each in self.tables])
@@ -51,7 +55,7 @@ class TableBatch(Batch):
         self._codes = sources
         self._columns: dict[str, Column | None] = {}
         self._starts_list = self._starts.tolist()
-        self._attribute_columns: list[list[tuple[str, Column | None]] | None] = [None] * len(self.tables)
+        self._attribute_columns: dict[int | str, list[tuple[str, Column | None]]] = {}
         self._made: dict[int, Event] = {}
 
     def column(self, name: str | Handed) -> Column | None:
@@ -79,19 +83,24 @@ class TableBatch(Batch):
             int(self.hi[place]),
             self._sources[int(self._codes[row])],
             int(high[inside]) << 64 | int(low[inside]),
-            {name: None if column is None else column.value(place) for name, column in self._columns_of(number)},
+            {
+                name: None if column is None else column.value(place)
+                for name, column in self._columns_of(number, self.type_names[int(self.types[place])])
+            },
         )
         constituents = table["constituents"][inside].as_py() if "constituents" in table.schema.names else None
         if constituents is None:
             return Event(*own)
         return CompositeEvent(*own, constituents=tuple(constituents_of(constituents)))
 
-    def _columns_of(self, number: int) -> list[tuple[str, Column | None]]:
-        """Attributes of a table's events."""
-        found = self._attribute_columns[number]
+    def _columns_of(self, number: int, type_name: str) -> list[tuple[str, Column | None]]:
+        """Attributes of the events of a type in a table."""
+        known = self._by_type.get(type_name)
+        key = number if known is None else type_name
+        found = self._attribute_columns.get(key)
         if found is None:
-            found = [(name, self.column(name)) for name in self._attributes[number]]
-            self._attribute_columns[number] = found
+            found = [(name, self.column(name)) for name in (self._attributes[number] if known is None else known)]
+            self._attribute_columns[key] = found
         return found
 
     def select(self, places: Ints) -> Batch:
