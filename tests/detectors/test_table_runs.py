@@ -101,7 +101,7 @@ def csv_text(random: Random, rows: int, damage: float) -> bytes:
 @pytest.mark.parametrize("damage", [0.0, 0.05, 0.3])
 def test_csv_by_columns_is_csv_by_rows(damage: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     composite = rejected = 0
-    for seed in range(40):
+    for seed in range(16):
         random = Random(seed)
         text = csv_text(random, random.randrange(80), damage)
         path = tmp_path / "events.csv"
@@ -113,8 +113,8 @@ def test_csv_by_columns_is_csv_by_rows(damage: float, tmp_path: Path, monkeypatc
         found = assert_alike(lambda path=path: read_events(path))
         composite += len(found["found"])
         rejected += len(found["rejected"])
-    assert composite > 100
-    assert rejected > 100 or not damage
+    assert composite > 40
+    assert rejected > 20 or not damage
 
 
 def table_of_random(random: Random, rows: int, damage: float) -> Any:
@@ -170,7 +170,7 @@ def test_table_by_columns_is_table_by_rows(damage: float, tmp_path: Path) -> Non
     from pyarrow import parquet
 
     composite = rejected = 0
-    for seed in range(60):
+    for seed in range(24):
         random = Random(seed)
         table = table_of_random(random, random.randrange(60), damage)
         found = assert_alike(lambda table=table: events_of_table(table))
@@ -178,8 +178,8 @@ def test_table_by_columns_is_table_by_rows(damage: float, tmp_path: Path) -> Non
         rejected += len(found["rejected"])
         parquet.write_table(table, tmp_path / "events.parquet")
         assert_alike(lambda: read_events(tmp_path / "events.parquet"))
-    assert composite > 100
-    assert rejected > 100 or not damage
+    assert composite > 40
+    assert rejected > 20 or not damage
 
 
 def test_later_rows_change_the_kind_of_a_column(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
