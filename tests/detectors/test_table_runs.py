@@ -11,6 +11,8 @@ import pytest
 from distced.detectors.batch_run.runner import Replay, compiled_patterns
 from distced.middleware.event_files import events_of_table, read_events, write_events
 from distced.middleware.event_files.reader import EventReader
+from distced.middleware.history import History, HistoryWriter
+from distced.middleware.history.history import HistoryReader
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND, format_instant
@@ -208,3 +210,24 @@ def test_composite_events_and_wide_ids_are_read_row_by_row(tmp_path: Path) -> No
         found = assert_alike(lambda name=name: read_events(tmp_path / name))
         assert found["counts"].repeated == 1
         assert found["found"]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_history_by_columns_is_history_by_rows(damaged: bool, tmp_path: Path) -> None:
+    random = Random(3)
+    at, events = 10**18, []
+    for number in range(300):
+        at += random.choice([0, SECOND, 600 * SECOND])
+        kind = random.choice("ABC")
+        events.append(Event(kind, at, at, f"s{number % 3}", number, {"x": random.randrange(4), "room": "FE02"}))
+    writer = HistoryWriter(tmp_path / "h", "test")
+    writer.write(events[:200])
+    writer.write(events[150:])
+    if damaged:
+        for path in sorted((tmp_path / "h").glob("day=*/type=*/*.parquet"))[-1:]:
+            data = bytearray(path.read_bytes())
+            data[len(data) // 4] ^= 0xFF
+            path.write_bytes(bytes(data))
+    found = assert_alike(lambda: HistoryReader(History(tmp_path / "h")))
+    assert found["found"]
+    assert bool(found["rejected"]) is damaged
