@@ -256,6 +256,9 @@ class SharedPass:
     def change(self, called: Iterable[Detector], events: int, now: int, clock: int | None) -> list[Detector]:
         """Let members enter and leave, after a release of n events that concerned these members with engines of their
         own; those that have entered or left."""
+        if self._engines.readiness.problem:
+            self._entering.clear()
+            return []
         members, live = len(self.seats) + len(self._entering), sum(each.loop.live for each in self._loops())
         changes = self._choice.choose(
             [each for each in called if each not in self._entering],

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -63,6 +63,20 @@ class OutputPlan:
         self.attributes = tuple((name, compile_value(value, scope)) for name, value in values)
         condition = None if output is None else output.condition
         self.condition = True if condition is None else compile_condition(condition, scope)
+
+
+class Constituents(NamedTuple):
+    """Constituents of a composite event, with their ids, and its digest where it has no attributes."""
+
+    ids: tuple[EventId, ...]
+    events: tuple[Event, ...]
+    digest: int
+
+    @classmethod
+    def of(cls, events: tuple[Event, ...]) -> Constituents:
+        """Those of a match, in order."""
+        ids = tuple([(event.source, event.seq) for event in events])
+        return cls(ids, events, composite_digest(ids, {}))
 
 
 class Composites:
@@ -184,6 +198,24 @@ class Composites:
             self._report_derivation(composite, derivation)
         else:
             self._report(composite)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a composite event has nothing but its constituents and timestamp (`add_plain`)."""
+        return not (
+            self._part_type is not None
+            or self._derivations
+            or self._output.attributes
+            or self._condition is not True
+            or self.automaton.parts
+        )
+
+    def add_plain(self, constituents: Constituents, lo: int, hi: int) -> None:
+        """`add` for a match of which the constituents are known."""
+        ids, events, digest = constituents
+        self._report(
+            CompositeEvent(self._type, lo, hi, self.automaton.canonical_id, digest, {}, constituents=ids, events=events)
+        )
 
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
         """Periodically drop ids that cannot recur: begun before `floor`, hence spanning more than the window, or,

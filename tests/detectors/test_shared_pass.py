@@ -125,7 +125,7 @@ def test_members_enter_and_leave_some_at_a_time(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_stepwise_engines_serve_until_the_columnar_is_ready() -> None:
-    readiness = Never()
+    readiness = Never(problem="")
     columnar, stepwise = _beside(_thresholds(3), Engines(readiness, shared=ForcedPass))
     assert _feed(columnar, _readings(0, 40)) == _feed(stepwise, _readings(0, 40))
     assert readiness.asked == 1

@@ -12,7 +12,7 @@ from distced.detectors.columnar.kernel.match_chains import flattened, lengths, t
 from distced.detectors.columnar.program.units import Unit
 from distced.detectors.columnar.results.store import Store
 from distced.detectors.columnar.state import LoopState, Words
-from distced.detectors.stepwise.composites import Composites
+from distced.detectors.stepwise.composites import Composites, Constituents
 from distced.detectors.stepwise.inner_events import PartEvent, TimeEvent
 from distced.detectors.stepwise.plans import Planner
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
@@ -135,15 +135,31 @@ class Matches:
         """
         if self._made is None:
             moments: dict[int, Event] = {}
-            touched: dict[int, Composites] = {}
-            for place in range(len(self)):
-                number = int(self.units[place])
-                if number not in touched:
-                    touched[number] = self._sources.composites[self._unit(number)]
-                composites = touched[number]
-                composites.now = moments.setdefault(int(self.moments[place]), self._moment(place))
-                composites.add(*self._arguments(place))
-            self._made = {number: composites.take() for number, composites in touched.items()}
+            touched: dict[int, tuple[Composites, bool]] = {}
+            alike: dict[tuple[int, ...], Constituents] = {}
+            rows, offsets, positions = self._rows.tolist(), self.offsets.tolist(), self.positions.tolist()
+            for place, row in enumerate(rows):
+                number, moment = row[word_offsets.F_UNIT], row[word_offsets.F_MOMENT]
+                known = touched.get(number)
+                if known is None:
+                    composites = self._sources.composites[self._unit(number)]
+                    known = touched[number] = composites, composites.is_plain
+                composites, is_plain = known
+                now = moments.get(moment)
+                if now is None:
+                    now = moments[moment] = event_at(moment, self._sources.store, self._times)
+                composites.now = now
+                if not is_plain:
+                    composites.add(*self._arguments(place))
+                    continue
+                # Many patterns may find the same.
+                match = tuple(positions[offsets[place] : offsets[place + 1]])
+                constituents = alike.get(match)
+                if constituents is None:
+                    events = tuple(map(self._sources.store.event, match))
+                    constituents = alike[match] = Constituents.of(events)
+                composites.add_plain(constituents, row[word_offsets.F_LO], row[word_offsets.F_HI])
+            self._made = {number: composites.take() for number, (composites, _) in touched.items()}
         return self._made
 
     def _unit(self, number: int) -> Unit:
@@ -153,9 +169,6 @@ class Matches:
             if self._gone.unit is not None:
                 self._units_gone.setdefault(self._gone.unit.number, self._gone.unit)
         return self._units_gone.get(number) or self._sources.units[number]
-
-    def _moment(self, place: int) -> Event:
-        return event_at(int(self.moments[place]), self._sources.store, self._times)
 
     def _arguments(self, place: int) -> tuple[Any, ...]:
         sources, row = self._sources, self._rows[place]
