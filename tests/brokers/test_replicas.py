@@ -64,9 +64,9 @@ def test_replica_has_the_matches_begun_by_its_primary() -> None:
 @pytest.mark.parametrize("which", ["primary", "replica"])
 @pytest.mark.parametrize("how", ["lost", "stopped"])
 @pytest.mark.parametrize("pattern", [AB, CHAIN])
-def test_replicas_lose_nothing_with_a_node(which: str, how: str, pattern: str) -> None:
+def test_replicas_lose_nothing_with_a_node(which: str, how: str, pattern: str, at_length: bool) -> None:
     """At any moment, with what is under way; afterwards there are two again."""
-    for seed in range(15):
+    for seed in range(200 if at_length else 8):
         scene, identity = reliable(seed, 4, pattern)
         entry = entry_of(scene.network, identity)
         name = entry.node if which == "primary" else next(iter(entry.replicas))

@@ -146,10 +146,10 @@ def test_removed_detector_is_not_found() -> None:
     assert planned("[A];[B];[C]", catalogue).reused == set()
 
 
-def test_every_sub_pattern_is_found_again() -> None:
+def test_every_sub_pattern_is_found_again(at_length: bool) -> None:
     """Whatever may be cut out of a pattern is found in a catalogue that has it, and only covers it as cheaply."""
     found = 0
-    for seed in range(250):
+    for seed in range(5_000 if at_length else 120):
         random = Random(seed)
         try:
             pattern = compiled(PatternMaker(random).publication(random.randrange(3, 9)))
@@ -172,7 +172,7 @@ def test_every_sub_pattern_is_found_again() -> None:
                 index.remove(each)
             assert index.candidates(pattern) == [] and len(index) == 0
             found += 1
-    assert found > 50
+    assert found > 25
 
 
 def _only(pattern, candidate):  # type: ignore[no-untyped-def]

@@ -87,8 +87,8 @@ def test_most_of_the_language_is_run_by_the_loop() -> None:
 @pytest.mark.slow
 def test_engines_agree_on_random_patterns_and_streams() -> None:
     """A share of what `make properties` runs at length."""
-    compared = sum(differences(seed) for seed in range(500))
-    assert compared > 230
+    compared = sum(differences(seed) for seed in range(250))
+    assert compared > 115
 
 
 def test_matches_are_positions_until_events_are_asked_for() -> None:

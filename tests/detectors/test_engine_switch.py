@@ -26,7 +26,6 @@ from tests.support.engine_switches import AtOnce, Never, by_chance
 from tests.support.event_streams import END, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
 
-SEEDS = 600
 COLUMNAR = Engines(AtOnce(), lambda: Forced("columnar"))
 
 
@@ -56,10 +55,11 @@ def _patterns(count: int) -> Iterator[tuple[int, Random, Compiled]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
-def test_switched_engine_finds_the_same_with_any_engine(policy: str) -> None:
+def test_switched_engine_finds_the_same_with_any_engine(policy: str, at_length: bool) -> None:
     """With events in any order, snapshots in between, and sometimes another detector that goes on from one."""
     changed = found = disordered = 0
-    for seed, random, pattern in _patterns(SEEDS):
+    seeds = 10_000 if at_length else 300
+    for seed, random, pattern in _patterns(seeds):
         sources = random.randrange(1, 4)
         events = spread(random, random.randrange(1, 14), sources)
         names = [f"s{number}" for number in range(sources)]
@@ -93,9 +93,9 @@ def test_switched_engine_finds_the_same_with_any_engine(policy: str) -> None:
         changed += len(at_work) == 2
         found += kept.statistics.found
         disordered += kept.statistics.late
-    assert changed > SEEDS // 5
-    assert found > SEEDS // 2
-    assert disordered > SEEDS // 10 if policy == "best-effort" else disordered == 0
+    assert changed > seeds // 5
+    assert found > seeds // 2
+    assert disordered > seeds // 10 if policy == "best-effort" else disordered == 0
 
 
 def test_load_continues_after_a_switch() -> None:

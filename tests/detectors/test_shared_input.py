@@ -21,8 +21,6 @@ from tests.support.engine_switches import by_chance
 from tests.support.event_streams import Message, interleaved, messages, spread, told
 from tests.support.random_patterns import PatternMaker
 
-SEEDS = 100
-
 NAMED = (
     "[A where k == 1 as x] ; [B where k == 1 and v > x.v]",
     "[A where k == 2] ; ~[C where k == 2]* [B where k == 2] within 6ns",
@@ -156,9 +154,10 @@ def _received(arriving: Sequence[Message], now: int) -> Callable[[Any], Any]:
 
 
 @pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
-def test_member_detects_what_it_would_by_itself(policy: str) -> None:
+def test_member_detects_what_it_would_by_itself(policy: str, at_length: bool) -> None:
     found = back = rested = passes = 0
-    for seed in range(SEEDS):
+    seeds = 2_000 if at_length else 50
+    for seed in range(seeds):
         random = Random(seed)
         sources = random.randrange(1, 4)
         events = spread(random, random.randrange(4, 30), sources, span=20)
@@ -195,10 +194,10 @@ def test_member_detects_what_it_would_by_itself(policy: str) -> None:
                 crowd.rest(now)
         found, back, rested = found + crowd.found, back + crowd.back, rested + crowd.rested
         passes += crowd.together
-    assert found > SEEDS
-    assert back > SEEDS // 10
-    assert rested > SEEDS // 10
-    assert passes > SEEDS // 2 or not has_columnar()
+    assert found > seeds
+    assert back > seeds // 10
+    assert rested > seeds // 10
+    assert passes > seeds // 2 or not has_columnar()
 
 
 def test_index_says_which_events_may_concern_a_pattern() -> None:

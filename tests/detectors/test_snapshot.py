@@ -27,9 +27,9 @@ def _compiled(random: Random) -> Compiled | None:
 
 
 @pytest.mark.slow
-def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
+def test_a_restored_engine_goes_on_as_if_nothing_had_happened(at_length: bool) -> None:
     compared = 0
-    for seed in range(1500):
+    for seed in range(20_000 if at_length else 600):
         random = Random(seed)
         pattern = _compiled(random)
         if pattern is None:
@@ -47,7 +47,7 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened() -> None:
         found += second.feed(events[cut:]) + second.finish()
         assert _told(found) == _told(expected), f"seed {seed}: {pattern.text}"
         compared += bool(expected)
-    assert compared > 200
+    assert compared > 80
 
 
 def test_chains_longer_than_the_stack_are_kept() -> None:

@@ -13,7 +13,7 @@ from tests.support.columnar_engine import differences
 
 @pytest.mark.slow
 @given(st.integers(min_value=0, max_value=2**32))
-@settings(phases=(Phase.explicit, Phase.reuse, Phase.generate))
+@settings(phases=(Phase.explicit, Phase.reuse, Phase.generate), max_examples=settings().max_examples // 2)
 def test_engines_detect_the_same(seed: int) -> None:
     for number in range(15):
         differences(seed * 15 + number)
