@@ -58,17 +58,17 @@ properties: $(VENV)/.dev
 
 ## make bench: all benchmarks, with plots in reports/bench
 bench: $(VENV)/.dev mosquitto java
-	$(BIN)/distced bench seq3 --events 1000000 --report reports/bench
-	$(BIN)/distced bench patterns --report reports/bench
-	$(BIN)/distced bench instances --report reports/bench
-	$(BIN)/distced bench plan --report reports/bench
-	$(BIN)/distced bench replay --report reports/bench
-	$(BIN)/distced bench place --report reports/bench
-	$(BIN)/distced bench placement --report reports/bench
-	$(BIN)/distced bench prediction --report reports/bench
-	$(BIN)/distced bench live --report reports/bench
-	$(BIN)/distced bench node --report reports/bench
-	$(BIN)/distced bench migrate --report reports/bench
+	$(BIN)/distced bench seq3 --events 1000000 --report reports/bench --force
+	$(BIN)/distced bench patterns --report reports/bench --force
+	$(BIN)/distced bench instances --report reports/bench --force
+	$(BIN)/distced bench plan --report reports/bench --force
+	$(BIN)/distced bench replay --report reports/bench --force
+	$(BIN)/distced bench place --report reports/bench --force
+	$(BIN)/distced bench placement --report reports/bench --force
+	$(BIN)/distced bench prediction --report reports/bench --force
+	$(BIN)/distced bench live --report reports/bench --force
+	$(BIN)/distced bench node --report reports/bench --force
+	$(BIN)/distced bench migrate --report reports/bench --force
 
 ## make clean: take the environment and everything that was generated away
 clean:

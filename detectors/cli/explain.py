@@ -38,6 +38,7 @@ from distced.detectors.explain.graph_view import GraphView, graph_view
 from distced.detectors.language.derived import throttled_names
 from distced.detectors.pattern_files import Patterns, compile_source, read_source
 from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, plain, print_json, show_notes
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 
@@ -54,6 +55,7 @@ class ExplainOptions:
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Output file; default: standard output.")
     ] = None
+    force: ForceOption = False
     types: TypesOption = None
     mapping: MappingOption = None
     consumption: ConsumptionOption = "ordered"
@@ -83,6 +85,11 @@ class ExplainOptions:
     ] = False
     as_json: AsJson = False
 
+    def check_out(self, *inputs: Path | None) -> None:
+        """Check that the output file can be written to."""
+        given = [self.pattern, self.types, self.mapping, self.running, *inputs]
+        check_output("--out", self.out, force=self.force, inputs=given)
+
     @property
     def form(self) -> Format:
         """The output form, by --format and --json."""
@@ -92,6 +99,7 @@ class ExplainOptions:
 def explain_patterns(options: ExplainOptions) -> None:
     """Show patterns, their candidate cuts, or the detectors of a cut."""
     _check(options)
+    options.check_out()
     given = registry_of(options.types, options.mapping)
     there = None if options.running is None else running_patterns(options.running, given, options.consumption)
     registry = given if there is None else with_published(there, given)

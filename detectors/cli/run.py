@@ -22,6 +22,7 @@ from distced.detectors.pattern_files import compile_source, read_source
 from distced.detectors.runtime.engines import EngineName, notice
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, messages, print_json, show_notes
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.event_files import EventReader
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.rules import rejected_line
@@ -77,6 +78,7 @@ class RunOptions:
             "--rejected", metavar="FILE", help="Output file for rejected rows with reasons; default: counted only."
         ),
     ] = None
+    force: ForceOption = False
     consumption: ConsumptionOption = "ordered"
     engine: EngineOption = "auto"
     as_json: AsJson = False
@@ -98,6 +100,9 @@ def run(options: RunOptions) -> int:
       distced run '[A] ; [B] -> Pair()' --input a.csv --native --out pairs.jsonl
       distced run '[Pair] ; [Pair] within 1h' --input pairs.jsonl
     """
+    inputs: list[Path | str | None] = [options.recording, options.pattern, options.mapping, options.types]
+    check_output("--out", options.out, force=options.force, inputs=[*inputs, options.rejected])
+    check_output("--rejected", options.rejected, force=options.force, inputs=inputs)
     source, given = read_source(options.pattern), registry_of(options.types, None)
     # A mistake in the pattern shows before the recording is read.
     compile_source(source, given, consumption=options.consumption)

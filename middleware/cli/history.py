@@ -33,6 +33,7 @@ from distced.middleware.cli.output import (
     size,
     span,
 )
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.event_files import json_line, write_events
 from distced.middleware.history import History, Problem, events_of_history
 from distced.middleware.history.contents import DayReport, HistoryReport, RecorderReport, history_report
@@ -123,7 +124,7 @@ class ExportOptions(SelectionOptions):
     target: Annotated[
         Path, typer.Argument(metavar="FILE", help=".jsonl, .csv, each with .gz, or .parquet.", show_default=False)
     ]
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing file.")] = False
+    force: ForceOption = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,10 +217,7 @@ def export(options: ExportOptions) -> int:
       distced history export office-history logins.csv --type Login
     """
     history, wanted, target = History(options.path), options.selection, options.target
-    if target.is_dir():
-        raise HistoryError("a folder where a file should be written", given=str(target), advice=f"say {target}/x.jsonl")
-    if target.exists() and not options.overwrite:
-        raise HistoryError("a file that is there already", given=str(target), advice="say --overwrite to replace it")
+    check_output("FILE", target, force=options.force, inputs=(each.path for each in history.files))
     problems: list[Problem] = []
     total = sum(each.rows for each in history.select(wanted.types, wanted.begin, wanted.end))
     with progress("exporting", total) as watch:

@@ -106,6 +106,7 @@ def explain(options: PlacementOptions) -> int:
 
 def explain_placement(options: PlacementOptions, policy: str) -> None:
     """Show what a policy would do, or all of them."""
+    options.check_out(options.topology)
     policies = _policies(options)
     topology = _topology(options)
     asked, notes = _asked(options, topology)

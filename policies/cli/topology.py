@@ -13,6 +13,7 @@ from distced.detectors.cli.explain import write, write_json, write_text
 from distced.detectors.drawing.diagram import drawn
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, show_notes
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.notes import notes_on
 from distced.policies.topology.random_topology import RandomKind, random_topology
@@ -39,6 +40,7 @@ class TopologyOptions:
         Form | None, typer.Option("--format", help="Form of output, default text; toml for a random topology.")
     ] = None
     out: Annotated[_File, typer.Option("--out", metavar="FILE", help="Output file, default standard output.")] = None
+    force: ForceOption = False
     random: Annotated[RandomKind | None, typer.Option("--random", help="Make a random topology of this shape.")] = None
     sites: Annotated[_Number, _counted("--sites", "number of sites, default 6")] = None
     nodes: Annotated[_Number, _counted("--nodes", "number of broker nodes, default 6")] = None
@@ -74,6 +76,7 @@ def topology(options: TopologyOptions) -> int:
       distced topology --random metro --sites 12 --seed 7 > metro.toml
       distced topology --random star | distced topology - --format svg --out star.svg
     """
+    check_output("--out", options.out, force=options.force, inputs=[options.file])
     topology, form, out = _topology(options), options.form, options.out
     notes = notes_on(topology)
     if form == "json":

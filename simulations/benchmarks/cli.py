@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from distced.middleware.cli.output import AsJson
+from distced.middleware.cli.output_files import ForceOption, check_report
 from distced.middleware.model.errors import DistcedError
 from distced.simulations.options import RayOption, ReportOption, SeedOption, SolverOption
 from distced.simulations.report import present, progress_bar
@@ -22,7 +23,7 @@ bench = typer.Typer(
 def _benchmark(
     *, steps: bool = False, remaining: bool = False, module: str = ""
 ) -> Callable[[Callable[..., Any]], Callable[..., int]]:
-    """The verb of a benchmark: the options of a function, `--report` and `--json`.
+    """The verb of a benchmark: the options of a function, `--report`, `--force` and `--json`.
 
     The module named like the verb measures with the values of the options, or with those that the function returns.
 
@@ -35,7 +36,8 @@ def _benchmark(
         name = options.__name__.removeprefix("bench_")
         declared = signature(options, eval_str=True)
 
-        def verb(report: ReportOption = None, as_json: AsJson = False, **given: Any) -> int:
+        def verb(report: ReportOption = None, force: ForceOption = False, as_json: AsJson = False, **given: Any) -> int:
+            check_report(report, [f"{name}.md", f"{name}.csv"], force=force)
             values = options(**given) or [given[each] for each in declared.parameters]
             benchmark = import_module(f"distced.simulations.benchmarks.{module or name}")
             with progress_bar(steps=steps, remaining=remaining) as on_progress:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from distced.middleware.cli.output import AsJson, messages, output, print_json
+from distced.middleware.cli.output_files import ForceOption, check_report
 from distced.middleware.model.errors import BusError
 from distced.simulations.options import MappingOption, NodesOption, RayOption, SeedOption
 
@@ -33,6 +34,7 @@ def demo(
         Path | None,
         typer.Option(metavar="FOLDER", help="Write events, figures and plots into this folder.", show_default=False),
     ] = None,
+    force: ForceOption = False,
     nodes: NodesOption = 3,
     ray: RayOption = None,
     server: Annotated[
@@ -71,6 +73,7 @@ def demo(
     starts = server in ("auto", "mosquitto", "amqtt")
     if port is not None and not starts:
         raise BusError("a port for a server that is not started here", given=port, advice="put it into the URL")
+    check_report(report, shown.REPORT_FILES, force=force, inputs=[input_, mapping, *(patterns or ())])
     actors = use_ray(ray)
     feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
     asked, derived = questions(feed.types, patterns or [])

@@ -22,6 +22,7 @@ from distced.simulations.demo.session import DemoProgress, DemoSession, Notifica
 from distced.simulations.plots import histogram, percentile
 from distced.simulations.report import Cell, Column, ReportTable, number_columns
 
+REPORT_FILES: Final = ("events.jsonl.gz", "composite-events.jsonl", "summary.json", "delays.svg")
 REFRESH: Final = 0.1
 SHOWN: Final = 12  # greatest number of lines for composite events on the screen
 
@@ -195,11 +196,12 @@ def show_figures(console: Console, session: DemoSession, verdict: Verdict, secon
 def write(folder: Path, session: DemoSession, verdict: Verdict, seconds: float) -> None:
     """Write events, composite events, figures and a plot of the delays to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_events(session.events, folder / "events.jsonl.gz")
-    write_events([each.event for each in session.progress.notifications], folder / "composite-events.jsonl")
-    (folder / "summary.json").write_text(json.dumps(summary(session, verdict, seconds), indent=2) + "\n")
+    events, composites, figures, plot = (folder / name for name in REPORT_FILES)
+    write_events(session.events, events)
+    write_events([each.event for each in session.progress.notifications], composites)
+    figures.write_text(json.dumps(summary(session, verdict, seconds), indent=2) + "\n")
     delays = [each.delay * 1000 for each in session.progress.notifications]
-    (folder / "delays.svg").write_text(histogram(delays, title="Notification delay", unit="ms"))
+    plot.write_text(histogram(delays, title="Notification delay", unit="ms"))
 
 
 def _delays(notifications: Sequence[Notification]) -> dict[str, float]:

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from distced.middleware.cli.history import PathArgument, history
 from distced.middleware.cli.output import AsJson, messages
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import EventError
 from distced.simulations.options import HistoryOption, MappingOption, MasterOption
 
@@ -37,6 +38,7 @@ def ingest(
     rejected: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write rejected rows into this file, too, as JSON lines.")
     ] = None,
+    force: ForceOption = False,
     count_on: Annotated[
         bool, typer.Option("--count-on", help="Continue the sequence numbers of each source in the history.")
     ] = False,
@@ -76,7 +78,9 @@ def ingest(
     if master is not None:
         check_master(master)
     if rejected is not None:
-        _check_rejected(rejected, recordings)
+        check_output("--rejected", rejected, force=force, inputs=[*recordings, mapping])
+        if not rejected.resolve().parent.is_dir():
+            raise EventError("no such folder", given=str(rejected.parent))
     started = time.perf_counter()
     make_history(history)
     with alone(history):
@@ -154,14 +158,6 @@ def _say(choice: MasterChoice, tasks: int, *, as_json: bool) -> None:
     """Say where several tasks run that may run elsewhere."""
     if choice.why and tasks > 1 and not as_json:
         messages().print(Text(f"--master {choice.master}, {choice.why}", "dim"))
-
-
-def _check_rejected(path: Path, recordings: Sequence[Path]) -> None:
-    """Check that rejected rows can be written, and not over a recording."""
-    if path.resolve() in {each.resolve() for each in recordings}:
-        raise EventError("--rejected would replace a recording", given=str(path), allowed="a file of its own")
-    if not path.resolve().parent.is_dir() or path.is_dir():
-        raise EventError("cannot write the rejected rows", given=str(path), allowed="a file in a folder that is there")
 
 
 def _copy_rejected(outcomes: Sequence[IngestOutcome], path: Path) -> None:

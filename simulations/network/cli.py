@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distced.middleware.cli.output import AsJson, output, print_json, progress
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 
@@ -26,6 +27,7 @@ def simulate(
     log: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write every delivered message to this file, as JSON lines.")
     ] = None,
+    force: ForceOption = False,
     check: Annotated[
         bool, typer.Option(help="Compare the results with those of one engine over the same events.")
     ] = True,
@@ -48,6 +50,7 @@ def simulate(
     from distced.simulations.network.scenario.outcome_report import as_dict, show
     from distced.simulations.network.scenario.toml import load_scenario
 
+    check_output("--log", log, force=force, inputs=[file])
     scenario = load_scenario(file, seed=seed)
     began = time.perf_counter()
     outcome = _run(scenario, log)

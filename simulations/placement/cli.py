@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import typer
 
 from distced.middleware.cli.output import AsJson, messages, output, print_json, show_notes
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
 from distced.simulations.options import HistoryOption, SeedOption, SolverOption
 
@@ -42,6 +43,7 @@ def place(
         Path | None,
         typer.Option(metavar="FILE", help="Draw the best placement on the topology: .svg, .png, .dot, .mmd."),
     ] = None,
+    force: ForceOption = False,
     what_if: Annotated[
         bool,
         typer.Option("--what-if", help="Replay the beginning of the history in the simulator, and compare links."),
@@ -92,6 +94,8 @@ def place(
     from distced.simulations.placement.optimum.search_space import PatternRequest, space_of
     from distced.simulations.placement.what_if import recorded_of, replay_option
 
+    check_output("--out", out, force=force, inputs=[topology, patterns, picture])
+    check_output("--picture", picture, force=force, inputs=[topology, patterns])
     planned = (REPLANNED, OPTIMUM)
     recorded, network = opened(history), load_topology(topology)
     policies = [parse_policy(each, where="--candidate") for each in candidate or () if each not in planned]

@@ -13,6 +13,7 @@ import typer
 
 from distced.detectors.cli.pattern_options import ConsumptionOption, EngineOption, PatternArgument
 from distced.middleware.cli.output import AsJson, show_notes
+from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
 from distced.simulations.options import HistoryOption, MasterOption
 
@@ -41,6 +42,7 @@ def replay(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write composite events into this file.")
     ] = None,
+    force: ForceOption = False,
     with_events: Annotated[
         bool, typer.Option("--events", help="Write constituents as events, not only as ids.", show_default=False)
     ] = False,
@@ -78,6 +80,7 @@ def replay(
     from distced.simulations.replay.replay_report import show, show_plan
     from distced.simulations.replay.runners import runner_of
 
+    check_output("--out", out, force=force or plan, inputs=[pattern])
     span = selection((), (), begin, until)
     source = read_source(pattern)
     # A mistake in the pattern is reported before Spark starts.
@@ -137,8 +140,6 @@ def _work_folder(out: Path | None, *, plan_only: bool) -> Iterator[Path]:
 
     if out is not None and not out.parent.is_dir():
         raise DistcedError("no such folder", given=str(out.parent))
-    if out is not None and out.is_dir():
-        raise DistcedError("a folder where a file should be written", given=str(out), advice=f"say {out / 'x.jsonl'}")
     try:
         if out is None or plan_only or (out.exists() and not out.is_file()):
             with tempfile.TemporaryDirectory(prefix="distced-replay-") as folder:

@@ -197,8 +197,8 @@ def test_export_writes_the_chosen_events(
     assert output(capsys, "export", str(history), str(target), "--type", "Motion").startswith("5 events written to")
     assert [each.seq for each in read_events(target)] == [0, 1, 2, 3, 52]
     assert main(["history", "export", str(history), str(target)]) == 2
-    assert "a file that is there already" in capsys.readouterr().err
-    told = json.loads(output(capsys, "export", str(history), str(target), "--overwrite", "--source", "door", "--json"))
+    assert "the file of FILE exists" in capsys.readouterr().err
+    told = json.loads(output(capsys, "export", str(history), str(target), "--force", "--source", "door", "--json"))
     assert told["events"] == 1
     assert [each.type for each in read_events(target)] == ["Login"]
 

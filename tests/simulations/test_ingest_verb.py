@@ -23,8 +23,8 @@ EVENTS = b"type,time,source,seq\nA,2,s,1\n"
         ({"history": "r.csv/h"}, "no folder for a history can be made here"),
         ({"name": "a/b"}, "not a name for a recorder: a/b"),
         ({"master": "sprak"}, "allowed: local"),
-        ({"rejected": "r.csv"}, "would replace a recording"),
-        ({"rejected": "none/bad"}, "a folder that is there"),
+        ({"rejected": "r.csv"}, "would overwrite a file of the same command"),
+        ({"rejected": "none/bad"}, "no such folder"),
     ),
 )
 def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, str], said: str) -> None:
