@@ -352,7 +352,7 @@ def test_graphs_of_shipped_pattern_files_are_drawn(
         assert main(arguments) == 0
         shown = capsys.readouterr()
         assert shown.err == ""
-        assert main([*arguments, "--out", str(tmp_path / "out")]) == 0
+        assert main([*arguments, "--force", "--out", str(tmp_path / "out")]) == 0
         assert (tmp_path / "out").read_text(encoding="utf-8") == shown.out
         assert all(each.short in shown.out for each in view.detectors)
         assert "`throttled" not in shown.out

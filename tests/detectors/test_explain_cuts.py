@@ -277,7 +277,7 @@ def test_report_covers_all_patterns_of_a_file(tmp_path: Path, capsys: pytest.Cap
     assert main(["explain", str(path), "--cuts", "--out", str(out)]) == 0
     written = out.read_text(encoding="utf-8")
     assert [line.rstrip() for line in shown.splitlines()] == written.splitlines()
-    assert main(["explain", str(path), "--cuts", "--json", "--out", str(out)]) == 0
+    assert main(["explain", str(path), "--cuts", "--json", "--force", "--out", str(out)]) == 0
     assert [each["text"] for each in json.loads(out.read_text(encoding="utf-8"))["patterns"]] == [
         "[A] ; [B] ; [C] -> X()", "[X] [X] [D]* -> Y()"
     ]  # fmt: skip
