@@ -73,8 +73,14 @@ class Summary:
 
     @property
     def rate(self) -> float:
-        """Events consumed per second of detection."""
+        """Events consumed per second of detection; a history is read meanwhile."""
         return self.replay.counts.consumed / self.detecting if self.detecting else 0.0
+
+    @property
+    def rate_with_reading(self) -> float:
+        """Events of the recording per second of reading and detection."""
+        seconds = self.reading + self.detecting
+        return self.replay.counts.events / seconds if seconds else 0.0
 
     def found(self) -> list[tuple[str, str, int]]:
         """Per pattern: published type, canonical id, number of composite events detected."""
@@ -107,6 +113,7 @@ class Summary:
             "seconds_reading": round(self.reading, 3),
             "seconds_detecting": round(self.detecting, 3),
             "events_per_second": round(self.rate),
+            "events_per_second_with_reading": round(self.rate_with_reading),
         }
 
     def lines(self) -> Iterator[Text]:
@@ -126,9 +133,13 @@ class Summary:
         width = max(len(f"{count:,}") for _, _, count in found)
         for name, canonical, count in found:
             yield Text.assemble((f"  {count:>{width},} ", "bold"), name, (f"  {canonical}", "dim"))
-        yield Text(
-            f"read in {self.reading:.1f} s, detected in {self.detecting:.1f} s: {self.rate:,.0f} events a second", "dim"
-        )
+        if self.reader is not None and self.reader.in_order:
+            seconds = self.reading + self.detecting
+            text = f"read and detected in {seconds:.1f} s: {self.rate_with_reading:,.0f} events a second"
+        else:
+            text = f"read in {self.reading:.1f} s, detected in {self.detecting:.1f} s: {self.rate:,.0f} events a second"
+            text += f" without reading, {self.rate_with_reading:,.0f} with it"
+        yield Text(text, "dim")
 
 
 def _reading_lines(reader: EventReader) -> Iterator[Text]:

@@ -7,13 +7,14 @@ time event does not fire, except on request.
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from distced.detectors.batch_run.run_counts import RunCounts
+from distced.detectors.batch_run.run_result import RunResult
 from distced.detectors.compiler import Compiled, Consumption, types_read
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.runtime.batch_engine import STEPWISE_STEP as STEP
@@ -98,7 +99,12 @@ class Replay(Iterable[CompositeEvent]):
             return
         wanted = types_read(self.patterns)
         counts, seen, kept = self.counts, set(), self.events
-        for event in self._source:
+        for number, event in enumerate(self._source, 1):
+            if not isinstance(event, Event):
+                raise EventError(
+                    "not an event", given=repr(event), allowed="events, such as Event(...)", where=f"item {number}",
+                    advice="rows are read from a table, or from a file with a mapping",
+                )  # fmt: skip
             if event.id in seen:
                 counts.repeated += 1
                 continue
@@ -145,7 +151,7 @@ class Replay(Iterable[CompositeEvent]):
     def _reader(self) -> EventReader | None:
         """The reader of what is read as tables; None for events."""
         source = self._source
-        return source if isinstance(source, EventReader) and find_spec("pyarrow") is not None else None
+        return source if isinstance(source, EventReader) and source.has_columns else None
 
     def _batches(self, engine: BatchEngine) -> Iterator[tuple[Sequence[Event] | Batch, int]]:
         """Events to be consumed at once, and the instant of the last."""
@@ -224,7 +230,7 @@ def run(
     consumption: Consumption = "ordered",
     finish: bool = False,
     engine: EngineName = "auto",
-) -> list[CompositeEvent]:
+) -> RunResult:
     """The composite events of patterns in recorded events, in order of detection.
 
     Args:
@@ -238,9 +244,21 @@ def run(
         finish: let time go on after the last event, until every time event has fired.
         engine: `"stepwise"` or `"columnar"`, with equal results; by default the columnar one for many events.
 
-    Rows that give no event are left out; `replay` tells of them.
+    The result is a list; `to_pandas`, `to_polars` and `to_arrow` make a table of it. Rows that give no event are
+    rejected: a warning says how many, and `rejected` of the result holds them with their reasons.
     """
-    return list(replay(pattern, source, mapping, types=types, consumption=consumption, finish=finish, engine=engine)[0])
+    prepared, reader = replay(
+        pattern, source, mapping, types=types, consumption=consumption, finish=finish, engine=engine
+    )
+    found = list(prepared)
+    if reader is None:
+        return RunResult(found, prepared.counts)
+    rows, rejected = reader.counts["row"], reader.counts["rejected"]
+    if rejected:
+        first = reader.rejected[0].error
+        text = f"{rejected:,} of {rows:,} rows rejected, the first: {first}; see `rejected` of the result"
+        warnings.warn(text, stacklevel=2)
+    return RunResult(found, prepared.counts, rows, rejected, reader.rejected)
 
 
 def replay(

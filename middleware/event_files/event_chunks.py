@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from distced.middleware.event_files.cells import Ints, Mask, numpy_of
-from distced.middleware.event_files.row_blocks import BLOCK_ROWS
 from distced.middleware.event_files.tables import table_of
 from distced.middleware.model.event_types import Kind, event_type, kind_of
 from distced.middleware.model.events import Event
@@ -45,13 +43,6 @@ def chunk_of(events: Sequence[Event]) -> EventChunk:
         typed = event_type(str(name), {each: kind or "number" for each, kind in of_name.items()})
         tables.append(table_of([events[place] for place in places], of_name, [typed]))
     return EventChunk(tables, np.array([place for places in alike.values() for place in places], np.int64))
-
-
-def chunks_of(events: Iterable[Event]) -> Iterator[EventChunk]:
-    """Events as tables, some at a time."""
-    remaining = iter(events)
-    while some := list(islice(remaining, BLOCK_ROWS)):
-        yield chunk_of(some)
 
 
 class SeenIds:

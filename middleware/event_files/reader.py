@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from distced.middleware.event_files.native import EventBuilder, Headings, JsonEvent, TableForm, of_json
-from distced.middleware.event_files.row_blocks import Fields, Row, RowBlock
+from distced.middleware.event_files.row_blocks import Fields, Row
 from distced.middleware.event_files.rows import CsvRows, JsonFileRows, JsonRows, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
@@ -19,6 +20,9 @@ from distced.middleware.model.events import Event
 
 if TYPE_CHECKING:
     from distced.middleware.event_files.event_chunks import EventChunk
+
+SMALL: Final = 256 << 10
+"""Bytes of a text file below which it is read by rows before pyarrow is imported."""
 
 REJECTED_KEPT: Final = 1_000  # rejected rows kept of one pass; all are counted
 
@@ -76,31 +80,33 @@ class EventReader(Iterable[Event]):
     in_order: ClassVar[bool] = False
     """Whether chunks come in the order of consumption, none with an instant of another one."""
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether `chunks` is to be used: for the native form of tables, with pyarrow, unless the file is small.
+
+        Mappings and JSON are read by rows.
+        """
+        size = self._rows.size
+        if self.mapping is not None or find_spec("pyarrow") is None or (size is not None and size < SMALL):
+            return False
+        return self._rows.columns() is not None
+
     def expected(self, types: frozenset[str] | None) -> int:
         """Number of events of some types, None for all, as far as known before they are read."""
         return 0
 
     def chunks(self, attributes: frozenset[str] | None = None) -> Iterator[EventChunk]:
-        """The same events as tables, by columns where it can be; with these attributes at least, None for all.
+        """The same events as tables, where it `has_columns`; with these attributes at least, None for all.
 
         It is a pass as well. `ReadingAgainError` says that it begins again: what it gave before is void.
         """
-        from distced.middleware.event_files.event_chunks import chunks_of
-
-        blocks = None if self.mapping is not None else self._rows.blocks()
-        columns = self._rows.columns()
-        if blocks is None or columns is None:
-            yield from chunks_of(self)
-            return
-        yield from self._native_chunks(blocks, Headings(self.name, columns), attributes)
-
-    def _native_chunks(
-        self, blocks: Iterator[RowBlock], headings: Headings, attributes: frozenset[str] | None
-    ) -> Iterator[EventChunk]:
         from distced.middleware.event_files.native_columns import KindChangedError, NativeColumns
 
         self.rejected, self.counts = [], Counter()
-        noted = self._rows.types()
+        blocks, columns = self._rows.blocks(), self._rows.columns()
+        if blocks is None or columns is None:
+            raise ValueError("rows that have no columns")
+        headings, noted = Headings(self.name, columns), self._rows.types()
         reading = NativeColumns(self._rows, headings, noted, self._default_source, attributes, self._kinds)
         for block in blocks:
             self.counts["row"] += len(block.numbers) + len(block.problems)

@@ -43,6 +43,11 @@ class Rows:
     def __init__(self, name: Path | str) -> None:
         self.name = str(name)
 
+    @property
+    def size(self) -> int | None:
+        """Bytes of a text file; None for others."""
+        return None
+
     def rows(self) -> Iterator[Row]:
         """The rows in their order."""
         return iter(())
@@ -76,6 +81,10 @@ class CsvRows(Rows):
         self._path = path
         self._columns = list(columns)
         self._separator = separator or ","
+
+    @property
+    def size(self) -> int | None:
+        return self._path.stat().st_size if self._path.exists() else None
 
     def rows(self) -> Iterator[Row]:
         with opened_text(self._path) as file:

@@ -197,6 +197,7 @@ class HistoryReader(EventReader):
             yield event
 
     in_order = True
+    has_columns = True
 
     def expected(self, types: frozenset[str] | None) -> int:
         return sum(each.rows for each in self._history.select(types))

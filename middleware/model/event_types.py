@@ -191,6 +191,11 @@ class TypeRegistry:
 
 def derive(base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()) -> EventType:
     """Type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key."""
+    if not isinstance(base, EventType):
+        raise TypeRegistryError(
+            "not an event type to derive from", given=repr(base), allowed="an EventType",
+            advice="make one with event_type(name, attributes), or read it from the registry",
+        )  # fmt: skip
     return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by)), base.home)
 
 

@@ -9,6 +9,7 @@ import pytest
 from distced.detectors.batch_run.runner import Replay, run
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.runtime import engines
+from distced.detectors.runtime.batch_engine import BatchEngine
 from distced.detectors.runtime.engines import PAYS_FROM, chosen, has_columnar, make_engine, notice
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import DistcedError
@@ -59,3 +60,24 @@ def test_engines_agree_on_a_replay(finish: bool) -> None:
 def test_replay_by_an_unavailable_engine_is_refused_before_reading() -> None:
     with pytest.raises(DistcedError, match="no engine"):
         Replay([compile_pattern("[A]")], iter(()), engine="best")  # type: ignore[arg-type]
+
+
+def test_costly_pattern_is_worth_the_columnar_engine() -> None:
+    """5,000 events with 400 instances touched by each and 100,000 events to come, as closes have; and one each."""
+    assert BatchEngine._saves(5_000, 400 * 5_000, 0, 100_000)
+    assert not BatchEngine._saves(5_000, 5_000, 0, 100_000)
+    assert not BatchEngine._saves(5_000, 400 * 5_000, 0, 1_000)
+
+
+def test_run_goes_on_with_the_columnar_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    monkeypatch.setattr(BatchEngine, "_saves", staticmethod(lambda *_: True))
+    random = Random(6)
+    events = [Event(random.choice("ABC"), at, at, "s", at, {"k": random.randrange(4)}) for at in range(0, 24_000, 2)]
+    switched: list[str] = []
+    automatic = Replay([compile_pattern(PATTERN)], events)
+    automatic.on_switch = lambda: switched.append("columnar")
+    found = list(automatic)
+    assert switched == ["columnar"]
+    assert found == run(PATTERN, events, engine="stepwise")
+    assert len(found) > 1000

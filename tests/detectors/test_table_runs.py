@@ -26,6 +26,11 @@ PATTERNS = (
 )
 
 
+@pytest.fixture(autouse=True)
+def small_files_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distced.middleware.event_files.reader.SMALL", 0)
+
+
 def results(reader: EventReader, source: Any) -> dict[str, Any]:
     """All that a run gives: composite events with their constituents, counts, and rejected rows with reasons."""
     reported: list[object] = []
