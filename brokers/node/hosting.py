@@ -37,6 +37,8 @@ from distced.middleware.wire.node_messages import DetectorState, Lacking
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.detection import detection_policy
 
+_GONE: Final = "client gone"
+
 GRACE: Final = 15 * SECOND
 """Time for which the subscriptions of an absent client are kept, ns: longer than a client waits to reconnect."""
 
@@ -347,10 +349,16 @@ class DetectorHosting(NodePart):
         absent = [client for client in self.directory.by_client if not is_there(client, self.directory)]
         self._absent = {client: self._absent.get(client, now) for client in absent}
         for client, since in self._absent.items():
-            for name in self.directory.by_client[client] if now - since > GRACE else ():
-                if name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name:
-                    note = warning("subscription cleared", subscription=name, client=client, reason="client gone")
-                    effects += [note, self.clear("subscription", name)]
+            gone = [
+                name
+                for name in (self.directory.by_client[client] if now - since > GRACE else ())
+                if name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
+            ]
+            if len(gone) == 1:
+                effects.append(warning("subscription cleared", subscription=gone[0], client=client, reason=_GONE))
+            elif gone:
+                effects.append(warning("subscriptions cleared", number=len(gone), client=client, reason=_GONE))
+            effects += [self.clear("subscription", name) for name in gone]
         return effects
 
     def types_changed(self, name: str) -> list[Effect]:

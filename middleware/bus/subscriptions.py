@@ -250,7 +250,7 @@ class Subscribed:
     def __init__(self, topic_filter: str, identifier: int) -> None:
         self.filter = topic_filter
         self.identifier = identifier
-        self.handlers: list[tuple[Handler, int]] = []
+        self.handlers: tuple[tuple[Handler, int], ...] = ()
 
     @property
     def qos(self) -> int:
@@ -285,7 +285,7 @@ class Routes:
                 here = self._planted.setdefault(plain, [])
                 here.append(subscribed)
                 self._tree[plain] = here
-        subscribed.handlers.append((handler, qos))
+        subscribed.handlers = (*subscribed.handlers, (handler, qos))
         return subscribed
 
     def remove(self, topic_filter: str, handler: Handler | None = None) -> Subscribed | None:
@@ -294,7 +294,7 @@ class Routes:
         subscribed = self._by_filter.get(topic_filter)
         if subscribed is None:
             return None
-        handlers = [one for one in subscribed.handlers if handler is not None and one[0] != handler]
+        handlers = tuple([one for one in subscribed.handlers if handler is not None and one[0] != handler])
         if handlers:
             subscribed.handlers = handlers
             return None

@@ -43,14 +43,14 @@ class DirectorySession:
         entries: the directory as delivered so far.
         handshake: tells whether it was read completely.
         pointer: URL of the server of the directory, where this one has such a pointer; else empty.
-        own: payloads of the entries that the client keeps, by kind and name.
+        own: the entries that the client keeps, by kind, then by name.
     """
 
     def __init__(self, name: str, root: str, home: str, timers: SessionTimers) -> None:
         self.entries = Entries()
         self.handshake = DirectoryHandshake(name, root)
         self.pointer = ""
-        self.own: dict[tuple[str, str], msgspec.Struct] = {}
+        self.own: dict[str, dict[str, msgspec.Struct]] = {}
         self._name = name
         self._root = root
         self._home = home
@@ -109,12 +109,12 @@ class DirectorySession:
 
     def put(self, kind: str, name: str, entry: msgspec.Struct) -> Publish:
         """Publish an entry, and keep it from now on."""
-        self.own[kind, name] = entry
+        self.own.setdefault(kind, {})[name] = entry
         return self._published(kind, name)
 
     def clear(self, kind: str, name: str) -> Publish:
         """Clear an entry of the directory."""
-        self.own.pop((kind, name), None)
+        self.own.get(kind, {}).pop(name, None)
         return Publish(directory_topic(kind, name, root=self._root), b"", retain=True)
 
     def stop(self) -> Publish:
@@ -182,7 +182,7 @@ class DirectorySession:
     def entry(self, levels: tuple[str, ...], payload: bytes, topic: str, now: int) -> tuple[Change, list[ClientEffect]]:
         """Take an entry in; raises `FrameError` for a malformed one, which broker nodes report."""
         kind, name = levels[0], levels[-1]
-        own = self.own.get((kind, name)) if len(levels) == 2 else None
+        own = self.own.get(kind, {}).get(name) if len(levels) == 2 else None
         if own is not None and payload == encode(own):
             # It comes back as it was published, and is kept once.
             change = Change(kind, name, own, own) if kind == "subscription" else self.entries.put(kind, name, own)
@@ -192,7 +192,7 @@ class DirectorySession:
         effects: list[ClientEffect] = []
         if change.entry is None and change.kind in ("type", "source", "subscription"):
             # Cleared by another participant, which holds.
-            self.own.pop((change.kind, change.name), None)
+            self.own.get(change.kind, {}).pop(change.name, None)
         elif change.entry is None and (change.kind, change.name) == ("client", self._name) and not self._stopped:
             # The last will of a connection that was lost before this one.
             effects.append(self._put_itself(now))
@@ -209,12 +209,12 @@ class DirectorySession:
         self._timers.cancel(self._timer)
         for kind, name in self.handshake.unseen(self.entries.names()):
             del self.entries.table(kind)[name]
-        missing = self.handshake.unseen(self.own)
+        missing = self.handshake.unseen((kind, name) for kind, names in self.own.items() for name in names)
         self.handshake.forget()
         return [self._published(*each) for each in missing]
 
     def _published(self, kind: str, name: str) -> Publish:
-        return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind, name]), retain=True)
+        return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind][name]), retain=True)
 
     def _put_itself(self, now: int) -> Publish:
         return self.put("client", self._name, ClientEntry(now, self._home))

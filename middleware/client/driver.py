@@ -77,7 +77,7 @@ class BaseDriver(ABC, Generic[B]):
         self._carrying = False
         self._stuck_since: float | None = None
         # The handlers behind each `Listen`, by its subscription, home and filter.
-        self._routes: dict[tuple[str, str, str], tuple[B, Handler]] = {}
+        self._routes: dict[tuple[str, str, str], Handler] = {}
         self._operations: set[Operation] = set()
         # Timers of the session by number, and how many there are when the cancelled ones are removed.
         self._timers: dict[int, Timer] = {}
@@ -177,7 +177,7 @@ class BaseDriver(ABC, Generic[B]):
             case Leave(subscription=identity, home=home, topic_filter=topic_filter):
                 route = self._routes.pop((identity, home, topic_filter), None)
                 if route is not None:
-                    route[0].unsubscribe(topic_filter, route[1])
+                    self.connections.to(home).unsubscribe(topic_filter, route)
             case SetTimer(delay=delay, number=number):
                 self._set(number, delay)
             case Flush():
@@ -213,7 +213,7 @@ class BaseDriver(ABC, Generic[B]):
                 self.post(lambda: self.session.refused(number, refusal, kept=True))
 
         handler = handle.handler(bus)
-        self._routes[effect.subscription, effect.home, effect.topic_filter] = bus, handler
+        self._routes[effect.subscription, effect.home, effect.topic_filter] = handler
         bus.listen(effect.topic_filter, handler, answered, qos=1)
 
     def _set(self, number: int, delay: int) -> None:

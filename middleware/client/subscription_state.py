@@ -30,7 +30,7 @@ class Place(NamedTuple):
     filter: str
 
 
-class SubscriptionStatistics(msgspec.Struct):
+class SubscriptionStatistics(msgspec.Struct, gc=False):
     """Counters of a subscription.
 
     Attributes:

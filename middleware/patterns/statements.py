@@ -164,10 +164,16 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
     return FileStatements(name, tuple(types), definitions, tuple(publications))
 
 
+_NO_DEFINITIONS: Final[dict[str, str]] = {}
+"""One object for all patterns without definitions; never changed."""
+
+
 def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str]:
     """Definitions that a pattern may use, directly or through others."""
+    if not definitions:
+        return _NO_DEFINITIONS
     used: dict[str, str] = {}
-    waiting = [text] if definitions else []
+    waiting = [text]
     while waiting:
         for name in _names(waiting.pop()):
             if name in definitions and name not in used:

@@ -275,6 +275,24 @@ def bench_node(
     return (*numbers, chosen, events, rounds, seconds, pace)
 
 
+@_benchmark(steps=True)
+def bench_disturbance(
+    subscriptions: Annotated[int, _number("Number of subscriptions.")] = 10_000,
+    hostile: Annotated[int, _number("Number of subscriptions of a hostile client.")] = 100_000,
+    pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events, events/s.", min=10)] = 500,
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Duration of a delay measurement, s.", min=0.1)
+    ] = 10.0,
+    soak: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Time for which memory is watched, s; 0 for none.", min=0.0)
+    ] = 60.0,
+) -> None:
+    """Many subscriptions while something happens: a hostile client, events for long, the loss of the node, its return.
+
+    A node takes over the subscriptions of one that is killed; then it is killed, too, and started again.
+    """
+
+
 def _several(text: str, option: str) -> tuple[str, ...]:
     """Values of an option that are separated by commas."""
     found = tuple(each.strip() for each in text.split(",") if each.strip())

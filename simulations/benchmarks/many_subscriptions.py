@@ -151,7 +151,7 @@ def _case(
     made = CaseFigures()
     context = mp.get_context("spawn")
     asking, asked = context.Pipe()
-    host = context.Process(target=_host, args=(url, case.subscriptions + 2 * ALONE, asked), daemon=True)
+    host = context.Process(target=host_node, args=(url, case.subscriptions + 2 * ALONE, asked), daemon=True)
     host.start()
     try:
         with Client(url, patience=PATIENCE) as client:
@@ -159,27 +159,27 @@ def _case(
             client.register(TYPE)
             source = client.source(SOURCE, [TYPE.name], watermark=0)
             quality = QualityOfService(detection=case.detection)
-            before, own = _asked(asking, "memory"), _memory()
+            before, own = ask(asking, "memory"), resident_memory()
             received = _Received()
             began = time.perf_counter()
             handles = client.subscribe_many(_patterns(case), received.take, quality=quality)
             made.bulk = (time.perf_counter() - began) / case.subscriptions * 1000
-            made.client = (_memory() - own) / case.subscriptions
-            made.node_before = (_asked(asking, "memory") - before) / case.subscriptions
+            made.client = (resident_memory() - own) / case.subscriptions
+            made.node_before = (ask(asking, "memory") - before) / case.subscriptions
             made.alone, made.ended = _one_by_one(client, case, quality)
-            stream = _Stream(case.subscriptions)
+            stream = ReadingStream(case.subscriptions)
             for frame in frames:
                 for _ in range(rounds):
                     batch = stream.take(events if frame == 1 else 10 * events)
                     consumed, rate = _round(url, asking, batch, frame)
                     made.rates.setdefault(frame, []).append(rate)
                     made.lost += len(batch) - consumed
-            made.node_after = (_asked(asking, "memory") - before) / case.subscriptions
+            made.node_after = (ask(asking, "memory") - before) / case.subscriptions
             source.heartbeat(stream.now)
             made.expected, made.direct = _directly(case, stream.taken, frames)
             await_quiet(lambda: received.count, lambda: received.count >= made.expected, SETTLED)
             made.found = received.count
-            made.delays = _delays(url, client, stream, int(pace * seconds), pace)
+            made.delays = delays_at_pace(url, client, stream, int(pace * seconds), pace)
             client.unsubscribe_many(handles)
     finally:
         asking.send("stop")
@@ -203,7 +203,7 @@ class _Received:
         self.count += 1
 
 
-class _Stream:
+class ReadingStream:
     """Stream of readings, each device as likely; `taken` are those sent so far, in order, `now` the last `hi`, ns."""
 
     def __init__(self, devices: int) -> None:
@@ -236,26 +236,26 @@ def _one_by_one(client: Client, case: Case, quality: QualityOfService) -> tuple[
     return median(alone) * 1000, median(ended) * 1000
 
 
-def _frame(events: Sequence[Event]) -> bytes:
+def reading_frame(events: Sequence[Event]) -> bytes:
     return encode(events, type=TYPE.name, source=SOURCE, watermark=events[-1].hi, check=False)
 
 
 def _round(url: str, asking: Any, events: Sequence[Event], frame: int) -> tuple[int, float]:
     """Send events as fast as possible; number of those consumed, and events/s of the node."""
-    _asked(asking, "begin")
-    payloads = [_frame(events[start : start + frame]) for start in range(0, len(events), frame)]
+    ask(asking, "begin")
+    payloads = [reading_frame(events[start : start + frame]) for start in range(0, len(events), frame)]
     publisher = mp.get_context("spawn").Process(target=_publish, args=(url, payloads), daemon=True)
     publisher.start()
     consumed = 0
 
     def progress() -> int:
         nonlocal consumed
-        consumed, _ = _asked(asking, "figures")
+        consumed, _ = ask(asking, "figures")
         return consumed
 
     await_quiet(progress, lambda: consumed >= len(events), SETTLED)
     publisher.join(PATIENCE)
-    consumed, elapsed = _asked(asking, "figures")
+    consumed, elapsed = ask(asking, "figures")
     return consumed, consumed / elapsed if elapsed else 0.0
 
 
@@ -267,7 +267,7 @@ def _publish(url: str, payloads: Sequence[bytes]) -> None:
     disconnect(client)
 
 
-def _delays(url: str, client: Client, stream: _Stream, count: int, pace: int) -> dict[str, list[float]]:
+def delays_at_pace(url: str, client: Client, stream: ReadingStream, count: int, pace: int) -> dict[str, list[float]]:
     """Delays at a steady pace: of a bare subscriber, and of composite events of every event."""
     bare: list[float] = []
     found: list[float] = []
@@ -287,7 +287,7 @@ def _delays(url: str, client: Client, stream: _Stream, count: int, pace: int) ->
     for number in range(count):
         while (wait := began + number / pace - time.perf_counter()) > 0:
             time.sleep(wait)
-        sender.publish(event_topic(TYPE.name, SOURCE), _frame(stream.take(1, time.time_ns())), 0)
+        sender.publish(event_topic(TYPE.name, SOURCE), reading_frame(stream.take(1, time.time_ns())), 0)
     await_quiet(lambda: len(found) + len(bare), lambda: min(len(found), len(bare)) >= count)
     client.unsubscribe(handle)
     for each in (listener, sender):
@@ -303,11 +303,11 @@ def _age(payload: bytes) -> float:
 # The node's process.
 
 
-def _host(url: str, limit: int, asked: Any) -> None:
+def host_node(url: str, limit: int, asked: Any, name: str = "bench") -> None:
     """Broker node that answers questions over a pipe until it is told to stop."""
     quieten()
     times: list[float] = []
-    with LiveNode(url, "bench", limits=SubscriptionLimits(limit)) as node:
+    with LiveNode(url, name, limits=SubscriptionLimits(limit)) as node:
         adapt_garbage_collection()
         counts, receive = node.node.counts, node.node.receive_all
         consumed = 0
@@ -323,7 +323,11 @@ def _host(url: str, limit: int, asked: Any) -> None:
         node.node.receive_all = timed  # type: ignore[method-assign]
         while (question := asked.recv()) != "stop":
             if question == "memory":
-                asked.send(_memory())
+                asked.send(resident_memory())
+            elif question == "running":
+                asked.send(len(node.node.event_path.meter.detectors))
+            elif question == "refused":
+                asked.send(counts.get("subscriptions refused", 0))
             elif question == "begin":
                 times.clear()
                 consumed = counts["events"]
@@ -332,14 +336,14 @@ def _host(url: str, limit: int, asked: Any) -> None:
                 asked.send((counts["events"] - consumed, times[-1] - times[0] if times else 0.0))
 
 
-def _asked(asking: Any, question: str) -> Any:
+def ask(asking: Any, question: str) -> Any:
     asking.send(question)
     if not asking.poll(PATIENCE):
         raise DistcedError("the broker node of the benchmark does not answer", given=question)
     return asking.recv()
 
 
-def _memory() -> int:
+def resident_memory() -> int:
     """Resident memory of this process, bytes; the peak where the present is unknown."""
     statm = Path("/proc/self/statm")
     if statm.exists():
@@ -366,8 +370,8 @@ def _bare_rate(url: str, frame: int, count: int) -> float:
     client.on_subscribe = lambda *_: subscribed.set()
     client.subscribe(event_topic(TYPE.name, SOURCE), 0)
     subscribed.wait(PATIENCE)
-    events = _Stream(100).take(count)
-    payloads = [_frame(events[start : start + frame]) for start in range(0, count, frame)]
+    events = ReadingStream(100).take(count)
+    payloads = [reading_frame(events[start : start + frame]) for start in range(0, count, frame)]
     publisher = mp.get_context("spawn").Process(target=_publish, args=(url, payloads), daemon=True)
     publisher.start()
     await_quiet(lambda: arrived, lambda: arrived >= count)

@@ -352,7 +352,7 @@ class _Application(SimulatedClient):
         self.client_id = f"distced-{name}"
 
     def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
-        cast(Subscription, subscription).receive(topic, payload, False)
+        cast(Subscription, subscription)(topic, payload, False)
 
     def waits(self, subscription: SubscriptionState, reason: str) -> None:
         cast(Subscription, subscription).tell_waiting(reason)

@@ -311,7 +311,7 @@ def test_rates_are_kept_by_the_clock() -> None:
         start = clock.now()
         for number, instant in enumerate(times):
             clock.instant = max(clock.instant, start + round(instant * SECOND))
-            subscription.receive("t", encode_frame([Event("A", 1, 1, "s", number, {})], type="A", source="s"), False)
+            subscription("t", encode_frame([Event("A", 1, 1, "s", number, {})], type="A", source="s"), False)
             if subscription.get(0) is not None:
                 passed.append(instant)
         assert subscription.statistics.limited == len(times) - len(passed)

@@ -322,7 +322,7 @@ def test_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: Sit
     hints = Hints(rates={"A": 2.0}, selectivity=0.5)
     quality = QualityOfService(distribution="max-reliability", hints=hints)
     subscription = client.subscribe("[A] ; [B]", quality=quality)
-    entry = client._session.directory.own["subscription", subscription.id]
+    entry = client._session.directory.own["subscription"][subscription.id]
     assert (entry.distribution, entry.hints) == ("max-reliability", hints)
 
     def hosts() -> DetectorEntry:

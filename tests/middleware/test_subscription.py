@@ -31,7 +31,7 @@ def subscribed(**quality: Any) -> Subscription:
 
 
 def receive(subscription: Subscription, *events: CompositeEvent) -> list[Event]:
-    subscription.receive("t", encode(events, type="C", source="c0ffee"), False)
+    subscription("t", encode(events, type="C", source="c0ffee"), False)
     heard = []
     while (event := subscription.get(0)) is not None:
         heard.append(event)
@@ -79,7 +79,7 @@ def test_messages_of_several_servers_come_at_once_and_each_event_counts_once() -
 
     def receive_all() -> None:
         for frame in frames:
-            subscription.receive("t", frame, False)
+            subscription("t", frame, False)
 
     threads = [threading.Thread(target=receive_all) for _ in range(3)]
     for each in threads:
@@ -94,7 +94,7 @@ def test_messages_of_several_servers_come_at_once_and_each_event_counts_once() -
 def test_events_takes_all_that_has_arrived_without_waiting() -> None:
     subscription = subscribed()
     for seq in (1, 2):
-        subscription.receive("t", encode([detected(FIRST, seq=seq)], type="C", source="c0ffee"), False)
+        subscription("t", encode([detected(FIRST, seq=seq)], type="C", source="c0ffee"), False)
     assert [event.seq for event in subscription.events()] == [1, 2]
     assert subscription.events() == []
     subscription.fail(SubscriptionError("ended"))

@@ -126,4 +126,4 @@ class SimulatedPublisher(SimulatedClient):
 
     def _publishes(self, source: _Source) -> bool:
         """Whether a source continues; one whose entry was cleared has been fenced off."""
-        return self.alive and ("source", source.stream.source) in self.session.directory.own
+        return self.alive and source.stream.source in self.session.directory.own.get("source", {})

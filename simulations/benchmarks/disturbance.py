@@ -1,0 +1,278 @@
+"""`distced bench disturbance`: many subscriptions while something happens to their node.
+
+Nodes run in processes of their own. First a client subscribes, and all is quiet; then another publishes entries of
+subscriptions as fast as it can, with a bare paho client, far beyond the limit of a node; then events come at a steady
+pace for long while the resident memory of the node is watched; then the node is killed and another takes over; then
+that one is killed, too, and started again under its name. Delays are those of `distced bench node`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any, Final
+
+from distced.brokers.live.mqtt_server import start_server
+from distced.middleware.client.client import Client
+from distced.middleware.client.quality import QualityOfService
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import SubscriptionEntry
+from distced.middleware.wire.topics import directory_topic, event_topic
+from distced.simulations.benchmarks.live import PATIENCE, disconnect, paho_client
+from distced.simulations.benchmarks.many_subscriptions import (
+    ALONE,
+    KINDS,
+    SOURCE,
+    TYPE,
+    ReadingStream,
+    ask,
+    delays_at_pace,
+    host_node,
+    reading_frame,
+)
+from distced.simulations.plots import percentile
+from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress, number_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATTERN: Final = KINDS["device"]
+TAKEN_OVER: Final = 20.0
+"""Longest time until subscriptions are served again, s."""
+
+LONG: Final = 300.0  # time after which a step is given up, s
+
+
+@dataclass
+class Disturbance:
+    """Results of the benchmark.
+
+    Attributes:
+        delays: seconds from publishing to the callback, by phase, then of a bare subscriber and of composite events.
+        alone: times of single subscriptions, ms, by phase.
+        accepted, refused, expected: subscriptions of the hostile client: admitted, refused, and to be refused.
+        flood: time until the node has answered all of the hostile client, s.
+        memory: resident memory of the node during the soak, bytes.
+        served_again: time until all subscriptions are served, s, by event.
+    """
+
+    subscriptions: int
+    delays: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    alone: dict[str, list[float]] = field(default_factory=dict)
+    refused: int = 0
+    expected: int = 0
+    flood: float = 0.0
+    memory: list[int] = field(default_factory=list)
+    served_again: dict[str, float] = field(default_factory=dict)
+
+
+def measure(
+    subscriptions: int = 10_000,
+    hostile: int = 100_000,
+    pace: int = 500,
+    seconds: float = 10.0,
+    soak: float = 60.0,
+    on_progress: OnProgress = no_progress,
+) -> Disturbance:
+    """Run the benchmark on a server of its own."""
+    made = Disturbance(subscriptions)
+    limit = subscriptions + 2 * ALONE
+    with (
+        start_server() as server,
+        _node(server.url, limit, "first") as first,
+        Client(server.url, patience=PATIENCE) as client,
+    ):
+        client.wait_for_nodes(1, PATIENCE)
+        client.register(TYPE)
+        client.source(SOURCE, [TYPE.name], watermark=0)
+        patterns = [PATTERN.format(number) for number in range(subscriptions)]
+        client.subscribe_many(patterns, lambda subscription, event: None)
+        stream = ReadingStream(subscriptions)
+        _phase("quiet", made, server.url, client, stream, pace, seconds)
+        on_progress("hostile client", 1, 5)
+        _flood(made, server.url, client, first, stream, (hostile, limit, pace, seconds))
+        on_progress("soak", 2, 5)
+        _soak(made, server.url, first, stream, pace, soak)
+        on_progress("take-over", 3, 5)
+        with _node(server.url, limit, "second") as second:
+            client.wait_for_nodes(2, PATIENCE)
+            first.kill()
+            made.served_again["take-over"] = _served(second, subscriptions)
+            on_progress("return", 4, 5)
+            second.kill()
+            with _node(server.url, limit, "second") as again:
+                made.served_again["return"] = _served(again, subscriptions)
+    return made
+
+
+class _Host:
+    """Broker node in a process of its own, for which `limit` holds."""
+
+    def __init__(self, url: str, limit: int, name: str) -> None:
+        context = mp.get_context("spawn")
+        self.asking, asked = context.Pipe()
+        self.process: Any = context.Process(target=host_node, args=(url, limit, asked, name), daemon=True)
+        self.process.start()
+
+    def ask(self, question: str) -> Any:
+        return ask(self.asking, question)
+
+    def kill(self) -> None:
+        """End it without a farewell."""
+        self.process.kill()
+        self.process.join(PATIENCE)
+
+    def stop(self) -> None:
+        if self.process.is_alive():
+            self.asking.send("stop")
+            self.process.join(PATIENCE)
+        if self.process.is_alive():
+            self.process.terminate()
+
+
+@contextmanager
+def _node(url: str, limit: int, name: str) -> Iterator[_Host]:
+    host = _Host(url, limit, name)
+    try:
+        yield host
+    finally:
+        host.stop()
+
+
+def _phase(
+    phase: str, made: Disturbance, url: str, client: Client, stream: ReadingStream, pace: int, seconds: float
+) -> None:
+    """Measure delays, and single subscriptions."""
+    made.delays[phase] = delays_at_pace(url, client, stream, int(pace * seconds), pace)
+    times = made.alone[phase] = []
+    for number in range(ALONE):
+        began = time.perf_counter()
+        handle = client.subscribe(PATTERN.format(made.subscriptions + number), quality=QualityOfService())
+        times.append((time.perf_counter() - began) * 1000)
+        client.unsubscribe(handle)
+
+
+def _flood(
+    made: Disturbance,
+    url: str,
+    client: Client,
+    node: _Host,
+    stream: ReadingStream,
+    numbers: tuple[int, int, int, float],
+) -> None:
+    """Measure while a hostile client subscribes."""
+    hostile, limit, pace, seconds = numbers
+    made.expected = max(0, hostile - limit)
+    began = time.perf_counter()
+    context = mp.get_context("spawn")
+    flooding = context.Process(target=_subscribe_without_end, args=(url, hostile), daemon=True)
+    flooding.start()
+    _phase("hostile client", made, url, client, stream, pace, seconds)
+    flooding.join(LONG)
+    while time.perf_counter() - began < LONG and node.ask("refused") < made.expected:
+        time.sleep(0.1)
+    made.refused, made.flood = node.ask("refused"), time.perf_counter() - began
+
+
+def _subscribe_without_end(url: str, number: int) -> None:
+    """Publish entries of subscriptions of one client, as fast as possible; then clear those that were admitted."""
+    flood = paho_client(url)
+    topics = [directory_topic("subscription", f"hostile.{each}") for each in range(number)]
+    for each, topic in enumerate(topics):
+        entry = SubscriptionEntry("hostile", f"[Reading where dev == 'h{each}' and v > 95]")
+        flood.publish(topic, encode(entry), 0, retain=True)
+    for topic in topics:
+        flood.publish(topic, b"", 0, retain=True)
+    disconnect(flood)
+
+
+def _soak(made: Disturbance, url: str, node: _Host, stream: ReadingStream, pace: int, seconds: float) -> None:
+    """Publish events at a steady pace, and note the memory of the node every tenth of a second."""
+    sender = paho_client(url)
+    began = time.perf_counter()
+    while (elapsed := time.perf_counter() - began) < seconds:
+        count = max(1, pace // 10)
+        sender.publish(event_topic(TYPE.name, SOURCE), reading_frame(stream.take(count, time.time_ns())), 0)
+        made.memory.append(node.ask("memory"))
+        time.sleep(max(0.0, 0.1 - (time.perf_counter() - began - elapsed)))
+    disconnect(sender)
+
+
+def _served(node: _Host, subscriptions: int) -> float:
+    """Time from now until a node detects for all subscriptions, s. Raises `DistcedError` where it takes too long."""
+    began = time.perf_counter()
+    running = 0
+    while time.perf_counter() - began < LONG:
+        running = node.ask("running")
+        if running >= subscriptions:
+            return time.perf_counter() - began
+        time.sleep(0.05)
+    raise DistcedError("subscriptions are not served again", given=f"{running:,} after {LONG} s", where="take-over")
+
+
+def report(figures: Disturbance) -> Report:
+    """The figures as a report."""
+    delays = [
+        (
+            phase,
+            *(percentile(each, share) * 1000 for each in found.values() for share in (0.5, 0.99)),
+            *(median(figures.alone[phase]), max(figures.alone[phase])),
+        )
+        for phase, found in figures.delays.items()
+    ]
+    quarter = len(figures.memory) // 4
+    second, last = (
+        (fmean(figures.memory[start : start + quarter]) if quarter else 0.0) for start in (quarter, 3 * quarter)
+    )
+    faults = []
+    if figures.refused < figures.expected:
+        faults.append(
+            f"{figures.refused:,} subscriptions of the hostile client refused instead of {figures.expected:,}"
+        )
+    for event, each in figures.served_again.items():
+        if each > TAKEN_OVER:
+            faults.append(f"{event}: served again after {each:.1f} s, more than {TAKEN_OVER:.0f} s")
+    return Report(
+        "disturbance",
+        {
+            "subscriptions": figures.subscriptions,
+            "refused": figures.refused,
+            "flood": figures.flood,
+            "served again": figures.served_again,
+            "memory of the second quarter": second,
+            "memory of the last quarter": last,
+        },
+        [
+            ReportTable(
+                (
+                    Column("phase"),
+                    *number_columns(".2f", "bare p50", "bare p99", "detected p50", "detected p99", unit="ms"),
+                    *number_columns(".2f", "subscribed alone", "at most", unit="ms"),
+                ),
+                delays,
+                "delays",
+            ),
+            ReportTable(
+                (Column("event"), *number_columns(".1f", "served again after", unit="s")),
+                list(figures.served_again.items()),
+                "take-over",
+            ),
+            ReportTable(
+                (
+                    *number_columns(".1f", "second quarter", "last quarter", unit="MB"),
+                    *number_columns(".3f", "ratio"),
+                ),
+                [(second / 1e6, last / 1e6, last / second)] if second else [],
+                "soak",
+            ),
+        ],
+        [
+            f"{figures.refused:,} subscriptions of the hostile client refused within {figures.flood:.1f} s",
+            "delays at a steady pace; memory is resident memory of the node while events come",
+        ],
+        faults,
+    )
