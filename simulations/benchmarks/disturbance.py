@@ -57,6 +57,7 @@ class Disturbance:
         accepted, refused, expected: subscriptions of the hostile client: admitted, refused, and to be refused.
         flood: time until the node has answered all of the hostile client, s.
         memory: resident memory of the node during the soak, bytes.
+        failed: subscriptions of others that were not served in time.
         served_again: time until all subscriptions are served, s, by event.
     """
 
@@ -67,6 +68,7 @@ class Disturbance:
     expected: int = 0
     flood: float = 0.0
     memory: list[int] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
     served_again: dict[str, float] = field(default_factory=dict)
 
 
@@ -147,11 +149,19 @@ def _phase(
     phase: str, made: Disturbance, url: str, client: Client, stream: ReadingStream, pace: int, seconds: float
 ) -> None:
     """Measure delays, and single subscriptions."""
-    made.delays[phase] = delays_at_pace(url, client, stream, int(pace * seconds), pace)
     times = made.alone[phase] = []
+    try:
+        made.delays[phase] = delays_at_pace(url, client, stream, int(pace * seconds), pace)
+    except DistcedError as error:
+        made.failed.append(f"{phase}: {error.problem}")
+        return
     for number in range(ALONE):
         began = time.perf_counter()
-        handle = client.subscribe(PATTERN.format(made.subscriptions + number), quality=QualityOfService())
+        try:
+            handle = client.subscribe(PATTERN.format(made.subscriptions + number), quality=QualityOfService())
+        except DistcedError as error:
+            made.failed.append(f"{phase}: {error.problem}")
+            break
         times.append((time.perf_counter() - began) * 1000)
         client.unsubscribe(handle)
 
@@ -223,12 +233,13 @@ def report(figures: Disturbance) -> Report:
             *(median(figures.alone[phase]), max(figures.alone[phase])),
         )
         for phase, found in figures.delays.items()
+        if figures.alone[phase]
     ]
     quarter = len(figures.memory) // 4
     second, last = (
         (fmean(figures.memory[start : start + quarter]) if quarter else 0.0) for start in (quarter, 3 * quarter)
     )
-    faults = []
+    faults = list(figures.failed)
     if figures.refused < figures.expected:
         faults.append(
             f"{figures.refused:,} subscriptions of the hostile client refused instead of {figures.expected:,}"

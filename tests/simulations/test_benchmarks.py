@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.cli.command import main
-from distced.simulations.benchmarks import live, many_subscriptions
+from distced.simulations.benchmarks import disturbance, live, many_subscriptions
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 from distced.simulations.report import as_dict
@@ -75,6 +75,16 @@ def test_live_measures_both_receivers() -> None:
 @pytest.mark.slow
 @pytest.mark.mqtt
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
+@pytest.mark.slow
+def test_disturbance_leaves_the_subscriptions() -> None:
+    figures = disturbance.measure(40, 300, pace=50, seconds=0.5, soak=1.0)
+    assert figures.refused == figures.expected == 300 - 40 - 2 * many_subscriptions.ALONE
+    assert figures.served_again.keys() == {"take-over", "return"} and not figures.failed
+    assert figures.memory and figures.delays.keys() == figures.alone.keys() == {"quiet", "hostile client"}
+    told = as_dict(disturbance.report(figures))
+    assert [each["name"] for each in told["tables"]] == ["delays", "take-over", "soak"]
+
+
 def test_node_measures_many_subscriptions() -> None:
     figures = many_subscriptions.measure((20,), (1, 20), ("filter",), events=400, rounds=1, seconds=0.5, pace=100)
     cases = [(each.kind, each.subscriptions, each.detection) for each in figures.cases]
