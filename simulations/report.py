@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
@@ -93,7 +93,9 @@ class ReportTable:
         """The table for a terminal."""
         shown = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
         for column in self.columns:
-            shown.add_column(column.header, justify="left" if column.format is None else "right", no_wrap=no_wrap)
+            # Folded, where they have to be: a cell that is cut is lost.
+            justify: JustifyMethod = "left" if column.format is None else "right"
+            shown.add_column(column.header, justify=justify, no_wrap=no_wrap, overflow="fold")
         for cells in self.cells:
             shown.add_row(*cells)
         return shown

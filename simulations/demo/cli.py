@@ -103,7 +103,7 @@ def demo(
             except KeyboardInterrupt:
                 console.print("interrupted: the figures are those so far")
             verdict = session.finish()
-            display.show(session.progress)
+            display.show(session.progress, last=True)
         seconds = time.perf_counter() - began
     if report is not None:
         shown.write(report, session, verdict, seconds)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
@@ -40,6 +41,8 @@ class Display:
         self._rooms: dict[str, dict[str, Attribute]] = {}
         self._seen = 0
         self._printed = 0
+        self._sorted = 0
+        self._latest: dict[str, deque[Notification]] = {}
         self._shown_at = 0.0
 
     def __enter__(self) -> Display:
@@ -51,8 +54,8 @@ class Display:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, progress: DemoProgress) -> None:
-        """Show the progress."""
+    def show(self, progress: DemoProgress, *, last: bool = False) -> None:
+        """Show the progress, at most ten times a second but for the last time."""
         if self.quiet:
             return
         if self._live is None:
@@ -61,7 +64,7 @@ class Display:
             self._printed = len(progress.notifications)
             return
         now = time.monotonic()
-        if now - self._shown_at >= REFRESH:
+        if last or now - self._shown_at >= REFRESH:
             self._shown_at = now
             self._live.update(self._screen(progress), refresh=True)
 
@@ -90,7 +93,7 @@ class Display:
             people = ", ".join(sorted(person for person, place in places.items() if place == room))
             rows.append((Text(room, "bold"), shown, light, board, people))
         columns = (Column("room"), Column("°C", format=""), Column("light"), Column("board"), Column("people"))
-        return ReportTable(columns, rows).rendered(no_wrap=True)
+        return ReportTable(columns, rows).rendered()
 
     def _read(self, progress: DemoProgress) -> None:
         """Update the state of rooms from the events published since the last call."""
@@ -108,12 +111,10 @@ class Display:
     def _detections(self, progress: DemoProgress) -> RenderableType:
         if not progress.notifications:
             return Text("nothing detected yet", "dim")
-        # Many matches end in one event, and their lines would read the same.
-        alike = groupby(
-            progress.notifications[-100:], lambda each: (each.question, each.event.hi // SECOND, each.event.attributes)
-        )
-        groups = [list(group) for _, group in alike]
-        return Group(*(self._line(group[-1], len(group)) for group in groups[-SHOWN:]))
+        for notification in progress.notifications[self._sorted :]:
+            self._latest.setdefault(notification.question, deque(maxlen=100)).append(notification)
+        self._sorted = len(progress.notifications)
+        return Group(*(self._line(each, times) for each, times in select(self._latest.values(), SHOWN)))
 
     def _line(self, notification: Notification, times: int = 1) -> Text:
         event = notification.event
@@ -122,17 +123,40 @@ class Display:
             (format_instant(event.hi - event.hi % SECOND)[11:-1], "dim"),
             "  ",
             (f"{notification.question:<18}", f"bold {self.colours.get(notification.question, 'white')}"),
-            f" {attributes:<36.36} ",
+            f" {attributes:<36} ",
             (f"{len(event.constituents):>3} constituents  {notification.delay * 1000:6.1f} ms", "dim"),
             (f"  ×{times}" if times > 1 else "", "bold"),
         )
+
+
+def select(kinds: Iterable[Sequence[Notification]], most: int) -> list[tuple[Notification, int]]:
+    """Latest notifications of each kind, `most` in all and at least one of each kind, in their order; with the number
+    of those alike.
+    """
+    # Many matches end in one event, and their lines would read the same.
+    groups = [
+        [
+            (group[-1], len(group))
+            for _, alike in groupby(kind, lambda each: (each.event.hi // SECOND, each.event.attributes))
+            for group in [list(alike)]
+        ]
+        for kind in kinds
+        if kind
+    ]
+    chosen = [group.pop() for group in groups]
+    rest = sorted((each for group in groups for each in group), key=_end)
+    return sorted([*chosen, *rest[max(0, len(rest) - max(0, most - len(chosen))) :]], key=_end)
+
+
+def _end(shown: tuple[Notification, int]) -> int:
+    return shown[0].event.hi
 
 
 def nodes_table(nodes: dict[str, dict[str, int]]) -> RenderableType:
     """Counters of the broker nodes, as a table."""
     names = list(dict.fromkeys(name for counts in nodes.values() for name in counts))
     rows = [(Text(node, "bold"), *(nodes[node].get(name, 0) for name in names)) for node in sorted(nodes)]
-    return ReportTable([Column("node"), *number_columns(",", *names)], rows).rendered(no_wrap=True)
+    return ReportTable([Column("node"), *number_columns(",", *names)], rows).rendered()
 
 
 def summary(session: DemoSession, verdict: Verdict, seconds: float) -> dict[str, Any]:
