@@ -155,7 +155,7 @@ class ShapedPattern(Compiled):
         return self.shape.template.reads(registry)
 
     def named(self) -> frozenset[str]:
-        return self.shape.template.named()
+        return self.shape.remembered(Compiled.named)
 
     def names(self) -> frozenset[str]:
         return self.shape.remembered(Compiled.names)

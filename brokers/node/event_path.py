@@ -309,7 +309,7 @@ class EventPath:
 
     def json_heard(self, home: str, topic: str, payload: bytes) -> None:
         """Take a message on a topic where composite events leave as JSON."""
-        for hosted in (*self.inventory.unsettled(), *self.moving.values()):
+        for hosted in self.inventory.keeping_json():
             if hosted.json is not None:
                 hosted.json.heard((home, topic), payload)
 

@@ -17,13 +17,14 @@ from distced.brokers.node.hosted import HostedDetector
 
 class _Figures(NamedTuple):
     """Figures of one detector: types it reads, whether it runs or moves, home of its topic, whether it reads others,
-    and whether it is settled."""
+    whether it is settled, and whether it keeps JSON."""
 
     reads: frozenset[str] | None
     active: bool
     home: str
     streaming: bool
     settled: bool
+    keeps_json: bool = False
 
 
 class Inventory:
@@ -47,6 +48,7 @@ class Inventory:
         self._counts: Counter[_Figures] = Counter()
         self._streaming: dict[str, None] = {}
         self._unsettled: dict[str, None] = {}
+        self._keeping: dict[str, None] = {}
         self._naming: dict[str, dict[str, None]] = {}
 
     # Changes.
@@ -119,6 +121,11 @@ class Inventory:
         self._look()
         return [each for each in self._those(self._unsettled) if each.id in self.hosted]
 
+    def keeping_json(self) -> list[HostedDetector]:
+        """Detectors that keep composite events as JSON, for another node publishes them."""
+        self._look()
+        return self._those(self._keeping)
+
     def naming(self, types: Iterable[str]) -> list[HostedDetector]:
         """Detectors here that name any of these types."""
         found = {detector: None for name in types for detector in self._naming.get(name, ())}
@@ -137,6 +144,7 @@ class Inventory:
                     del self._counts[before], self._alike[before]
             self._streaming.pop(detector, None)
             self._unsettled.pop(detector, None)
+            self._keeping.pop(detector, None)
             if hosted is None:
                 continue
             made = self._of(hosted)
@@ -146,11 +154,15 @@ class Inventory:
                 self._streaming[detector] = None
             if not figures.settled:
                 self._unsettled[detector] = None
+            if figures.keeps_json:
+                self._keeping[detector] = None
         self._noted.clear()
 
     def _of(self, hosted: HostedDetector) -> _Figures:
         settled = hosted.settled and not self.several(hosted)
-        return _Figures(hosted.reads, hosted.running or hosted.moving, hosted.home, bool(hosted.streams), settled)
+        keeps = hosted.json is not None and not hosted.json.publishes
+        active = hosted.running or hosted.moving
+        return _Figures(hosted.reads, active, hosted.home, bool(hosted.streams), settled, keeps)
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""

@@ -48,8 +48,8 @@ class TopicFilters(NodePart):
             for each, streams in hosted.streams.items():
                 filters |= {(home, composite_topic(each, root=self.root)) for home in streams.homes}
                 streams.left = False
-        for hosted in (*self.event_path.inventory.unsettled(), *self.event_path.moving.values()):
-            if hosted.json is not None and not hosted.json.publishes:
+        for hosted in self.event_path.inventory.keeping_json():
+            if hosted.json is not None:
                 filters |= set(hosted.json.topics)
         for reads in self.event_path.inventory.reads(active=True):
             if reads is None:
