@@ -507,26 +507,23 @@ def test_cleared_subscription_reports_an_error(site: Site, make_bus: Callable[..
     assert subscription.statistics.received == 1
 
 
-def test_unservable_subscription_reports_the_reason(site: Site, eventually: Eventually) -> None:
+def test_unservable_subscription_waits_and_reports_the_reason(site: Site, eventually: Eventually) -> None:
     client, _ = site.ready()
     subscription = client.subscribe("[B]")
+    told: list[str] = []
+    subscription.on_wait = told.append
     client.unregister("B")
     # The next node finds that it cannot be detected.
     site.node()
     client.wait_for_nodes(2)
-    ended: list[BaseException] = []
-
-    def wait() -> None:
-        try:
-            subscription.get(10)
-        except SubscriptionError as error:
-            ended.append(error)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
     site.nodes[0].stop()
-    waiting.join(10)
-    assert "unknown event type: B" in str(ended[0])
+    eventually(lambda: "unknown event type: B" in subscription.waits)
+    assert not subscription.ended
+    client.register(B)
+    eventually(lambda: not subscription.waits)
+    assert len(told) == 2
+    assert told[1] == ""
+    assert subscription.node == site.nodes[1].node.name
 
 
 def test_client_that_crashes_leaves_the_directory(site: Site, eventually: Eventually) -> None:
