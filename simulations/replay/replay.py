@@ -64,6 +64,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
 
     Attributes:
         problems: parts of the history that could not be read, and other remarks.
+        rejected: number of rows that are left out, because they are no events.
         resumed: number of tasks done before.
         found: numbers of composite events by index of the pattern; complete after an iteration.
     """
@@ -108,6 +109,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         )
         check = check_rows(files, history.files)
         self.problems += [each.problem(history.root) for each in check.rejected]
+        self.rejected = len(check)
         self._units = {str(file.path): units_of(file, check.rows.get(file.path)) for file in files}
         self._files = files
         self._engine = engine

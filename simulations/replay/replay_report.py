@@ -77,6 +77,7 @@ def show(replay: HistoryReplay, runner: Runner, misfit: DistcedError | None, sec
             "plan": _plan_as_dict(replay, runner),
             "consumed": counts.consumed,
             "repeated": counts.repeated,
+            "rejected": replay.rejected,
             "found": [{"publishes": name, "canonical_id": each, "count": count} for name, each, count in found],
             "tasks_done_before": replay.resumed,
             "missing_days": replay.history.missing_days(),
@@ -94,6 +95,8 @@ def show(replay: HistoryReplay, runner: Runner, misfit: DistcedError | None, sec
     said = [f"{counts.consumed:,} events consumed in {seconds:.1f} s"]
     if counts.repeated:
         said.append(f"{counts.repeated:,} duplicates left out")
+    if replay.rejected:
+        said.append(f"{replay.rejected:,} rows rejected")
     if replay.resumed:
         said.append(f"{replay.resumed:,} tasks were done before")
     console.print(Text(", ".join(said), "dim"))
