@@ -32,7 +32,7 @@ from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
 
 if TYPE_CHECKING:
-    from distced.detectors.batch_run.table_run import Kept
+    from distced.detectors.batch_run.table_run import KeptTables
     from distced.detectors.columnar.batch.columns import Batch
 
 TICK: Final = 2_000
@@ -84,7 +84,7 @@ class Replay(Iterable[CompositeEvent]):
         chosen(engine, 0)
         self._whole = whole
         self._read = False
-        self._kept: list[Kept] = []
+        self._kept: KeptTables | None = None
 
     def read(self, watch: Callable[[int], None] = lambda _: None) -> None:
         """Read and sort the events, once. `watch` is called periodically with the number read."""
@@ -174,7 +174,7 @@ class Replay(Iterable[CompositeEvent]):
         from distced.detectors.batch_run.table_run import TableReading, stretches
 
         if not reader.in_order:
-            yield from stretches(self._kept)
+            yield from stretches([] if self._kept is None else self._kept.tables)
             return
         self.counts = RunCounts(0, 0, 0, 0, self.counts.found)
         reading = TableReading(self.counts, types_read(self.patterns))
@@ -185,15 +185,16 @@ class Replay(Iterable[CompositeEvent]):
                 yield [each.table for each in kept]
 
     def _read_tables(self, reader: EventReader, watch: Callable[[int], None]) -> None:
-        from distced.detectors.batch_run.table_run import TableReading
+        from distced.detectors.batch_run.table_run import KeptTables, TableReading
 
         while True:
             self.counts = RunCounts(0, 0, 0, 0, Counter())
-            self._kept = []
+            kept = self._kept = KeptTables()
             reading = TableReading(self.counts, types_read(self.patterns))
             try:
                 for chunk in reader.chunks(self._attributes()):
-                    self._kept += reading.take(chunk)
+                    for each in reading.take(chunk):
+                        kept.add(each)
                     watch(self.counts.events)
             except ReadingAgainError:
                 continue

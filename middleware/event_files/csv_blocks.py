@@ -101,7 +101,7 @@ def regular_part(block: bytes, separator: bytes) -> int:
         irregular.append(int(ends[long[0] - 1]) + 1 if long[0] else 0)
     if b"\0" in block:
         irregular.append(block.index(b"\0"))
-    if block.count(b"\r") != block.count(b"\r\n"):
+    if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):
         returns = np.flatnonzero(data == _RETURN)
         follows = np.append(data, np.uint8(0))[returns + 1]
         irregular += returns[follows != _NEWLINE][:1].tolist()

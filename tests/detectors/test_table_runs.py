@@ -117,6 +117,8 @@ def test_csv_by_columns_is_csv_by_rows(damage: float, tmp_path: Path, monkeypatc
             text = text[:place] + random.choice([b"\xff", b"\r", b"\0", b'"']) * (damage > 0) + text[place:]
         path.write_bytes(text)
         monkeypatch.setattr("distced.middleware.event_files.csv_blocks.BLOCK", random.choice([50, 400, 10**6]))
+        # All in memory, or all in files.
+        monkeypatch.setattr("distced.detectors.batch_run.table_run.IN_MEMORY", random.choice([0, 10**9]))
         found = assert_alike(lambda path=path: read_events(path))
         composite += len(found["found"])
         rejected += len(found["rejected"])
