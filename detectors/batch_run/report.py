@@ -121,7 +121,7 @@ class Summary:
         counts = self.replay.counts
         if self.reader is not None:
             yield from _reading_lines(self.reader)
-        said = [f"{counts.events:,} events"]
+        said = [f"{counts.events:,} event{'s' * (counts.events != 1)}"]
         if counts.consumed != counts.events:
             said.append(f"{counts.consumed:,} of types the patterns read")
         if counts.repeated:
@@ -144,7 +144,7 @@ class Summary:
 
 def _reading_lines(reader: EventReader) -> Iterator[Text]:
     rows, rejected = reader.counts["row"], reader.counts["rejected"]
-    line = Text(f"{rows:,} rows")
+    line = Text(f"{rows:,} row{'s' * (rows != 1)}")
     if rejected:
         line.append(", ").append(f"{rejected:,} rejected", "bold red")
     mapping = reader.mapping

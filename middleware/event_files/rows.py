@@ -238,6 +238,8 @@ class JsonFileRows(Rows):
     def rows(self) -> Iterator[Row]:
         with opened(Path(self.name)) as file:
             text = file.read().removeprefix(_BOM).strip()
+        if not text:
+            return
         if not text.startswith(b"["):
             try:
                 msgspec.json.decode(text)

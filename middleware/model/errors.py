@@ -147,5 +147,8 @@ class PatternError(DistcedError):
 
 
 def _shorten(value: object, limit: int = 120) -> str:
+    if isinstance(value, bytes):
+        # Text as it stands in the file; other bytes as escapes.
+        value = value[: 4 * limit].decode(errors="backslashreplace")
     text = value if isinstance(value, str) else repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"

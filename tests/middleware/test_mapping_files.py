@@ -190,6 +190,18 @@ def test_broken_json_array_is_an_error(tmp_path: Path) -> None:
         list(read(tmp_path / "events.json", '[{"type": "A", "time": 1}, {"ty'))
 
 
+def test_empty_json_file_has_no_rows(tmp_path: Path) -> None:
+    reader = read(tmp_path / "events.json", " \n")
+    assert list(reader) == []
+    assert reader.rejected == []
+
+
+def test_rejected_bytes_are_shown_as_text(tmp_path: Path) -> None:
+    reader = read(tmp_path / "events.jsonl", b'{"type": \xff "caf\xc3\xa9"\n')
+    assert list(reader) == []
+    assert 'not JSON: {"type": \\xff "caf\u00e9" (' in str(reader.rejected[0].error)
+
+
 def test_array_called_json_lines_is_rejected_with_advice(tmp_path: Path) -> None:
     reader = read(tmp_path / "events.jsonl", json.dumps(ROWS))
     assert list(reader) == []
