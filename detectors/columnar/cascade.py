@@ -24,7 +24,7 @@ class Stage:
     """A loop in a cascade.
 
     Attributes:
-        automata: by number of unit.
+        automata: by number of unit; in the loop they have their texts in the places of parameters.
         publishes: whether its composite events leave the engine, or serve the pattern it is a side of.
         reads: types named in its pattern that other stages may supply.
         readers: receiving stages, by type.
@@ -69,14 +69,14 @@ class Cascade:
         published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
         plain: list[Automaton] = []
         for pattern in patterns:
-            automaton = closed(pattern.automaton)
+            automaton = pattern.automaton
             reads = pattern.names() & published
             if not (reads or automaton.parts or automaton.epochs):
                 plain.append(automaton)
             else:
                 self._add(automaton, reads, None)
         if plain:
-            self.stages.insert(0, Stage(Loop(plain, kinds, shared=shared), plain, True))
+            self.stages.insert(0, Stage(Loop(map(closed, plain), kinds, shared=shared), plain, True))
         self.by_instants = any(stage.reads or stage.epochs or not stage.publishes for stage in self.stages)
         self._link()
 
@@ -101,7 +101,7 @@ class Cascade:
             if isinstance(part, Automaton)
         ]
         tells_apart = bool(reads or sides)
-        loop = Loop([automaton], self._kinds, shared=False, reads=tells_apart, own_type=own_type)
+        loop = Loop([closed(automaton)], self._kinds, shared=False, reads=tells_apart, own_type=own_type)
         stage = Stage(loop, [automaton], own_type is None, reads, epochs=automaton.epochs)
         for side_type, side in sides:
             side.readers[side_type] = [stage]

@@ -270,9 +270,16 @@ class ColumnarEngine:
 
     def _matchers(self, engine: StepwiseEngine) -> list[tuple[Loop, dict[int, Matcher]]]:
         """Each loop with the matchers of its automata, by unit number."""
-        by_automaton = {id(unit.matcher.automaton): unit.matcher for unit in engine.units}
+        # A pattern of a shape makes its automaton with each request, the states are those of the shape.
+        waiting: dict[tuple[int, tuple[str, ...]], list[Matcher]] = {}
+        for unit in engine.units:
+            automaton = unit.matcher.automaton
+            waiting.setdefault((id(automaton.states), automaton.texts), []).append(unit.matcher)
         return [
-            (stage.loop, {number: by_automaton[id(each)] for number, each in enumerate(stage.automata)})
+            (
+                stage.loop,
+                {number: waiting[id(each.states), each.texts].pop(0) for number, each in enumerate(stage.automata)},
+            )
             for stage in (() if self.cascade is None else self.cascade.stages)
         ]
 

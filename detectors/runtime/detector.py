@@ -18,8 +18,10 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
 from distced.detectors.runtime.engines import EngineName, Kinds
+from distced.detectors.shapes import ShapedPattern
 from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
 from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.plans import Planner, planner_of_shape
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
@@ -105,6 +107,7 @@ class Detector:
         "_engine",
         "_kinds",
         "_opens",
+        "_plans",
         "_settings",
         "_statistics",
         "_touched",
@@ -135,6 +138,8 @@ class Detector:
         # Made when the first event is consumed: most of a thousand detectors are seldom concerned.
         self._engine: SwitchedEngine | Seat | None = None
         self._kinds, self._settings = kinds, engines
+        # Plans of its shape, to look at events without an engine.
+        self._plans: Planner | None = None
         # What delegated parts said of the gaps still open, until everything up to that watermark is consumed.
         self._opens: deque[tuple[str, int, list[OpenGap]]] | None = None
         # What engines have touched that were given up.
@@ -255,6 +260,24 @@ class Detector:
         self._touched += switched.touched
         self._engine, self._behind = None, 0
         return True
+
+    def ignores(self, event: Event) -> bool:
+        """Whether an event certainly changes nothing, so that it need not be consumed."""
+        if self._engine is not None:
+            if not isinstance(self._engine, SwitchedEngine):
+                return False
+            engine = self._engine.engine
+            matcher = engine.single if engine.__class__ is StepwiseEngine else None
+            return matcher is not None and matcher.ignores(event)
+        compiled, plans = self.compiled, self._plans
+        if not isinstance(compiled, ShapedPattern):
+            return False
+        if plans is None:
+            structure = compiled.structure
+            if structure.parts or structure.epochs or self.keeps_derivations:
+                return False
+            plans = self._plans = planner_of_shape(structure, self._kinds)
+        return not plans.may_begin(event, compiled.texts)
 
     def due(self) -> int | None:
         """The least instant up to which the engine has something to do, ns; None for nothing."""

@@ -252,7 +252,8 @@ class SharedInput:
             return dict.fromkeys(self.members.values(), events)
         concerned, timed = self._index.concerned, self._timed
         if len(events) == 1 and not timed:
-            return dict.fromkeys(concerned(events[0]), events)
+            (event,) = events
+            return dict.fromkeys((each for each in concerned(event) if not each.ignores(event)), events)
         found: dict[Detector, list[Event]] = {}
         for place, event in enumerate(events):
             if timed:
@@ -262,21 +263,28 @@ class SharedInput:
             for member in concerned(event):
                 own = found.get(member)
                 if own is None:
-                    found[member] = events[place:] if member in timed else [event]
+                    if member in timed:
+                        found[member] = events[place:]
+                    elif not member.ignores(event):
+                        found[member] = [event]
                 elif member not in timed and own[-1] is not event:
                     own.append(event)
         return found
 
     def _sees_all(self, detector: Detector) -> bool:
-        """Whether events that do not concern a detector's pattern count: by best effort any event ends an epoch."""
-        return detector.keeps_derivations or (self._at_once and detector.compiled.epochs)
+        """Whether events that do not concern a detector's pattern count: by best effort any event ends an epoch, and an
+        instant in which sides of a `&` meet time events."""
+        structure = detector.compiled.structure
+        by_instants = structure.epochs or (structure.parts and _has_timers(structure))
+        return detector.keeps_derivations or bool(self._at_once and by_instants)
 
     def _take_due(self, watermark: int) -> list[Detector]:
         """Members with something to do up to a watermark."""
         due, found = self._due, list[Detector]()
         while due and due[0][0] <= watermark:
             instant, _, member = heappop(due)
-            if self._earliest.get(member.id) == instant:
+            # It may have left, and come back as another object with the same state.
+            if self._earliest.get(member.id) == instant and self.members.get(member.id) is member:
                 del self._earliest[member.id]
                 found.append(member)
         return found

@@ -213,6 +213,13 @@ class StepwiseEngine:
                     hear_open(unit.matcher, type_name, part, each)
 
     @property
+    def single(self) -> Matcher | None:
+        """The only matcher, where it consumes each event by itself; else None."""
+        if self.by_instants or self._derivations or self.throttlers or len(self.units) > 1:
+            return None
+        return self.units[0].matcher
+
+    @property
     def behind(self) -> int:
         """Number of events that arrived behind the clock."""
         behind = self.late

@@ -158,6 +158,26 @@ class Matcher:
         if self._splits:
             self._settle_splits()
 
+    def ignores(self, event: Event) -> bool:
+        """Whether an event certainly changes nothing: it begins no match, and no state with instances reads it."""
+        try:
+            plan = self._by_type[event.type]
+        except KeyError:
+            plan = self.plans.of(event.type)
+        if plan is None:
+            return True
+        pools, bindings, registers = self.store.pools, self.root.bindings, self.root.registers
+        for index, conditions in plan.reads:
+            if pools[index]:
+                if conditions is None:
+                    return False
+                for reads in conditions:
+                    if reads(event, bindings, registers):
+                        return False
+        if plan.begins is None:
+            return False
+        return not any(begins(event, bindings, registers) for begins in plan.begins)
+
     def offer_together(self, events: Iterable[Event]) -> None:
         """Consume an epoch (cayuga-algebra-cesar), the events of one `hi`: each is offered to the instances before all
         of them; affected instances end, new ones see later epochs only."""

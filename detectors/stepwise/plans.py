@@ -6,7 +6,7 @@ and visit only states that read it. Moves change nothing in place, as forked ins
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,7 +35,7 @@ from distced.middleware.sets.evaluation import (
     compile_condition,
     compile_value,
 )
-from distced.middleware.sets.expressions import FALSE
+from distced.middleware.sets.expressions import FALSE, Field, Moment, Name, Verbatim, children
 
 Kinds = tuple[tuple[str, tuple[tuple[str, Kind], ...] | None], ...]
 """Kinds of attributes, by type."""
@@ -91,11 +91,13 @@ class DomainTest:
         condition: on the event; True for none.
         inits: registers restarted before the condition is evaluated.
         entered_keys: inner keys to enter; the test counts only for instances that chose their value.
+        alone: whether the condition is on the event alone, the same for all instances.
     """
 
     condition: Condition | bool
     inits: tuple[tuple[int, Value], ...]
     entered_keys: frozenset[int]
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +152,18 @@ class StatePlan:
 
 @dataclass(frozen=True, slots=True)
 class TypePlan:
-    """Plan for events of one type: start moves and states, indices of other states, reading start states by index."""
+    """Plan for events of one type: start moves and states, indices of other states, reading start states by index.
+
+    Attributes:
+        begins: conditions of which an event satisfies one to begin a match; None where any may.
+        reads: for each state in `visits` conditions of which an event satisfies one to be read; None where any may be.
+    """
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[int, StatePlan], ...]
     looks: tuple[tuple[int, StatePlan], ...]
+    begins: tuple[Condition, ...] | None
+    reads: tuple[tuple[int, tuple[Condition, ...] | None], ...]
 
 
 class Planner:
@@ -167,7 +176,7 @@ class Planner:
         key_attribute: its attribute, where it is a single one.
         match_types: types of delegated parts that are no side of a `&`, so that each of their matches counts.
         window: of the whole pattern, ns.
-        nothing: registers and inner keys of the start.
+        nothing, unbound: registers and inner keys, and variables, of the start.
         output: how composite events are made.
     """
 
@@ -182,6 +191,7 @@ class Planner:
             if position.part is not None and position.joint is None
         )
         self.window = AFTER_ALL - BEFORE_ALL if automaton.whole_window is None else automaton.whole_window
+        self.unbound = (None,) * len(automaton.variables)
         self.nothing: tuple[None, ...] = (None,) * (len(automaton.registers) + len(automaton.inner_keys))
         self._timers: dict[tuple[int, int], StatePlan | None] = {}
         self._made: dict[tuple[int, str, bool], StatePlan | None] = {}
@@ -196,6 +206,16 @@ class Planner:
         if type_name not in self.by_type:
             self.by_type[type_name] = self._of(type_name)
         return self.by_type[type_name]
+
+    def may_begin(self, event: Event, texts: tuple[str, ...]) -> bool:
+        """Whether an event may begin a match of the pattern with these texts."""
+        plan = self.of(event.type)
+        if plan is None:
+            return False
+        if plan.begins is None:
+            return True
+        registers = (*self.nothing, *texts)
+        return any(begins(event, self.unbound, registers) for begins in plan.begins)
 
     def of_timer(self, state: int, timer: int) -> StatePlan | None:
         """The plan of a time event for instances in a state that has started it."""
@@ -216,7 +236,11 @@ class Planner:
         reached = {state for arrival in automaton.arrivals for state in arrival}
         plans = ((index, self.plan(index, type_name)) for index in sorted(reached))
         visits = [(index, plan) for index, plan in plans if plan is not None]
-        return TypePlan(tuple(starts), tuple(visits), tuple(looks)) if looks or visits else None
+        if not (looks or visits):
+            return None
+        begins = _conditions((move.label, not (move.inits or move.entered_keys)) for move, _ in starts)
+        reads = ((index, _conditions((test.condition, test.alone) for test in plan.domain)) for index, plan in visits)
+        return TypePlan(tuple(starts), tuple(visits), tuple(looks), begins, tuple(reads))
 
     def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
         """The plan for events of this type in the state of this index; None if the state does not read them."""
@@ -238,7 +262,8 @@ class Planner:
             inits = self._inits(move)
             test = self._condition(position.domain, type_name, position, move, scope, timer)
             if test is not False:
-                domain.append(DomainTest(test, inits, frozenset() if timer else move.keys))
+                alone = not (inits or position.keys) and self._is_alone(position.domain, type_name)
+                domain.append(DomainTest(test, inits, frozenset() if timer else move.keys, alone))
             label = self._condition(position.label, type_name, position, move, scope, timer)
             if label is not False:
                 moves.append(self._move(move, position, label, inits, scope, timer))
@@ -289,6 +314,22 @@ class Planner:
             return condition is True or condition(event, bindings, registers)
 
         return within_keys
+
+    def _is_alone(self, form: ConditionByType, type_name: str) -> bool:
+        """Whether the condition of events of a type is on the event alone."""
+        registers = {register.name for register in self.automaton.registers}
+        waiting = [form.by_type.get(type_name, form.others)]
+        while waiting:
+            match waiting.pop():
+                case Name(name=name) if name in registers:
+                    return False
+                case Field() | Verbatim():
+                    return False
+                case Moment(variable=variable) if variable:
+                    return False
+                case other:
+                    waiting += children(other)
+        return True
 
     def _move(
         self,
@@ -366,6 +407,17 @@ class Planner:
         return None
 
 
+def _conditions(tests: Iterable[tuple[Condition | bool, bool]]) -> tuple[Condition, ...] | None:
+    """Conditions that can be evaluated, of pairs with whether they can; None where any event may satisfy one."""
+    found: list[Condition] = []
+    for condition, evaluable in tests:
+        if condition is True or not evaluable:
+            return None
+        if condition is not False:
+            found.append(condition)
+    return tuple(found)
+
+
 def _loops(move: MovePlan, state: int) -> bool:
     """Whether a move leads back to its state without a constituent."""
     (target, *others) = move.targets
@@ -380,8 +432,11 @@ _shared: dict[int, tuple[Automaton, tuple[str, ...], dict[Kinds, Planner]]] = {}
 
 def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
     """Planner of an automaton, shared with others of its shape: the same positions and states, and other texts."""
-    if not automaton.texts:
-        return Planner(automaton, kinds)
+    return planner_of_shape(automaton, kinds) if automaton.texts else Planner(automaton, kinds)
+
+
+def planner_of_shape(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
+    """Planner of an automaton with parameters."""
     shared = _shared.get(id(automaton.states))
     if shared is None:
         # The automaton is kept, so that its states are those of the key as long as this is here.

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
 from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy
@@ -14,7 +15,9 @@ from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engines import has_columnar
 from distced.detectors.runtime.pattern_index import ANY_EVENT, PatternIndex, concerns
 from distced.detectors.runtime.shared_input import Passed, SharedInput
+from distced.detectors.shapes import Shapes
 from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.policies.detection import detection_policy
 from tests.support.engine_switches import by_chance
@@ -31,8 +34,23 @@ NAMED = (
 )
 """Patterns that look at events with constants."""
 
+SHAPED = (
+    "[A where d == '{0}' and v > 0] ; [B where d == '{0}' and v < 2] within 6ns",
+    "[A where d == '{0}' as x] ; ~[A where d == '{1}']* [B where d == '{1}' and v >= x.v]",
+    "init n = 0 : [A where d == '{0}' set n = n + v] [B where d == '{0}' or d == '{1}']+",
+    "([A where d == '{0}'], [T <= {{T, B where d == '{1}'}}]) @ T = 4ns",
+    "[{{A, B}} where d == '{0}'] ; [D where d != '{1}'] by v",
+)
+"""Patterns of shapes, whose events have texts."""
+
+_SHAPES, _OPEN = Shapes(), TypeRegistry(open=True)
+
 
 def _compiled(random: Random) -> Compiled | None:
+    if random.random() < 0.3:
+        made = _SHAPES.find(random.choice(SHAPED).format(*random.choices(("k0", "k1", "k2"), k=2)), _OPEN)
+        assert made is not None
+        return made
     if random.random() < 0.5:
         return compile_pattern(random.choice(NAMED))
     if random.random() < 0.1:
@@ -160,7 +178,10 @@ def test_member_detects_what_it_would_by_itself(policy: str, at_length: bool) ->
     for seed in range(seeds):
         random = Random(seed)
         sources = random.randrange(1, 4)
-        events = spread(random, random.randrange(4, 30), sources, span=20)
+        events = [
+            structs.replace(each, attributes={**each.attributes, "d": f"k{each.attributes.get('k')}"})
+            for each in spread(random, random.randrange(4, 30), sources, span=20)
+        ]
         names = [f"s{number}" for number in range(sources)]
         streams = [messages(random, events, name, shuffled=random.random() < 0.3) for name in names]
         arriving = interleaved(random, *streams, again=0.2)
