@@ -272,11 +272,8 @@ class SharedInput:
         return found
 
     def _sees_all(self, detector: Detector) -> bool:
-        """Whether events that do not concern a detector's pattern count: by best effort any event ends an epoch, and an
-        instant in which sides of a `&` meet time events."""
-        structure = detector.compiled.structure
-        by_instants = structure.epochs or (structure.parts and _has_timers(structure))
-        return detector.keeps_derivations or bool(self._at_once and by_instants)
+        """Whether events that do not concern a detector's pattern count: by best effort any event ends an epoch."""
+        return detector.keeps_derivations or (self._at_once and detector.compiled.epochs)
 
     def _take_due(self, watermark: int) -> list[Detector]:
         """Members with something to do up to a watermark."""
