@@ -262,11 +262,19 @@ class Detector:
         return True
 
     def ignores(self, event: Event) -> bool:
-        """Whether an event certainly changes nothing, so that it need not be consumed."""
-        if self._engine is not None:
-            if not isinstance(self._engine, SwitchedEngine):
+        """Whether an event certainly changes nothing, so that it is not handed to the engine; it counts as consumed."""
+        if not self._certainly_ignores(event):
+            return False
+        self._statistics.consumed += 1
+        self._touched += 1
+        return True
+
+    def _certainly_ignores(self, event: Event) -> bool:
+        switched = self._engine
+        if switched is not None:
+            if not isinstance(switched, SwitchedEngine):
                 return False
-            engine = self._engine.engine
+            engine = switched.engine
             matcher = engine.single if engine.__class__ is StepwiseEngine else None
             return matcher is not None and matcher.ignores(event)
         compiled, plans = self.compiled, self._plans
