@@ -348,7 +348,14 @@ def test_verb_reports_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
     def command(name: str, as_json: bool = True) -> int:
         return verb(
-            [tmp_path / name], tmp_path / "h", tmp_path / "m.toml", "test", "inline", tmp_path / "bad", as_json=as_json
+            [tmp_path / name],
+            tmp_path / "h",
+            tmp_path / "m.toml",
+            "test",
+            "inline",
+            tmp_path / "bad",
+            force=True,
+            as_json=as_json,
         )
 
     for before in (False, True):
