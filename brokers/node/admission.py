@@ -57,14 +57,14 @@ class _Assigned:
     subscriptions: set[str]
 
 
-class _Served:
+class CoordinatedSubscriptions:
     """Subscriptions that are served, with node and detector of each; found by their detector, too."""
 
     def __init__(self) -> None:
         # Detectors by name, for each node.
         self._on: dict[str, dict[str, str]] = {}
-        # Names by detector: the only one, as of most, or several.
-        self._of: dict[str, str | dict[str, None]] = {}
+        # Names by detector: the only one, as of most, or several by their node.
+        self._of: dict[str, str | dict[str, dict[str, None]]] = {}
 
     def __contains__(self, name: str) -> bool:
         return self._node(name) is not None
@@ -75,14 +75,14 @@ class _Served:
     def put(self, name: str, node: str, detector: str) -> None:
         """Note that a node serves a subscription; an empty detector for a refused one."""
         self.remove(name)
-        self._on.setdefault(node, {})[name] = detector
         there = self._of.get(detector)
         if there is None:
             self._of[detector] = name
-        elif isinstance(there, dict):
-            there[name] = None
         else:
-            self._of[detector] = {there: None, name: None}
+            if isinstance(there, str):
+                there = self._of[detector] = {self._node(there) or "": {there: None}}
+            there.setdefault(node, {})[name] = None
+        self._on.setdefault(node, {})[name] = detector
 
     def remove(self, name: str) -> None:
         """Remove a subscription, if it is served."""
@@ -94,7 +94,9 @@ class _Served:
             del self._on[node]
         there = self._of[detector]
         if isinstance(there, dict):
-            del there[name]
+            del there[node][name]
+            if not there[node]:
+                del there[node]
             if there:
                 return
         del self._of[detector]
@@ -102,8 +104,9 @@ class _Served:
     def by(self, detector: str, *, but: str = "") -> list[str]:
         """Subscriptions to a detector that other nodes than this one serve."""
         there = self._of.get(detector, {})
-        here = self._on.get(but, {})
-        return [name for name in ([there] if isinstance(there, str) else there) if name not in here]
+        if isinstance(there, str):
+            return [] if self._node(there) == but else [there]
+        return [name for node, names in there.items() if node != but for name in names]
 
     def on(self, node: str) -> list[str]:
         """Subscriptions that a node serves."""
@@ -130,7 +133,7 @@ class Admission(NodePart):
         self.hosting = hosting
         self.planner = hosting.planner
         self.placement = placement
-        self.served = _Served()
+        self.served = CoordinatedSubscriptions()
         # Subscriptions not served yet: time of the notification, node notified, and whether they were served before.
         self._notified: dict[str, tuple[int, str, bytes]] = {}
         self._assigned: dict[str, _Assigned] = {}

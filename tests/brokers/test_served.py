@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from distced.brokers.node.admission import CoordinatedSubscriptions
 from distced.brokers.node.served import FEW, ServedSubscriptions
 from distced.middleware.wire.directory_entries import SubscriptionEntry
 
@@ -50,3 +51,23 @@ def test_subscription_begun_again_keeps_its_replica() -> None:
     assert served["s"].terms.near == "n2" and not served["s"].terms.ready
     with pytest.raises(KeyError):
         served.remove("other")
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_coordinator_finds_subscriptions_by_detector_and_node(seed: int) -> None:
+    random, served = Random(seed), CoordinatedSubscriptions()
+    known: dict[str, tuple[str, str]] = {}
+    for _ in range(200):
+        name = f"s{random.randrange(12)}"
+        if random.random() < 0.7:
+            known[name] = random.choice(["n1", "n2"]), random.choice(["", "d1", "d2"])
+            served.put(name, *known[name])
+        else:
+            served.remove(name)
+            known.pop(name, None)
+        assert len(served) == len(known) and all(each in served for each in known)
+        for detector in ("", "d1", "d2"):
+            for but in ("", "n1", "n2"):
+                found = {each for each, (node, of) in known.items() if of == detector and node != but}
+                assert set(served.by(detector, but=but)) == found
+        assert set(served.on("n1")) == {each for each, (node, _) in known.items() if node == "n1"}
