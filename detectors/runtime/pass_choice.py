@@ -13,7 +13,7 @@ takes as long as the pass itself; its counts of touched instances are summed up 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from distced.detectors.runtime.engine_choice import (
@@ -28,6 +28,9 @@ from distced.detectors.runtime.engine_choice import (
 )
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.timestamps import MICROSECOND
+
+TOGETHER: Final = replace(COLUMNAR, found=3_000)
+"""Costs of the pass: composite events of members often have the same constituents, which are looked up once, ns."""
 
 ENTER: Final = 500 * MICROSECOND
 LEAVE: Final = 50 * MICROSECOND
@@ -170,12 +173,12 @@ class PassChoice:
             touched, consumed, found = (now - then for now, then in zip(work, before, strict=True))
             costs = STEPWISE if member.at_work == "stepwise" else COLUMNAR
             saved = costs.of(calls, consumed, touched, found) + CALLED * calls
-            saved -= MARGIN * COLUMNAR.of(0, 0, touched, found)
+            saved -= MARGIN * TOGETHER.of(0, 0, touched, found)
             if saved > 0 and member.live <= MOST_LIVE:
                 savings.append((saved, member))
         self._account += sum(saved for saved, _ in savings)
         if not load.members:
-            self._account -= MARGIN * COLUMNAR.of(self._calls, self._events, 0, 0) + LEAK * since
+            self._account -= MARGIN * TOGETHER.of(self._calls, self._events, 0, 0) + LEAK * since
         self._account = max(0.0, self._account)
         if not load.members and (self._account < LEAST or len(savings) < FEWEST):
             self._account = min(self._account, LEAST)
@@ -195,7 +198,7 @@ class PassChoice:
 
     def _costs_more(self, load: PassLoad) -> bool:
         work = load.work(self._calls, self._events)
-        columnar = COLUMNAR.of(self._calls, self._events, work.touched, work.found)
+        columnar = TOGETHER.of(self._calls, self._events, work.touched, work.found)
         self._exit = max(0.0, self._exit + columnar - MARGIN * (STEPWISE.of(*work) + CALLED * work.calls))
         if self._exit < max(LEAST, LEAVE * load.members + HAND_OVER_INSTANCE * load.live):
             return False

@@ -29,8 +29,10 @@ from distced.brokers.live.mqtt_server import start_server
 from distced.brokers.live.node import LiveNode
 from distced.detectors.compiler import check_pattern
 from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.shared_input import SharedInput
 from distced.detectors.shapes import Shapes
+from distced.detectors.warm_start import in_background
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError
@@ -384,11 +386,14 @@ def _bare_rate(url: str, frame: int, count: int) -> float:
 def _directly(case: Case, events: Sequence[Event], frames: Sequence[int]) -> tuple[int, dict[int, float]]:
     """Composite events of a shared input fed with the events of all rounds, and its events/s by events a call."""
     registry, shapes = TypeRegistry([TYPE]), Shapes()
-    shared = SharedInput(detection_policy(case.detection))
+    # As on the node.
+    choice = engines("auto", in_background())
+    shared = SharedInput(detection_policy(case.detection), choice)
     shared.join(SOURCE, INSTANT_MIN, 0)
     for text in _patterns(case):
         compiled = shapes.find(text, registry) or check_pattern(text, registry)
-        shared.add(Detector(compiled, detection_policy(case.detection), lambda name: TYPE.attributes))
+        policy = detection_policy(case.detection)
+        shared.add(Detector(compiled, policy, lambda name: TYPE.attributes, engines=choice))
     found, place, rates = 0, 0, {}
     each = len(events) // (11 if len(frames) > 1 else 1)
     for frame in frames:
@@ -396,7 +401,7 @@ def _directly(case: Case, events: Sequence[Event], frames: Sequence[int]) -> tup
         began = time.perf_counter()
         for start in range(place, place + count, frame):
             batch = events[start : start + frame]
-            passed = shared.receive([(SOURCE, batch, batch[-1].hi)], batch[-1].hi)
+            passed = shared.receive([(SOURCE, batch, batch[-1].hi)], time.time_ns())
             found += sum(len(composites) for _, composites in passed.found)
         rates[frame] = count / (time.perf_counter() - began)
         place += count
