@@ -444,7 +444,7 @@ def _missing(column: Any, *, empty: bool = True) -> Mask:
     found = numpy_of(pc.is_null(column)) if column.null_count else np.zeros(len(column), np.bool_)
     if empty and _is_text(column.type):
         texts = plain_texts(column)
-        found = found | (numpy_of(pc.fill_null(pc.binary_length(texts), 0)) == 0)
+        found = found | (numpy_of(pc.binary_length(texts)) == 0)
     return found
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from distced.detectors.columnar.batch.columns import Batch, Column, Handed, Ints
 from distced.detectors.columnar.batch.values import BOOLEAN, FLOAT, INTEGER, NULL, TEXT, Texts
+from distced.middleware.event_files.cells import numpy_of
 from distced.middleware.event_files.native import OWN_COLUMNS, PREFIX, constituents_of
 from distced.middleware.event_files.tables import WHOLE, column_of
 from distced.middleware.history.row_check import digits
@@ -38,7 +39,7 @@ class TableBatch(Batch):
         names, types = _coded([each["type"] for each in self.tables])
         self._sources, sources = _coded([each["source"] for each in self.tables])
         lo, hi = (_joined([_ints(each[name]) for each in self.tables], np.int64) for name in ("lo", "hi"))
-        self._numbers = [digits(each["seq"]) for each in self.tables]
+        self._numbers = [_digits(each["seq"]) for each in self.tables]
         self._starts = np.cumsum([0, *map(len, self.tables)])
         self._attributes = [
             [
@@ -200,14 +201,14 @@ def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> 
         numbers = np.array(texts.numbers(names) or [0], np.int64)
         payload[there], tags[there] = numbers[codes[there]], TEXT
     elif pa.types.is_boolean(kind):
-        payload[there], tags[there] = np.asarray(pc.fill_null(values, False)).astype(np.int64)[there], BOOLEAN
+        payload[there], tags[there] = _filled(values, False).astype(np.int64)[there], BOOLEAN
     elif pa.types.is_floating(kind):
         # NaN reads as null.
-        floats = np.asarray(pc.fill_null(values, np.nan)).astype(np.float64, copy=False)
+        floats = _filled(values, np.nan).astype(np.float64, copy=False)
         there = ~np.isnan(floats)
         payload[there], tags[there] = floats.view(np.int64)[there], FLOAT
     elif pa.types.is_integer(kind):
-        payload[there], tags[there] = np.asarray(pc.fill_null(values, 0)).astype(np.int64, copy=False)[there], INTEGER
+        payload[there], tags[there] = _filled(values, 0).astype(np.int64, copy=False)[there], INTEGER
     else:
         tags[there] = NULL
 
@@ -220,7 +221,7 @@ def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
         for chunk in column.chunks:
             coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
             mapped = np.array([names.setdefault(each, len(names)) for each in coded.dictionary.to_pylist()], np.int64)
-            codes = np.asarray(pc.fill_null(coded.indices, 0)).astype(np.int64, copy=False)
+            codes = _filled(coded.indices, 0).astype(np.int64, copy=False)
             parts.append(mapped[codes] if len(mapped) else np.zeros(len(codes), np.int64))
     return list(names), _joined(parts, np.int64)
 
@@ -232,8 +233,20 @@ def _ranks(table: Any) -> Ints:
     return np.where(np.asarray(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)
 
 
+def _filled(values: Any, instead: float) -> Any:
+    """Values of a column, with something else in place of null."""
+    return numpy_of(pc.fill_null(values, instead) if values.null_count else values)
+
+
+def _digits(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Sequence numbers as their upper and lower 64 bits."""
+    if pa.types.is_decimal(column.type):
+        return digits(column)
+    return np.zeros(len(column), np.uint64), _ints(column).view(np.uint64)
+
+
 def _ints(column: Any) -> Ints:
-    return np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
+    return np.ascontiguousarray(numpy_of(column), dtype=np.int64)
 
 
 def _joined(parts: Sequence[Any], kind: Any) -> Any:
