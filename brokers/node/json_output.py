@@ -98,7 +98,8 @@ class JsonOutput:
             identity = _identified(payload).id
         except msgspec.DecodeError:
             return
-        if self._kept.get(topic, {}).pop(identity, None) is not None:
+        kept = self._kept.get(topic)
+        if kept is not None and kept.pop(identity, None) is not None:
             return
         heard = self._heard.setdefault(topic, OrderedDict())
         heard[identity] = None

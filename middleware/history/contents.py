@@ -10,7 +10,6 @@ from distced.middleware.history.history import History
 from distced.middleware.history.history_file import HistoryFile, Problem
 from distced.middleware.history.late_events import late_files
 from distced.middleware.history.layout import period_of
-from distced.middleware.history.row_check import check_rows
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
@@ -85,6 +84,8 @@ class HistoryReport(msgspec.Struct, frozen=True):
 
 def history_report(history: History) -> HistoryReport:
     """Contents of a history."""
+    from distced.middleware.history.row_check import check_rows
+
     groups: dict[tuple[str, str], list[HistoryFile]] = {}
     for file in history.files:
         groups.setdefault((file.day, file.type), []).append(file)

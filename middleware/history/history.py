@@ -17,8 +17,6 @@ from distced.middleware.event_files.rows import Rows
 from distced.middleware.event_files.tables import TableRows, columns_read, import_pyarrow
 from distced.middleware.history.history_file import HistoryFile, Problem, open_file
 from distced.middleware.history.layout import RECORDERS, RecorderNote, by_day, check_history, day_text, replaced_path
-from distced.middleware.history.row_check import RejectedRows, RowCheck, check_rows
-from distced.middleware.history.row_groups import read_groups, unread_problem
 from distced.middleware.mapping.rules import Rejected
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
@@ -27,6 +25,7 @@ from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 if TYPE_CHECKING:
     from distced.middleware.event_files.event_chunks import EventChunk
+    from distced.middleware.history.row_check import RejectedRows, RowCheck
 
 
 class History:
@@ -164,6 +163,9 @@ def events_of_history(
     Problems of files and rows go to `on_problem`; the others are read. Rows are checked day by day, unless they have
     been (`check`).
     """
+    # numpy and pyarrow, which only what is read needs.
+    from distced.middleware.history.row_check import check_rows
+
     span = (INSTANT_MIN if begin is None else begin, INSTANT_MAX if end is None else end)
     for files in by_day(history.select(types, begin, end)):
         checked = check
@@ -235,6 +237,8 @@ class HistoryReader(EventReader):
 
     def _begin(self) -> RowCheck:
         """Begin a pass: what is known to be wrong."""
+        from distced.middleware.history.row_check import check_rows
+
         self.rejected, self.counts, self.is_incomplete = [], Counter(), False
         for problem in self._history.problems:
             self._problem(problem)
@@ -260,6 +264,8 @@ def _tables(
     file: HistoryFile, rejected: Any, attributes: frozenset[str] | None, on_problem: Callable[[Problem], None]
 ) -> Iterator[Any]:
     """Rows of a file that are not rejected, with these attributes, as a table; none where it cannot be read."""
+    from distced.middleware.history.row_groups import read_groups, unread_problem
+
     where = str(file.path)
     try:
         table, unread = read_groups(file.path, columns=lambda names: columns_read(attributes, names), rejected=rejected)
@@ -275,6 +281,8 @@ def _tables(
 def _events(
     file: HistoryFile, span: tuple[int, int], rejected: Any, on_problem: Callable[[Problem], None]
 ) -> Iterator[Event]:
+    from distced.middleware.history.row_groups import read_groups, unread_problem
+
     where = str(file.path)
     try:
         table, unread = read_groups(file.path, span=span, rejected=rejected)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import numpy as np
 
 from distced.middleware.event_files.reader import in_order
 from distced.middleware.event_files.tables import import_pyarrow, table_of
@@ -28,7 +27,6 @@ from distced.middleware.history.layout import (
     raise_version,
     write_whole,
 )
-from distced.middleware.history.row_check import is_sound
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType, Kind, event_type, kind_of
 from distced.middleware.model.events import Event
@@ -87,6 +85,8 @@ class HistoryWriter:
 
         The day may be a month or a year, of which the table has several days.
         """
+        from distced.middleware.history.row_check import is_sound
+
         note = note_of(table, watermark, self.recorder, replaces)
         if not _is_one_day(day):
             note = msgspec.structs.replace(note, days=_by_day(table))
@@ -157,6 +157,8 @@ def _is_one_day(text: str) -> bool:
 
 def _by_day(table: Any) -> dict[str, int]:
     """Number of events by day."""
+    import numpy as np
+
     days, counts = np.unique(table["hi"].to_numpy() // DAY, return_counts=True)
     return {day_text(day): count for day, count in zip(days.tolist(), counts.tolist(), strict=True)}
 

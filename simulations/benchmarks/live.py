@@ -241,7 +241,7 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
         client.wait_for_nodes(1, PATIENCE)
         client.register(TYPE)
         subscription = client.subscribe(ALL, quality=BEST_EFFORT)
-        receive = subscription.receive
+        receive = subscription.handler(client.bus)
 
         def timed(topic: str, payload: bytes, retain: bool) -> None:
             now = time.time_ns()
@@ -249,7 +249,7 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
             receive(topic, payload, retain)
 
         (topic,) = subscription.filters
-        client.bus.unsubscribe(topic, subscription.receive)
+        client.bus.unsubscribe(topic, receive)
         client.bus.subscribe(topic, timed, timeout=PATIENCE)
         ready.set()
         await_quiet(lambda: len(delays), lambda: len(delays) >= count)
