@@ -108,7 +108,7 @@ def test_random_topology_goes_through_pipe(
     arguments = ["topology", "--random", "tree", "--sites", "4", "--nodes", "2", "--publishers", "3", "--seed", "5"]
     assert main([*arguments, "--subscribers", "1"]) == 0
     text = capsys.readouterr().out
-    monkeypatch.setattr(sys, "stdin", io.StringIO(text))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert main(["topology", "-"]) == 0
     assert capsys.readouterr().out.startswith("4 sites, 2 nodes, 3 publishers, 1 subscriber, 3 links\n")
     assert main([*arguments[:-1], "6", "--subscribers", "1"]) == 0

@@ -10,7 +10,7 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 from collections import Counter
 from pathlib import Path
 
-from distced.middleware.history import layout
+from distced.middleware.history import history_file, layout, writer
 from distced.simulations.replay import tasks
 from tests.conftest import runs_long
 from tests.support.replay_runs import disk_differs, replay_differs
@@ -31,7 +31,7 @@ def test_replay_detects_as_a_run(request: pytest.FixtureRequest) -> None:
 def test_replay_through_files_detects_as_a_run(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (layout, tasks):
+    for module in (layout, history_file, writer, tasks):
         monkeypatch.setattr(module, "DAY", 16)
     long = runs_long(request.config)
     found, ways = 0, Counter[str]()
