@@ -166,6 +166,10 @@ class Matcher:
             plan = self.plans.of(event.type)
         if plan is None:
             return True
+        timers = self.store.timers
+        if timers and timers[0][0] < event.hi:
+            # A time event comes first, and may change which states have instances.
+            return False
         pools, bindings, registers = self.store.pools, self.root.bindings, self.root.registers
         for index, conditions in plan.reads:
             if pools[index]:

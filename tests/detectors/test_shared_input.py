@@ -243,6 +243,19 @@ def test_member_detects_what_it_would_by_itself(policy: str, at_length: bool) ->
     assert passes > seeds // 10 or not has_columnar()
 
 
+@pytest.mark.parametrize("policy", ["guaranteed", "best-effort"])
+def test_event_behind_a_time_event_is_looked_at_after_it(policy: str) -> None:
+    shared = SharedInput(detection_policy(policy))
+    shared.join("s", -5, 0, 0)
+    for text in ("([A], [T][B]) @ T = 5ns", "[A where v > 3] ; [B where v > 3]"):
+        shared.add(Detector(compile_pattern(text), shared.policy))
+    found = []
+    for seq, (name, at) in enumerate((("A", 1), ("B", 3), ("B", 8))):
+        found += shared.receive([("s", [Event(name, at, at, "s", seq, {})], at)], at).found
+    ((_, composites),) = found
+    assert [[each.hi for each in composite.events] for composite in composites] == [[1, 8]]
+
+
 def test_index_says_which_events_may_concern_a_pattern() -> None:
     described = {
         "[A where k == 1] ; [B where 2 == k and v > 1]": {"A": {("k", 1)}, "B": {("k", 2)}},
