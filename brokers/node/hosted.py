@@ -273,7 +273,7 @@ class HostedDetector:
         if self.json is None:
             if not wanted:
                 return False
-            self.json = JsonOutput(publishes=self.primary)
+            self.json = JsonOutput(self.detector.compiled.canonical_id, publishes=self.primary)
         self.changed(self.id)
         return self.json.leave_at(wanted)
 
@@ -283,10 +283,10 @@ class HostedDetector:
             self.changed(self.id)
             self.json.keep(handing_over=handing_over)
 
-    def publish_json(self) -> list[Effect]:
+    def publish_json(self, now: int) -> list[Effect]:
         """Publish JSON from now on, beginning with what was kept."""
         self.changed(self.id)
-        return [] if self.json is None else self.json.publish()
+        return [] if self.json is None else self.json.publish(now)
 
     def reset_idle(self) -> None:
         """Reset the idle time: it is needed, or is for another node to judge."""
@@ -372,7 +372,7 @@ class HostedDetector:
         self.upstream = upstream
         self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
-    def arrived(self, state: DetectorState, known: Mapping[str, SubscriptionEntry], *, replica: bool) -> None:
+    def arrived(self, state: DetectorState, known: Mapping[str, SubscriptionEntry], now: int, *, replica: bool) -> None:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self.changed(self.id)
         self._become(_RUNNING)
@@ -388,7 +388,7 @@ class HostedDetector:
         self.primary, self.replicas = not replica, dict(state.replicas)
         if self.json is not None and self.primary:
             # The origin has published what it has found.
-            self.json.publish()
+            self.json.publish(now)
         self.published = None
         self.send_along(constituents=state.constituents, derivations=state.derivations)
 

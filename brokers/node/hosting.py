@@ -139,7 +139,7 @@ class DetectorHosting(NodePart):
         """Continue a detector here, with its state and its subscriptions; a replica serves none."""
         identity = hosted.id
         self.event_path.inventory.host(hosted)
-        hosted.arrived(state, self.directory.subscriptions, replica=replica)
+        hosted.arrived(state, self.directory.subscriptions, now, replica=replica)
         self.upstream.update_readers(hosted)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         if not replica:
@@ -390,7 +390,7 @@ class DetectorHosting(NodePart):
         """Publish JSON, as the messages of the primary before have arrived."""
         if not hosted.json_due or self.event_path.hosted.get(hosted.id) is not hosted:
             return []
-        return [*hosted.publish_json(), *self.topic_filters.refilter()]
+        return [*hosted.publish_json(now), *self.topic_filters.refilter()]
 
     # Detectors, here and elsewhere.
 

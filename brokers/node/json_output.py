@@ -48,7 +48,9 @@ class JsonOutput:
         handing_over: whether it keeps until another node is the primary.
     """
 
-    def __init__(self, *, publishes: bool) -> None:
+    def __init__(self, source: str, *, publishes: bool) -> None:
+        """`source`: that of the composite events."""
+        self._prefix = f"{source}."
         self.topics: tuple[JsonTopic, ...] = ()
         self.publishes = publishes
         self.handing_over = False
@@ -96,7 +98,9 @@ class JsonOutput:
             return
         try:
             identity = _identified(payload).id
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        if not identity.startswith(self._prefix):
             return
         kept = self._kept.get(topic)
         if kept is not None and kept.pop(identity, None) is not None:
@@ -110,11 +114,16 @@ class JsonOutput:
         """Publish no more: this node has a replica, or is about to."""
         self.publishes, self.handing_over = False, handing_over
 
-    def publish(self) -> list[Effect]:
+    def publish(self, now: int) -> list[Effect]:
         """Publish from now on, beginning with what was kept."""
         self.publishes, self.handing_over = True, False
         kept, self._kept = self._kept, {}
-        return [_publish(topic, payload) for topic, each in kept.items() for _, payload in each.values()]
+        return [
+            _publish(topic, payload)
+            for topic, each in kept.items()
+            for at, payload in each.values()
+            if now - at <= KEEP
+        ]
 
 
 def _publish(topic: JsonTopic, payload: bytes) -> Publish:

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from distced.brokers.node.json_output import JsonOutput
+from distced.brokers.node.json_output import MOST, JsonOutput
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import DistcedError
@@ -132,18 +132,42 @@ def test_replicas_publish_json_once(how: str) -> None:
 
 def test_replica_keeps_what_it_has_not_heard_for_a_minute() -> None:
     events = [CompositeEvent("Out", at, at, "c", at, {}, constituents=()) for at in range(3)]
-    output = JsonOutput(publishes=False)
+    output = JsonOutput("c", publishes=False)
     output.leave_at([("", "a")])
     assert output.found(events[:2], 0) == []
     output.heard(("", "a"), encode_json(events[0]))
     for foreign in (b"", b"{}", b"[1]", b'{"id": 3}', b"on"):
         output.heard(("", "a"), foreign)
     output.heard(("", "a"), encode_json(events[2]))
-    (kept,) = output.publish()
+    (kept,) = output.publish(0)
     assert kept.payload == encode_json(events[1])
     # The primary before was ahead with it.
     assert output.found([events[2]], 0) == []
     output.keep()
     output.found([events[0]], 0)
     output.found([events[1]], 61 * SECOND)
-    assert [each.payload for each in output.publish()] == [encode_json(events[1])]
+    assert [each.payload for each in output.publish(62 * SECOND)] == [encode_json(events[1])]
+    output.keep()
+    output.found([events[0]], 0)
+    assert output.publish(61 * SECOND) == []
+
+
+@pytest.mark.parametrize("payload", [b'{"id": "\xff"}', b'{"x": ' + b"[" * 100_000], ids=["text", "depth"])
+def test_foreign_message_on_a_json_topic_harms_nothing(payload: bytes) -> None:
+    output = JsonOutput("c", publishes=False)
+    output.leave_at([("", "a")])
+    event = CompositeEvent("Out", 1, 1, "c", 1, {}, constituents=())
+    output.found([event], 0)
+    output.heard(("", "a"), payload)
+    assert [each.payload for each in output.publish(0)] == [encode_json(event)]
+
+
+def test_ids_of_others_on_the_topic_take_no_room() -> None:
+    output = JsonOutput("c", publishes=False)
+    output.leave_at([("", "a")])
+    ahead = CompositeEvent("Out", 1, 1, "c", 1, {}, constituents=())
+    output.heard(("", "a"), encode_json(ahead))
+    for at in range(MOST + 1):
+        output.heard(("", "a"), encode_json(CompositeEvent("Out", at, at, "d", at, {}, constituents=())))
+    output.publish(0)
+    assert output.found([ahead], 0) == []
