@@ -31,6 +31,7 @@ NAMED = (
     "([A where k == 0] & [C where v == 1]) ; [B where k == 0 or v == 2]",
     "[{A, B} where k == 1] [D where k == 1] by v",
     "[A where k == 1] ; [A where k == 2] within 3ns",
+    "([A where k == 1], [T] [B where k == 2]) @ T = 4ns",
 )
 """Patterns that look at events with constants."""
 
@@ -40,6 +41,7 @@ SHAPED = (
     "init n = 0 : [A where d == '{0}' set n = n + v] [B where d == '{0}' or d == '{1}']+",
     "([A where d == '{0}'], [T <= {{T, B where d == '{1}'}}]) @ T = 4ns",
     "[{{A, B}} where d == '{0}'] ; [D where d != '{1}'] by v",
+    "([A where d == '{0}'], [T] [B where d == '{1}']) @ T = 4ns",
 )
 """Patterns of shapes, whose events have texts."""
 
