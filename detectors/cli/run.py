@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,7 +26,7 @@ from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, messages, print_json, show_notes
 from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.event_files import EventReader
-from distced.middleware.mapping import load_mapping
+from distced.middleware.mapping import Rejected, load_mapping
 from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
@@ -114,6 +116,7 @@ def run(options: RunOptions) -> int:
     reader = reader_of(options.recording, mapping)
     replay = Replay(patterns.compiled, reader, finish=options.finish, engine=options.engine, whole=options.with_events)
     with (
+        _writing_rejected(reader, options.rejected),
         writing_found(options.out, native=options.native, with_events=options.with_events) as write,
         progress_bars(options.out) as progress,
     ):
@@ -136,8 +139,6 @@ def run(options: RunOptions) -> int:
             progress.update(task, completed=step.consumed)
         detected = time.perf_counter()
     misfit = misfits(source, reader.types, options.consumption) if registry is None else None
-    if options.rejected is not None:
-        _write_rejected(reader, options.rejected)
     _show(Summary(replay, reader, read - started, detected - read), options, misfit)
     return int(reader.is_incomplete)
 
@@ -155,7 +156,16 @@ def _show(summary: Summary, options: RunOptions, misfit: DistcedError | None) ->
     show_notes(notes, console)
 
 
-def _write_rejected(reader: EventReader, path: Path) -> None:
+@contextmanager
+def _writing_rejected(reader: EventReader, path: Path | None) -> Iterator[None]:
+    """File of all rejected rows, written as they are read."""
+    if path is None:
+        yield
+        return
     with opened_for_writing(path) as file:
-        for each in reader.rejected:
-            file.write(rejected_line(each))
+
+        def write(rejected: Rejected) -> None:
+            file.write(rejected_line(rejected))
+
+        reader.on_rejected = write
+        yield

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from distced.middleware.cli.command import main
-from distced.middleware.event_files import read_events, write_events
+from distced.middleware.event_files import REJECTED_KEPT, read_events, write_events
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 
@@ -141,6 +141,14 @@ def test_native_output_is_read_again(name: str, folder: Path, capsys: pytest.Cap
     (again,) = lines(capsys.readouterr().out)
     assert again["attributes"] == {"x": 3}
     assert again["constituents"] == [list(pair.id)]
+
+
+def test_all_rejected_rows_are_written(folder: Path) -> None:
+    count = REJECTED_KEPT + 5
+    (folder / "bad.jsonl").write_text("{\n" * count, encoding="utf-8")
+    assert main(["run", "[A]", "--input", "bad.jsonl", "--rejected", "all.jsonl"]) == 0
+    kept = lines((folder / "all.jsonl").read_text(encoding="utf-8"))
+    assert [each["where"] for each in kept] == [f"bad.jsonl, row {number}" for number in range(1, count + 1)]
 
 
 def test_rejected_rows_are_kept(folder: Path) -> None:

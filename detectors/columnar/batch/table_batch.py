@@ -194,7 +194,7 @@ def fill(tags: NDArray[np.uint8], payload: Ints, table: Any, name: str, texts: T
 
 def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> None:
     """Copy the values of a column that are not null."""
-    there = slice(None) if values.null_count == 0 else np.asarray(pc.is_valid(values))
+    there = slice(None) if values.null_count == 0 else numpy_of(pc.is_valid(values))
     kind = values.type
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         names, codes = _coded([values])
@@ -230,7 +230,7 @@ def _ranks(table: Any) -> Ints:
     """Kind of each event, primitive or composite; a type may have both."""
     if "constituents" not in table.schema.names:
         return np.full(len(table), PRIMITIVE)
-    return np.where(np.asarray(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)
+    return np.where(numpy_of(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)
 
 
 def _filled(values: Any, instead: float) -> Any:
