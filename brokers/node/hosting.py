@@ -339,7 +339,7 @@ class DetectorHosting(NodePart):
             if hosted.primary and hosted.running and hosted.told != hosted.waits:
                 effects += self._tell_waiting(hosted)
             if hosted.json_due:
-                effects += self.homes.flush(hosted.json_homes, partial(self._publish_json, hosted), now)
+                effects += self.homes.flush(hosted.json_homes, partial(self.publish_json, hosted), now)
             if any(each.left for each in hosted.streams.values()):
                 effects += self.topic_filters.refilter()
             if not hosted.primary or hosted.subscriptions or self._expected(hosted.detector.id):
@@ -386,7 +386,7 @@ class DetectorHosting(NodePart):
         hosted.subscriptions_told()
         return [*effects, self.announcements.publish(hosted)]
 
-    def _publish_json(self, hosted: HostedDetector, now: int) -> list[Effect]:
+    def publish_json(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Publish JSON, as the messages of the primary before have arrived."""
         if not hosted.json_due or self.event_path.hosted.get(hosted.id) is not hosted:
             return []

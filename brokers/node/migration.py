@@ -84,6 +84,12 @@ class Migration(NodePart):
             return [_refused(detector, move.node, "the detector has a process of its own")]
         if detector in self.moving:
             return [_refused(detector, move.node, "the detector is in motion")]
+        if hosted.json_due:
+            # A new primary: what it has kept is published here, as the next one may not have it.
+            def published(now: int) -> list[Effect]:
+                return [*self.hosting.publish_json(hosted, now), *self.asked(detector, move, now)]
+
+            return self.homes.flush(hosted.json_homes, published, now)
         if move.node in hosted.replicas:
             # Nothing else is begun until the directory says so.
             self.moving[detector] = _Moving(move.node, arrives=False, since=now, replica=True)
