@@ -72,11 +72,13 @@ def arrow_mask(mask: Mask) -> Any:
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(np.packbits(mask, bitorder="little"))])
 
 
-def arrow_texts(texts: Sequence[str]) -> Any:
-    """Arrow array of texts."""
-    encoded = [each.encode() for each in texts]
+def arrow_texts(texts: Sequence[str | None]) -> Any:
+    """Arrow array of texts; None is null."""
+    encoded = [b"" if each is None else each.encode() for each in texts]
     offsets = np.cumsum([0, *map(len, encoded)]).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
+    there = np.array([each is not None for each in texts], np.bool_)
+    valid = None if there.all() else pa.py_buffer(np.packbits(there, bitorder="little"))
+    buffers = [valid, pa.py_buffer(offsets), pa.py_buffer(b"".join(encoded))]
     return pa.Array.from_buffers(pa.string(), len(texts), buffers)
 
 
@@ -86,6 +88,10 @@ class Numbers(NamedTuple):
     contents: NDArray[np.uint8]
     whole: Ints
     fractions: NDArray[np.float64]
+
+    def of(self, rows: Ints | Mask) -> Numbers:
+        """Numbers of some rows."""
+        return Numbers(self.contents[rows], self.whole[rows], self.fractions[rows])
 
     def arrays(self) -> tuple[Any | None, Any | None]:
         """Arrow arrays of the floats and of the integers; None where there are none."""
@@ -162,10 +168,13 @@ def numbers_of(column: Any, *, exactly: bool = True) -> Numbers:
     return Numbers(contents, whole, fractions)
 
 
-def instants_of(column: Any, read: Callable[[str], int]) -> tuple[Ints, Mask]:
-    """Instants of a column of strings, and which cells hold one; `read` reads one text that is spelt otherwise."""
+def instants_of(column: Any, read: Callable[[str], int], *, counts: bool = True) -> tuple[Ints, Mask]:
+    """Instants of a column of strings, and which cells hold one: ISO 8601 and, where `counts`, numbers of ns.
+
+    `read` reads one text that is spelt otherwise.
+    """
     texts = _Texts(column)
-    at_once = _all_counts(texts)
+    at_once = _all_counts(texts) if counts else None
     if at_once is None:
         at_once = _all_iso(texts)
     if at_once is not None:
@@ -173,7 +182,7 @@ def instants_of(column: Any, read: Callable[[str], int]) -> tuple[Ints, Mask]:
     found, known = np.zeros(len(texts.lengths), np.int64), np.zeros(len(texts.lengths), np.bool_)
     for length in np.unique(texts.lengths).tolist():
         rows = np.flatnonzero(texts.lengths == length)
-        for read_all, least, most in ((_counts, 1, _DIGITS + 1), (_iso, _DATE_AND_TIME, _LONGEST)):
+        for read_all, least, most in ((_counts, 1, _DIGITS + 1), (_iso, _DATE_AND_TIME, _LONGEST))[not counts :]:
             if least <= length <= most and len(rows):
                 cells = texts.data[texts.starts[rows][:, None] + np.arange(length)]
                 good, values = read_all(cells)

@@ -415,9 +415,18 @@ def _raise() -> Any:
 
 def _rows(table: Any, numbers: Ints, places: Ints) -> Iterator[tuple[int, Row]]:
     if len(places):
-        some = table if len(places) == len(table) else table.take(arrow_of(places.astype(np.int64)))
-        for place, fields in zip(places.tolist(), batch_rows_of(some), strict=True):
+        for place, fields in zip(places.tolist(), rows_at(table, places), strict=True):
             yield place, Row(int(numbers[place]), fields)
+
+
+def rows_at(table: Any, places: Ints) -> Iterator[dict[str, object]]:
+    """Rows of a table at some places."""
+    if np.array_equal(places, np.arange(len(table))):
+        return batch_rows_of(table)
+    try:
+        return batch_rows_of(table.take(arrow_of(places.astype(np.int64))))
+    except pa.ArrowNotImplementedError:  # not for polars' texts
+        return (row for place in places.tolist() for row in batch_rows_of(table.slice(place, 1)))
 
 
 def batch_rows_of(table: Any) -> Iterator[dict[str, object]]:

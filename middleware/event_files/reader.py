@@ -82,14 +82,11 @@ class EventReader(Iterable[Event]):
 
     @property
     def has_columns(self) -> bool:
-        """Whether `chunks` is to be used: for the native form of tables, with pyarrow, unless the file is small.
-
-        Mappings and JSON are read by rows.
-        """
+        """Whether `chunks` is to be used: with pyarrow, unless the file is small, or a mapping remembers messages."""
         size = self._rows.size
-        if self.mapping is not None or find_spec("pyarrow") is None or (size is not None and size < SMALL):
+        if find_spec("pyarrow") is None or (size is not None and size < SMALL):
             return False
-        return self._rows.columns() is not None
+        return self._rows.columns() is not None if self.mapping is None else self.mapping.has_columns
 
     def expected(self, types: frozenset[str] | None) -> int:
         """Number of events of some types, None for all, as far as known before they are read."""
@@ -103,6 +100,9 @@ class EventReader(Iterable[Event]):
         from distced.middleware.event_files.native_columns import KindChangedError, NativeColumns
 
         self.rejected, self.counts = [], Counter()
+        if self.mapping is not None:
+            yield from self._mapped_chunks(self.mapping)
+            return
         blocks, columns = self._rows.blocks(), self._rows.columns()
         if blocks is None or columns is None:
             raise ValueError("rows that have no columns")
@@ -121,6 +121,18 @@ class EventReader(Iterable[Event]):
         self.attributes = reading.attributes()
         if self._types is None:
             self._types = tuple(noted or reading.types())
+
+    def _mapped_chunks(self, mapping: Mapping) -> Iterator[EventChunk]:
+        from distced.middleware.event_files.field_columns import blocks_of
+        from distced.middleware.event_files.mapped_columns import MappedColumns
+
+        mapping = self.mapping = mapping.fresh()
+        reading = MappedColumns(self.name, mapping)
+        for block in blocks_of(self._rows):
+            self.counts["row"] += len(block) + len(block.problems)
+            chunk = reading.read(block, self._reject)
+            self.counts["event"] += len(chunk)
+            yield chunk
 
     def _mapped(self, mapping: Mapping) -> Iterator[Event]:
         mapping = self.mapping = mapping.fresh()

@@ -36,9 +36,11 @@ class Rows:
     Attributes:
         name: the path, or a table's name in reports.
         typed: whether values have kinds of their own, or are all text.
+        is_text: whether they are in a text file.
     """
 
     typed = True
+    is_text = True
 
     def __init__(self, name: Path | str) -> None:
         self.name = str(name)
@@ -46,7 +48,8 @@ class Rows:
     @property
     def size(self) -> int | None:
         """Bytes of a text file; None for others."""
-        return None
+        path = Path(self.name)
+        return path.stat().st_size if self.is_text and path.exists() else None
 
     def rows(self) -> Iterator[Row]:
         """The rows in their order."""
@@ -81,10 +84,6 @@ class CsvRows(Rows):
         self._path = path
         self._columns = list(columns)
         self._separator = separator or ","
-
-    @property
-    def size(self) -> int | None:
-        return self._path.stat().st_size if self._path.exists() else None
 
     def rows(self) -> Iterator[Row]:
         with opened_text(self._path) as file:
@@ -219,11 +218,11 @@ _ARRAY_ADVICE: Final = "call the file .json, or give file.format = 'json' in the
 _elements: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def _json_row(number: int, text: bytes | msgspec.Raw) -> Row:
+def _json_row(number: int, text: bytes) -> Row:
     try:
-        fields = decode_json(bytes(text))
+        fields = decode_json(text)
         if not isinstance(fields, dict):
-            raise MappingError("not a JSON object", given=bytes(text), allowed='{"name": value, ...}')
+            raise MappingError("not a JSON object", given=text, allowed='{"name": value, ...}')
         return Row(number, fields)
     except MappingError as error:
         return Row(number, {}, error)
@@ -256,7 +255,7 @@ class JsonFileRows(Rows):
                 "not a JSON array", given=self.name, allowed='[{"name": value, ...}, ...]', advice=str(error)
             ) from None
         for number, element in enumerate(elements, 1):
-            yield _json_row(number, element)
+            yield _json_row(number, bytes(element))
 
 
 class TextRows(Rows):

@@ -54,6 +54,8 @@ def import_pyarrow() -> Any:
 class TableRows(Rows):
     """Rows of a table in memory."""
 
+    is_text = False
+
     def __init__(self, table: object, name: str) -> None:
         super().__init__(name)
         pyarrow = import_pyarrow()
@@ -86,6 +88,8 @@ class TableRows(Rows):
 
 class ParquetRows(Rows):
     """Rows of a Parquet file."""
+
+    is_text = False
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -34,7 +34,6 @@ from distced.middleware.model.timestamps import (
     SECOND,
     UNITS,
     format_duration,
-    format_instant,
     parse_duration,
     parse_instant,
 )
@@ -74,16 +73,19 @@ class ClockPolicy:
 
     Attributes:
         needs_arrival: whether a claim says nothing without an arrival to compare it with.
+        is_monotone: whether times that go back are held.
+        before, after: what is added for uncertainty to either end of a claim, ns.
     """
 
     def __init__(self, spec: TimeSpec, by_arrival: bool) -> None:
         self._mode = spec.clock
         self._by_arrival = by_arrival
         self.needs_arrival = by_arrival or spec.clock in ("offset", "zone")
+        self.is_monotone = spec.clock == "monotone"
         self._fall_back = by_arrival or spec.otherwise == "arrival"
         uncertainty = _duration("uncertainty", spec.uncertainty)
-        self._before = uncertainty + _duration("before", spec.before)
-        self._after = uncertainty + _duration("after", spec.after)
+        self.before = uncertainty + _duration("before", spec.before)
+        self.after = uncertainty + _duration("after", spec.after)
         self._delay = _duration("delay", spec.delay)
         self._skew = None if spec.skew is None else _duration("skew", spec.skew)
         if self._mode == "offset" and self._skew is None:
@@ -102,7 +104,7 @@ class ClockPolicy:
             arrival: of the message, ns; None for unknown.
         """
         lo, hi, remarks = self._interval(claim, problem, arrival, state)
-        if self._mode == "monotone" and state.hi is not None and hi < state.hi:
+        if self.is_monotone and state.hi is not None and hi < state.hi:
             # Either this clock reading is wrong or an earlier one was; the interval reaches over both.
             hi = state.hi
             remarks = (*remarks, "held")
@@ -133,7 +135,7 @@ class ClockPolicy:
         if self._skew is not None and arrival is not None and abs(arrival - hi) > self._skew:
             allowed = f"at most {format_duration(self._skew)} from the arrival"
             return self._arrived(_wrong(arrival - hi, allowed), arrival)
-        lo, hi = lo - self._before, hi + self._after
+        lo, hi = lo - self.before, hi + self.after
         if self._mode == "offset" and arrival is not None:
             # It cannot have happened after it arrived.
             hi = min(hi, arrival)
@@ -173,6 +175,7 @@ def _duration(key: str, text: str) -> int:
 
 
 _EPOCH: Final = datetime(1970, 1, 1)
+_EPOCH_DAY: Final = _EPOCH.toordinal()
 _EPOCH_UNITS: Final = ("s", "ms", "us", "ns")
 _LEAP_YEAR: Final = 2000
 _FIXED: Final = re.compile(r"([+-])(\d\d):?(\d\d)")
@@ -188,19 +191,27 @@ class Claim(NamedTuple):
 
 
 class InstantReader:
-    """Reader of instants in one format."""
+    """Reader of instants in one format.
+
+    Attributes:
+        unit: of numbers, ns; 0 for texts.
+        is_iso: whether texts are ISO 8601, those without a zone in UTC.
+        lacks_year: whether the format has no year.
+    """
 
     def __init__(self, form: str, zone: str = "UTC", year: int | None = None) -> None:
         self._form = form
-        self._unit = UNITS[form] if form in _EPOCH_UNITS else 0
+        self.unit = UNITS[form] if form in _EPOCH_UNITS else 0
         self._zone = parse_zone(zone)
+        self.is_iso = form == "iso" and self._zone is UTC
         self._year = year
         self.lacks_year = False
-        if not self._unit and form != "iso":
+        if not self.unit and form != "iso":
             self._check_strptime(form)
         elif year is not None:
             raise MappingError("a year for a format that has one", given=year, allowed="only with strptime formats")
         self._parse = lru_cache(maxsize=_CACHED)(self._parse_text)
+        self._in_year = lru_cache(maxsize=_CACHED)(self._place_in_year)
 
     def _check_strptime(self, form: str) -> None:
         directives = set(re.findall(r"%(.)", form))
@@ -226,7 +237,7 @@ class InstantReader:
         Args:
             previous: the previous claim of the same source, for formats without a year.
         """
-        if self._unit:
+        if self.unit:
             instant = self._count(value)
             return Claim(instant, instant)
         if type(value) is not str:
@@ -241,11 +252,11 @@ class InstantReader:
 
     def _count(self, value: object) -> int:
         if type(value) is int:
-            instant = value * self._unit
+            instant = value * self.unit
         elif type(value) is float or type(value) is str:
             try:
                 # By its shortest text a float such as 1585673980.123 is exactly the decimal that was sent.
-                exact = Decimal(str(value)) * self._unit
+                exact = Decimal(str(value)) * self.unit
                 instant = int(exact) if INSTANT_MIN <= exact <= INSTANT_MAX else INSTANT_MAX + 1
             except (ArithmeticError, ValueError):
                 raise self._unreadable(value, "it is no number") from None
@@ -293,18 +304,13 @@ class InstantReader:
     def _with_year(self, text: str, moment: datetime, arrival: int | None, previous: int | None) -> Claim:
         reference = previous if arrival is None else arrival
         if reference is not None:
-            about = int(format_instant(reference)[:4])
+            about = datetime.fromordinal(_EPOCH_DAY + reference // DAY).year
             years: tuple[int, ...] = (about - 1, about, about + 1)
         elif self._year is not None:
             years = (self._year,)
         else:
             raise self._unreadable(text, "it has no year, and there is neither an arrival nor a year to start with")
-        claims = []
-        for year in years:
-            try:
-                claims.append(self._place(text, moment.replace(year=year)))
-            except ValueError:  # 29 February in a common year
-                continue
+        claims = [claim for year in years if (claim := self._in_year(text, moment, year)) is not None]
         if not claims:
             raise self._unreadable(text, f"there is no such day in {', '.join(map(str, years))}")
         if arrival is not None:
@@ -313,15 +319,27 @@ class InstantReader:
             return min((each for each in claims if each.lo >= previous - _ASTRAY), default=claims[-1])
         return claims[0]
 
+    def _place_in_year(self, text: str, moment: datetime, year: int) -> Claim | None:
+        """Claim of a moment in a year; None for 29 February in a common year."""
+        try:
+            return self._place(text, moment.replace(year=year))
+        except ValueError:
+            return None
+
     def _unreadable(self, value: object, reason: str) -> MappingError:
         return MappingError("not a time", given=value, allowed=f"format {self._form}", advice=reason)
 
 
 class TimeReader:
-    """Reader of a message's time, as its rule says."""
+    """Reader of a message's time, as its rule says.
+
+    Attributes:
+        instant: reader of its values.
+        by_arrival: whether a message has no time of its own.
+    """
 
     def __init__(self, spec: TimeSpec, outside: Callable[[str], bool]) -> None:
-        self._instant = InstantReader(spec.format, spec.timezone, spec.year)
+        self.instant = InstantReader(spec.format, spec.timezone, spec.year)
         self._point = compile_value(spec.path, spec.text, outside)
         self._start = None if spec.start is None else compile_path(spec.start, outside)
         self._end = None if spec.end is None else compile_path(spec.end, outside)
@@ -330,20 +348,20 @@ class TimeReader:
         if self._point is not None and self._start is not None:
             raise MappingError("both a time and an interval", allowed="path or text, or start and end")
         self.by_arrival = self._point is None and self._start is None
-        self.lacks_year = self._instant.lacks_year
+        self.lacks_year = self.instant.lacks_year
 
     def read(self, message: DeviceMessage, arrival: int | None, previous: int | None) -> Claim | None:
         """Claim of a message; None without one. `MappingError` where it cannot be read."""
         if self._point is not None:
             value = self._point(message)
-            return None if value is None or value == "" else self._instant.read(value, arrival, previous)
+            return None if value is None or value == "" else self.instant.read(value, arrival, previous)
         if self._start is None or self._end is None:
             return None
         start, end = self._start(message), self._end(message)
         if start is None or end is None or start == "" or end == "":
             return None
-        lo = self._instant.read(start, arrival, previous).lo
-        hi = self._instant.read(end, arrival, lo if previous is None else previous).hi
+        lo = self.instant.read(start, arrival, previous).lo
+        hi = self.instant.read(end, arrival, lo if previous is None else previous).hi
         if lo > hi:
             raise MappingError(
                 "an interval that ends before it starts", given=f"{start} to {end}", allowed="start <= end"

@@ -22,12 +22,20 @@ KEYS_SHOWN: Final = 20
 TRUE_TEXTS: Final = frozenset({"true", "on", "yes", "1"})
 FALSE_TEXTS: Final = frozenset({"false", "off", "no", "0"})
 
+_EXACT: Final = 2**53
 _SIGNS: Final = frozenset({"+", "-"})
 _ONLY: Final = {
     "number": ("scale", "offset", "range"),
     "string": (),
     "boolean": ("true", "false", "above", "below"),
 }
+
+
+class PlainNumber(NamedTuple):
+    """Number read as it stands: the texts that mean null, and its range, None for any."""
+
+    nulls: frozenset[str | None]
+    range: tuple[float, float] | None
 
 
 class AttributeReader(NamedTuple):
@@ -37,11 +45,13 @@ class AttributeReader(NamedTuple):
         read: gives the value, or raises `MappingError`.
         forgiving: whether a wrong value is read as `default` and does not cost the event.
         default: the value in place of null.
+        plain: of a number that is no more than looked at; many are read at once.
     """
 
     read: Callable[[DeviceMessage], Attribute]
     forgiving: bool
     default: Attribute
+    plain: PlainNumber | None = None
 
 
 def compile_attribute(
@@ -69,7 +79,17 @@ def compile_attribute(
             ) from None
         return default if found is None else found
 
-    return AttributeReader(read, spec.wrong == "null", default)
+    return AttributeReader(read, spec.wrong == "null", default, _plain_number(spec, texts))
+
+
+def _plain_number(spec: AttributeSpec, nulls: frozenset[str | None]) -> PlainNumber | None:
+    converted = (spec.text, spec.lookup, spec.scale, spec.offset)
+    if spec.kind != "number" or any(each is not None for each in converted):
+        return None
+    # Bounds that integers and floats are compared with alike.
+    if spec.range is not None and not all(-_EXACT <= each <= _EXACT for each in spec.range):
+        return None
+    return PlainNumber(nulls, spec.range)
 
 
 def _check(name: str, spec: AttributeSpec) -> None:

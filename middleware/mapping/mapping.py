@@ -71,6 +71,8 @@ class Mapping:
         topics: topic filters to subscribe to.
         file: how rows are read out of files.
         lookups: files that its lookups were read from.
+        row_rules: rules for rows, which have no topic.
+        memory: what it has seen.
     """
 
     def __init__(
@@ -90,9 +92,9 @@ class Mapping:
         self.file = file
         self._rules = tuple(rules)
         self._rows = rows
-        self._memory = Memory(first_seq)
+        self.memory = Memory(first_seq)
         self._message_rules = [(rule.topic, rule) for rule in rules if rule.topic is not None]
-        self._row_rules = [rule for rule in rules if rule.topic is None]
+        self.row_rules = [rule for rule in rules if rule.topic is None]
         self.topics = tuple(dict.fromkeys(topic.mqtt for topic, _ in self._message_rules))
 
     @property
@@ -103,13 +105,13 @@ class Mapping:
         was wrong), `by arrival`, `held` and `offset relearnt` (clocks); and `(NO_RULE, "unmatched")` where no rule
         applied.
         """
-        return self._memory.counts
+        return self.memory.counts
 
     @property
     def remarks(self) -> dict[str, int]:
         """Counts of outcomes besides events and rejections, over all rules."""
         found = Counter[str]()
-        for (_, outcome), count in self._memory.counts.items():
+        for (_, outcome), count in self.memory.counts.items():
             if outcome in REMARKS:
                 found[outcome] += count
         return dict(sorted(found.items()))
@@ -117,18 +119,25 @@ class Mapping:
     @property
     def missing_paths(self) -> list[MissingPath]:
         """Paths that were looked for and had no value in any message so far."""
-        return missing_paths(self._memory.unseen)
+        return missing_paths(self.memory.unseen)
 
     @property
     def counts_all(self) -> bool:
         """Whether no source brings numbers of its own, and events are counted."""
         return all(rule.sequence is None for rule in self._rules)
 
+    @property
+    def has_columns(self) -> bool:
+        """Whether rows can be mapped as columns: each rule knows what it reads, and a row is all there is to know."""
+        rows = self._rows
+        plain = rows.topic is None and rows.arrival is None
+        return plain and all(each.reads is not None and not each.clock.needs_arrival for each in self.row_rules)
+
     def fresh(self) -> Mapping:
         """Copy with the same rules and nothing seen yet."""
         return Mapping(
             self.name, self._rules, self.types, file=self.file, rows=self._rows, lookups=self.lookups,
-            first_seq=self._memory.first_seq,
+            first_seq=self.memory.first_seq,
         )  # fmt: skip
 
     def map(self, topic: str, payload: bytes, arrival: int) -> Mapped:
@@ -148,7 +157,7 @@ class Mapping:
                 none = MappingError("a row without a topic", given=dict(row), allowed="the text that file.topic names")
                 return Mapped([], [self._reject(where, "row", none, row)])
             return self._map_message(topic, _as_sent(self._rows.payload(message)), arrival, where, row)
-        given = ((rule, DeviceMessage(row, message.outside)) for rule in self._row_rules)
+        given = ((rule, DeviceMessage(row, message.outside)) for rule in self.row_rules)
         return self._apply(given, arrival, where, Mapped([], []))
 
     def _map_message(
@@ -182,18 +191,18 @@ class Mapping:
     ) -> Mapped:
         applied = False
         for rule, message in given:
-            applies, events, rejected = rule.apply(message, arrival, where, self._memory)
+            applies, events, rejected = rule.apply(message, arrival, where, self.memory)
             mapped.events.extend(events)
             mapped.rejected.extend(rejected)
             applied = applied or applies
             if applies and rule.final:
                 break
         if not applied and not mapped.rejected:
-            self._memory.counts[NO_RULE, "unmatched"] += 1
+            self.memory.counts[NO_RULE, "unmatched"] += 1
         return mapped
 
     def _reject(self, where: str, reason: str, error: MappingError, given: object) -> Rejected:
-        self._memory.counts[NO_RULE, f"rejected: {reason}"] += 1
+        self.memory.counts[NO_RULE, f"rejected: {reason}"] += 1
         return Rejected(where, "", reason, located(error, where), given)
 
 

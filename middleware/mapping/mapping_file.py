@@ -22,6 +22,7 @@ from distced.middleware.mapping.extraction import (
 from distced.middleware.mapping.lookup_file import read_lookup
 from distced.middleware.mapping.mapping import Mapping, RowReader
 from distced.middleware.mapping.missing_paths import choosing_probes, going_probes, reading_probes
+from distced.middleware.mapping.reads import reads_of
 from distced.middleware.mapping.rules import Duplicates, Lookup, Rule, located
 from distced.middleware.mapping.schema import (
     AttributeSpec,
@@ -159,6 +160,7 @@ def _compile_rule(
         going=going_probes(spec),
         choosing=choosing_probes(spec, frozenset(groups)),
         reading=reading_probes(spec, shaped, timing),
+        reads=reads_of(spec, shaped, timing),
     )
 
 

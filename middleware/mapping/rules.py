@@ -27,6 +27,7 @@ from distced.middleware.mapping.extraction import (
     text_of,
 )
 from distced.middleware.mapping.missing_paths import Probe, Unseen
+from distced.middleware.mapping.reads import RuleReads
 from distced.middleware.mapping.schema import DuplicatesSpec, PayloadFormat
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import Kind
@@ -69,6 +70,7 @@ class Rule:
         payload: format, columns and separator of a payload.
         kinds: the kind of each attribute.
         going, choosing, reading: its paths, which are probed for a value: of `each`, of the conditions, of the event.
+        reads: paths of its parts; None where it is read row by row.
         unknown: attributes that only other rules of the same event type know; they are null.
     """
 
@@ -89,6 +91,7 @@ class Rule:
     going: tuple[Probe, ...] = ()
     choosing: tuple[Probe, ...] = ()
     reading: tuple[Probe, ...] = ()
+    reads: RuleReads | None = None
     unknown: dict[str, Attribute] = field(default_factory=dict)
 
     @property
@@ -149,7 +152,7 @@ class Rule:
         """Event of a message; None for a second delivery. Nothing is remembered of a message that is rejected."""
         stage = "source"
         try:
-            source = self._read_source(message)
+            source = self.read_source(message)
             # A number of the source's own starts where the source does.
             first = memory.first_seq if self.sequence is None else 0
             state = memory.sources.get(source) or SourceClock(first - 1)
@@ -166,7 +169,7 @@ class Rule:
                     return None
 
             stage = "type"
-            event_type = self.type if isinstance(self.type, str) else self._look_up(self.type, message)
+            event_type = self.read_type(message)
             stage = "attribute"
             attributes = self._read_attributes(message, memory)
             stage = "sequence"
@@ -184,7 +187,8 @@ class Rule:
         memory.sources[source] = state
         return Event(event_type, lo, hi, source, seq, attributes)
 
-    def _read_source(self, message: DeviceMessage) -> str:
+    def read_source(self, message: DeviceMessage) -> str:
+        """Source of a message."""
         source = self.source(message)
         if not isinstance(source, str) or not source:
             raise MappingError("no source", advice="a field or level that its template names is missing")
@@ -212,13 +216,15 @@ class Rule:
         except MappingError as error:
             return None, error
 
-    @staticmethod
-    def _look_up(lookup: Lookup, message: DeviceMessage) -> str:
-        value = lookup.pick(message)
-        found = lookup.types.get(text_of(value) or "", lookup.default)
+    def read_type(self, message: DeviceMessage) -> str:
+        """Event type of a message."""
+        if isinstance(self.type, str):
+            return self.type
+        value = self.type.pick(message)
+        found = self.type.types.get(text_of(value) or "", self.type.default)
         if found is None:
             raise MappingError(
-                "no event type for this value", given=value, allowed=keys_text(lookup.types),
+                "no event type for this value", given=value, allowed=keys_text(self.type.types),
                 advice="add it to type.lookup, give type.default, or exclude it by a condition",
             )  # fmt: skip
         return found

@@ -174,7 +174,7 @@ def test_deliveries_are_forgotten() -> None:
     mapping = duplicates()
     for second in range(100):
         send(mapping, {"x": second}, "t/a", ARRIVAL + second * SECOND)
-    remembered = mapping._memory.deliveries["1 (E)"].seen
+    remembered = mapping.memory.deliveries["1 (E)"].seen
     assert len(remembered) == 11
 
 

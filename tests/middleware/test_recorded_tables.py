@@ -212,3 +212,11 @@ def test_nothing_heavy_is_imported_for_other_files() -> None:
     heavy = {"pyarrow", "pandas", "polars", "numpy"}
     code = f"import sys, distced.middleware.event_files; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_rejected_row_of_a_polars_table_read_as_columns_has_its_reason() -> None:
+    reader = events_of_table(polars.DataFrame({"type": ["A", "", "A"], "time": [1, 2, 3]}))
+    assert [len(chunk) for chunk in reader.chunks()] == [2]
+    (rejected,) = reader.rejected
+    assert rejected.where == "table, row 2"
+    assert "a row without a type" in str(rejected.error)

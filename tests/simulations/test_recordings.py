@@ -19,6 +19,7 @@ from distced.middleware.mapping import NO_RULE, load_mapping
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
+from tests.support.mapped_ways import events_of_chunk
 
 RECORDINGS = Path(simulations.__file__).parent / "recordings"
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -105,6 +106,26 @@ def test_a_recording_as_a_whole(
     types = {each.name: each for each in reader.types}
     for event in events:
         types[event.type].check(event)
+
+
+@pytest.mark.parametrize("which", [each for each, *_ in WHOLE if each != MQTT])
+def test_recording_as_columns_is_the_recording_by_rows(which: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("distced.middleware.event_files.reader.SMALL", 0)
+    expected = recorded(*which)
+    mapping, file = which
+    reader = read_events(DATA / file, load_mapping(RECORDINGS / f"{mapping}.toml"))
+    assert reader.has_columns
+    chunks = reader.chunks()
+    # The events of the first chunk, and all that is counted.
+    first = events_of_chunk(next(chunks))
+    assert list(map(repr, first)) == list(map(repr, expected.events[: len(first)]))
+    assert len(first) + sum(map(len, chunks)) == len(expected.events)
+    assert +reader.counts == +expected.reader.counts
+    assert reader.mapping is not None and expected.reader.mapping is not None
+    assert +reader.mapping.counts == +expected.reader.mapping.counts
+    assert repr(sorted(reader.mapping.memory.sources.items())) == repr(
+        sorted(expected.reader.mapping.memory.sources.items())
+    )
 
 
 @pytest.mark.parametrize("which", [OFFICE, CONTACTS, DAILY, MINUTES, LOG])
