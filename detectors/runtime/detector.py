@@ -21,7 +21,7 @@ from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.detectors.shapes import ShapedPattern
 from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.detectors.stepwise.plans import Planner, planner_of_shape
+from distced.detectors.stepwise.plans import Planner, planner_of
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
@@ -284,7 +284,7 @@ class Detector:
             structure = compiled.structure
             if structure.parts or structure.epochs or self.keeps_derivations:
                 return False
-            plans = self._plans = planner_of_shape(structure, self._kinds)
+            plans = self._plans = planner_of(structure, self._kinds)
         return not plans.may_begin(event, compiled.texts)
 
     def due(self) -> int | None:

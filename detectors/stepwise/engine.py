@@ -34,7 +34,7 @@ class _Unit:
     """An automaton in the engine.
 
     Attributes:
-        reads: types named in its pattern that other patterns may supply.
+        reads: types named in its pattern that other patterns may supply; none where there are no others.
         readers: units that read its composite events.
         publishes: whether its composite events leave the engine.
         delegated: delegated parts, by type inside the automaton.
@@ -107,8 +107,9 @@ class StepwiseEngine:
         self.pending: list[Event] = []
         self.clock = BEFORE_ALL
         self.late = 0
+        several = len(self.patterns) > 1
         for pattern in in_order(self.patterns):
-            self._add(pattern.automaton, kinds, None, pattern.names())
+            self._add(pattern.automaton, kinds, None, pattern.names() if several else _NO_TYPES)
         self._link()
         self._from_outside = _NOBODY
         for unit in self.units:

@@ -425,31 +425,29 @@ def _loops(move: MovePlan, state: int) -> bool:
 
 
 _SHARED: Final = 256
-"""Number of shapes whose planners are kept for further automata."""
+"""Number of shapes whose planners are kept for further engines."""
 
-_shared: dict[int, tuple[Automaton, tuple[str, ...], dict[Kinds, Planner]]] = {}
+_shared: dict[tuple[int, int, int], tuple[Automaton, tuple[str, ...] | None, dict[object, Planner]]] = {}
 
 
 def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
-    """Planner of an automaton, shared with others of its shape: the same positions and states, and other texts."""
-    return planner_of_shape(automaton, kinds) if automaton.texts else Planner(automaton, kinds)
-
-
-def planner_of_shape(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
-    """Planner of an automaton with parameters."""
-    shared = _shared.get(id(automaton.states))
+    """Planner of an automaton, shared by its engines and by others of its shape: equal but for texts and the id."""
+    place = id(automaton.positions), id(automaton.states), id(automaton.output)
+    shared = _shared.get(place)
     if shared is None:
-        # The automaton is kept, so that its states are those of the key as long as this is here.
-        shared = _shared[id(automaton.states)] = automaton, tuple(sorted(automaton.type_names() or ())), {}
+        names = automaton.type_names()
+        # The automaton is kept, so that what the key names is its own as long as this is here.
+        shared = _shared[place] = automaton, None if names is None else tuple(sorted(names)), {}
         if len(_shared) > _SHARED:
             del _shared[next(iter(_shared))]
-    _, names, planners = shared
-    known = {name: kinds(name) for name in names}
-    described = tuple((name, None if each is None else tuple(each.items())) for name, each in known.items())
+    _, named, planners = shared
+    if named is None:
+        planner = planners.get(kinds)
+        return planner or planners.setdefault(kinds, Planner(automaton, kinds))
+    known = {name: kinds(name) for name in named}
+    described: Kinds = tuple([(name, None if each is None else tuple(each.items())) for name, each in known.items()])
     planner = planners.get(described)
-    if planner is None:
-        planner = planners[described] = Planner(automaton, known.get if automaton.type_names() is not None else kinds)
-    return planner
+    return planner or planners.setdefault(described, Planner(automaton, known.get))
 
 
 def key_of(attributes: tuple[str, ...]) -> KeyOf:

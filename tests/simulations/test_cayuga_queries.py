@@ -21,6 +21,7 @@ from distced.detectors.columnar.loop import Loop
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent
+from distced.simulations.benchmarks import patterns as measuring
 from distced.simulations.benchmarks.cayuga_queries import Parameters, Template, queries, stream, text_of, with_automata
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.patterns import WITHOUT, measure_template, report
@@ -30,6 +31,12 @@ from tests.support.pictures import needs_matplotlib
 TEMPLATES: tuple[Template, ...] = get_args(Template)
 DENSE = Parameters(domain=2)
 """So few values that patterns match."""
+
+
+@pytest.fixture(autouse=True)
+def _few_patterns_from_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Patterns compiled from their text are measured for the time they take, which is not tested."""
+    monkeypatch.setattr(measuring, "FROM_TEXT", 5)
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -42,7 +49,7 @@ def test_automata_equal_those_of_the_text(template: Template) -> None:
     assert len({each.canonical_id for each in made}) == 20
 
 
-LENGTH = 1000
+LENGTH = 400
 
 
 @cache

@@ -9,8 +9,10 @@ too: one instance for every value there is. The engines are held to give the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
+from msgspec.structs import replace
 
 from distced.detectors.automata.automaton import due_instant
 from distced.detectors.canonical.form import canonical_id
@@ -44,8 +46,7 @@ OTHER = object()
 """The value of a key that no event shows."""
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(msgspec.Struct, frozen=True):
     """An event as the oracle sees it: primitive, a composite of a side of `&`, or a time event."""
 
     type: str
@@ -56,16 +57,15 @@ class Seen:
     seq: int
     attributes: dict[str, Any]
     constituents: tuple[tuple[str, int], ...] = ()
-    bound: dict[str, Any] = field(default_factory=dict)
-    counted: dict[str, Any] = field(default_factory=dict)
+    bound: dict[str, Any] = msgspec.field(default_factory=dict)
+    counted: dict[str, Any] = msgspec.field(default_factory=dict)
 
     @property
     def key(self) -> tuple[int, int, int, str, int]:
         return (self.hi, self.lo, self.rank, self.source, self.seq)
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A composite event: constituents in order of consumption, attributes, timestamp."""
 
     constituents: tuple[tuple[str, int], ...]
@@ -74,8 +74,7 @@ class Found:
     hi: int
 
 
-@dataclass(frozen=True)
-class Around:
+class Around(msgspec.Struct, frozen=True):
     """What an atom stands in."""
 
     scopes: tuple[tuple[Any, frozenset[str]], ...] = ()
@@ -85,8 +84,7 @@ class Around:
     keys: tuple[tuple[tuple[str, ...], tuple[Any, ...]], ...] = ()
 
 
-@dataclass(frozen=True)
-class Thread:
+class Thread(msgspec.Struct, frozen=True):
     """Something that may match next, and what comes behind it."""
 
     what: Any
@@ -97,24 +95,22 @@ class Thread:
     arms: tuple[tuple[str, Any], ...] = ()
 
 
-@dataclass(frozen=True)
-class Skip:
+class Skip(msgspec.Struct, frozen=True):
     """An empty path; strong where it passes a `;`."""
 
     strong: bool
 
 
-@dataclass
-class Inst:
+class Inst(msgspec.Struct):
     threads: list[Thread]
     last: Seen | None = None
     lo: int = 2**63
     matched: tuple[tuple[str, int], ...] = ()
-    keys_of: dict[tuple[str, int], Any] = field(default_factory=dict)
-    bindings: dict[str, Seen] = field(default_factory=dict)
-    registers: dict[str, Any] = field(default_factory=dict)
-    timers: dict[str, int] = field(default_factory=dict)
-    windows: dict[int, int] = field(default_factory=dict)
+    keys_of: dict[tuple[str, int], Any] = msgspec.field(default_factory=dict)
+    bindings: dict[str, Seen] = msgspec.field(default_factory=dict)
+    registers: dict[str, Any] = msgspec.field(default_factory=dict)
+    timers: dict[str, int] = msgspec.field(default_factory=dict)
+    windows: dict[int, int] = msgspec.field(default_factory=dict)
     bound: int | None = None
 
 
@@ -150,7 +146,7 @@ class Oracle:
         named: frozenset[str] = frozenset(),
     ) -> None:
         # `any` is every primitive event, and composite ones whose type the whole pattern names anywhere.
-        self.named = named | frozenset(
+        self.named = named or frozenset(
             each.name
             for node in walk(pattern)
             for described in sets_of(node)
@@ -166,6 +162,7 @@ class Oracle:
         self.events = list(events)
         self.read_sides(pattern, outer_key)
         self.events.sort(key=lambda e: e.key)
+        self.order = {(e.source, e.seq): e.key for e in self.events}
 
     # The sides of `&` are read first, each on its own.
 
@@ -409,8 +406,7 @@ class Oracle:
                 shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, attributes)
                 if self.value(self.output.condition, shown, bindings, registers) is not True:
                     return
-        order = {(e.source, e.seq): e.key for e in self.events}
-        ordered = tuple(sorted(matched, key=lambda each: order[each]))
+        ordered = tuple(sorted(matched, key=lambda each: self.order[each]))
         exported = (
             {n: e for n, e in bindings.items() if n in self.exports},
             {n: registers.get(n) for n in all_registers(self.pattern) if n in self.exports},
