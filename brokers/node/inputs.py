@@ -19,16 +19,22 @@ from distced.brokers.node.metering import DetectorMeter
 from distced.detectors.runtime.detection_policy import Arrival
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import SharedInput
-from distced.middleware.model.timestamps import MILLISECOND
+from distced.middleware.model.timestamps import MICROSECOND, MILLISECOND
 
 UNREAD_AT_ONCE: Final = 25
 """Number of watermarks that no detector waits for, published at once by an input; more detectors take turns."""
 
-TOLD_AT_ONCE: Final = 5_000
-"""Number of detectors in a turn whose clients hear the watermark together, in one message each."""
+TOLD_AT_ONCE: Final = 2_000
+"""Largest number of detectors in a turn whose clients hear the watermark together, in one message each."""
 
-UNREAD_PAUSE: Final = 250 * MILLISECOND
-"""Time between two turns, ns: a hundred thousand detectors have theirs in five seconds."""
+UNREAD_PAUSE: Final = 20 * MILLISECOND
+"""Least time between two turns, ns: short turns, as events wait for them."""
+
+TOLD_EVERY: Final = 50 * MICROSECOND
+"""Time per detector of a turn, ns: a hundred thousand detectors have theirs in five seconds."""
+
+UNREAD_ONE_EVERY: Final = 10 * MILLISECOND
+"""Time per detector of a turn whose watermark goes out by itself, ns."""
 
 InputKey: TypeAlias = tuple[str, frozenset[str] | None]
 """Detection policy, and types of primitive events; None for every type."""
@@ -123,8 +129,7 @@ class HostedInput:
                 self._behind += hosted.published != watermark
 
     def turn(self, watermark: int, now: int) -> list[HostedDetector]:
-        """Members of a crowd whose turn it is to have their watermark published, at most `UNREAD_AT_ONCE` of them such
-        that it goes out by itself."""
+        """Members of a crowd whose turn it is to have their watermark published; more, the later it is."""
         found: list[HostedDetector] = []
         if len(self.shared.members) <= UNREAD_AT_ONCE or now < self._turn_at:
             return found
@@ -132,6 +137,8 @@ class HostedInput:
             self._round, self._watermark = iter(list(self.shared.members)), watermark
         if self._round is None:
             return found
+        since = now - self._turn_at + UNREAD_PAUSE
+        most, most_alone = min(TOLD_AT_ONCE, since // TOLD_EVERY), min(UNREAD_AT_ONCE, since // UNREAD_ONE_EVERY)
         self._turn_at, self._behind = now + UNREAD_PAUSE, 0
         alone = 0
         for identity in self._round:
@@ -139,7 +146,7 @@ class HostedInput:
                 continue
             found.append(self.hosted[identity])
             alone += not found[-1].told_together
-            if len(found) == TOLD_AT_ONCE or alone == UNREAD_AT_ONCE:
+            if len(found) == most or alone == most_alone:
                 return found
         self._round = None
         return found
