@@ -222,6 +222,9 @@ def _columns(report: NodesReport, now: int) -> Iterator[_Column]:
     yield _numbers("events", [each.events for each in nodes], totals.events)
     yield _numbers("composite events", [each.composite_events for each in nodes], totals.composite_events)
     yield _numbers("late", [each.late for each in nodes], totals.late)
+    refused = [each.counts.get("subscriptions refused", 0) for each in nodes]
+    if any(refused):
+        yield _numbers("refused", refused, sum(refused))
     yield _Column("dead letters", list(map(_letters, nodes)), f"{totals.dead_letters:,}", True)
 
 

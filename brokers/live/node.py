@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +25,10 @@ from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import ROOT, pointer_topic
 
 TOGETHER: Final = 256 * 1024
-"""Bytes of messages that are consumed in one go at most: some hundredths of a second of work."""
+"""Bytes of messages, with their topics, that are consumed in one go at most: some hundredths of a second of work."""
+
+SLICE: Final = 0.002
+"""Seconds for which requests about subscriptions are served between messages; the last one may take longer."""
 
 
 @dataclass(slots=True)
@@ -90,6 +94,8 @@ class LiveNode(Participant):
         self._pointer = encode(Pointer(server_name(url)))
         # By home; each belongs to the thread of the bus there.
         self._arrived: dict[str, _Arrived] = {}
+        # Whether a slice of requests is due on the bus of the directory.
+        self._slice_due = False
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect to the server of the directory, then to that of the node's site; see `Participant.start`."""
@@ -109,7 +115,7 @@ class LiveNode(Participant):
             # Behind all messages that have arrived together with it.
             self._outlets[home].bus.call_soon(partial(self._take, home))
         arrived.messages.append((topic, payload))
-        arrived.size += len(payload)
+        arrived.size += len(topic) + len(payload)
         if arrived.size > TOGETHER:
             self._take(home)
 
@@ -123,6 +129,12 @@ class LiveNode(Participant):
             return []
         messages, arrived.messages, arrived.size = arrived.messages, [], 0
         return self.node.receive_all(messages, now, home)
+
+    def _serve(self) -> None:
+        """Serve requests for a while, on the bus of the directory, whose messages take turns with that."""
+        self._slice_due = False
+        end = time.monotonic() + SLICE
+        self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() < end))
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         # Those of the last connection came before this one.
@@ -150,6 +162,9 @@ class LiveNode(Participant):
                     self._release(node)
 
     def _decided(self) -> None:
+        if self.node.waiting and not self._slice_due:
+            self._slice_due = True
+            self.bus.call_soon(self._serve)
         if self.node.claim.lost and not self._stopped.is_set():
             # The entries under this name belong to another node: no farewell, no last will.
             self._stopped.set()

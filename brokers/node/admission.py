@@ -13,28 +13,36 @@ Coordinators are chosen by rendezvous hashing over the live nodes (`brokers.core
 concern a node (any more, or yet) are dropped and repeated by the coordinator of the subscription. Rejected: the
 coordinator of a detector as its host (placement ignores the network); a decision by any node (several create one
 detector).
+
+What a subscription asks of a node waits in a queue by client (`brokers.node.request_queue`), which the driver serves
+between messages: its entry, that its client listens, the messages of other nodes about it. The directory has an entry
+as soon as it arrives, so that queued subscriptions count for the limits (`brokers.node.refusals`), and a request is
+served by the entry as it is then. The end of a subscription that is not served here takes effect at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
+from distced.brokers.core.causes import MessageArrived, Stimulus
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect, info, warning
-from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
+from distced.brokers.node.coordinated import CoordinatedSubscriptions
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.placement import Decision, Placement
 from distced.brokers.node.planning import Found, cut_of, delegated_of
+from distced.brokers.node.refusals import Refusals
+from distced.brokers.node.request_queue import RequestQueue
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.node_messages import Hosting, Served
 
 RETRY: Final = 2 * SECOND
@@ -48,6 +56,26 @@ _AGAIN: Final = b"again"
 """Flags of a notification: a new subscription may be refused for want of nodes, one served before is deferred."""
 
 
+_ENDED: Final = b"ended"
+"""Content of the request of an entry that was cleared, and perhaps published again, since it was served."""
+
+_ENTRY, _ADMIT, _READY, _SERVE, _HOST = _KINDS = "entry", "admit", "ready", "serve", "host"
+
+
+class Request(NamedTuple):
+    """Request about a subscription: its kind, the content of its message, and the stimulus that has brought it."""
+
+    kind: str
+    name: str
+    content: bytes | Hosting
+    stimulus: Stimulus
+
+    @property
+    def where(self) -> str:
+        """Topic of the message."""
+        return self.stimulus.topic if isinstance(self.stimulus, MessageArrived) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Assigned:
     """Detector placed on a node that does not host it yet, at a time (ns), with the subscriptions that wait for it."""
@@ -57,78 +85,21 @@ class _Assigned:
     subscriptions: set[str]
 
 
-class CoordinatedSubscriptions:
-    """Subscriptions that are served, with node and detector of each; found by their detector, too."""
-
-    def __init__(self) -> None:
-        # Detectors by name, for each node.
-        self._on: dict[str, dict[str, str]] = {}
-        # Names by detector: the only one, as of most, or several by their node.
-        self._of: dict[str, str | dict[str, dict[str, None]]] = {}
-
-    def __contains__(self, name: str) -> bool:
-        return self._node(name) is not None
-
-    def __len__(self) -> int:
-        return sum(map(len, self._on.values()))
-
-    def put(self, name: str, node: str, detector: str) -> None:
-        """Note that a node serves a subscription; an empty detector for a refused one."""
-        self.remove(name)
-        there = self._of.get(detector)
-        if there is None:
-            self._of[detector] = name
-        else:
-            if isinstance(there, str):
-                there = self._of[detector] = {self._node(there) or "": {there: None}}
-            there.setdefault(node, {})[name] = None
-        self._on.setdefault(node, {})[name] = detector
-
-    def remove(self, name: str) -> None:
-        """Remove a subscription, if it is served."""
-        node = self._node(name)
-        if node is None:
-            return
-        detector = self._on[node].pop(name)
-        if not self._on[node]:
-            del self._on[node]
-        there = self._of[detector]
-        if isinstance(there, dict):
-            del there[node][name]
-            if not there[node]:
-                del there[node]
-            if there:
-                return
-        del self._of[detector]
-
-    def by(self, detector: str, *, but: str = "") -> list[str]:
-        """Subscriptions to a detector that other nodes than this one serve."""
-        there = self._of.get(detector, {})
-        if isinstance(there, str):
-            return [] if self._node(there) == but else [there]
-        return [name for node, names in there.items() if node != but for name in names]
-
-    def on(self, node: str) -> list[str]:
-        """Subscriptions that a node serves."""
-        return list(self._on.get(node, ()))
-
-    def _node(self, name: str) -> str | None:
-        return next((node for node, names in self._on.items() if name in names), None)
-
-
 class Admission(NodePart):
-    """A node as host and coordinator; `served`: the subscriptions coordinated here that are served."""
+    """A node as host and coordinator.
+
+    Attributes:
+        served: the subscriptions coordinated here that are served.
+        queue: requests that wait, by kind and name; a few at most for each subscription known or served here.
+        refusals: refusals of subscriptions beyond the limits.
+    """
 
     def __init__(
-        self,
-        hosting: DetectorHosting,
-        placement: Placement,
-        isolation: Isolation,
-        limits: SubscriptionLimits = LIMITS,
+        self, hosting: DetectorHosting, placement: Placement, isolation: Isolation, refusals: Refusals
     ) -> None:
-        """`limits`: numbers of subscriptions at most."""
         super().__init__(hosting.shared)
-        self.limits = limits
+        self.refusals = refusals
+        self.queue: RequestQueue[tuple[str, str], Request] = RequestQueue()
         self.isolation = isolation
         self.hosting = hosting
         self.planner = hosting.planner
@@ -141,13 +112,75 @@ class Admission(NodePart):
         self._held: dict[str, str] = {}
         # Subscriptions to detectors in motion.
         self._parked: dict[str, set[str]] = {}
-        # Clients of which subscriptions were refused, as they have too many.
-        self._limited: set[str] = set()
+
+    # Requests.
+
+    def entry_arrived(self, change: Change, now: int) -> list[Effect]:
+        """Take a subscription that was added, changed or removed."""
+        name, before, entry = change.name, change.before, change.entry
+        if before is not None and entry is None and name not in self.hosting.by_subscription:
+            self._forget(name, before)
+            return [*self._changed(name, None, now), *self.isolation.tidy()]
+        if before is not None and entry is not None and before.client != entry.client:
+            self._forget(name, before)
+        of = before if entry is None else entry
+        waiting = self.queue.get(of.client, (_ENTRY, name))
+        ended = entry is None or (waiting is not None and waiting.content == _ENDED)
+        self._ask(_ENTRY, name, of, _ENDED if ended else b"")
+        return []
+
+    def listening(self, name: str) -> None:
+        """Take the report of a client that it listens for a subscription."""
+        entry = self.directory.subscriptions.get(name)
+        if entry is not None and (
+            name in self.hosting.by_subscription or self.queue.get(entry.client, (_ENTRY, name)) is not None
+        ):
+            self._ask(_READY, name, entry)
+
+    def message(self, kind: str, name: str, payload: bytes, where: str) -> None:
+        """Take another node's message about a subscription."""
+        kinds: dict[str, type[Served | Hosting]] = {"served": Served, _HOST: Hosting}
+        content = decode(payload, kinds[kind], where=where) if kind in kinds else payload
+        entry = self.directory.subscriptions.get(name)
+        if entry is None:
+            return
+        if isinstance(content, Served):
+            self.served.put(name, content.node, content.detector)
+            self._notified.pop(name, None)
+            self._held.pop(name, None)
+        else:
+            self._ask(kind, name, entry, content)
+
+    def serve(self, request: Request, now: int) -> list[Effect]:
+        """Serve a request of the queue."""
+        kind, name, content = request.kind, request.name, request.content
+        entry = self.directory.subscriptions.get(name)
+        if kind == _ENTRY:
+            effects = self._changed(name, None, now) if entry is None or content == _ENDED else []
+            if entry is not None:
+                effects += self._changed(name, entry, now)
+            return [*effects, *self.isolation.tidy()]
+        if entry is None:
+            return []
+        if isinstance(content, Hosting):
+            return self._host(name, entry, content, now)
+        if kind == _READY:
+            return self.hosting.ready(name, now)
+        if kind == _SERVE:
+            return self._see_to(name, entry, content, now)
+        return [] if name in self.served else self._admit(name, entry, content, now)
+
+    def _ask(self, kind: str, name: str, entry: SubscriptionEntry, content: bytes | Hosting = b"") -> None:
+        stimulus = self.event_path.stories.stimulus
+        self.queue.put(entry.client, (kind, name), Request(kind, name, content, stimulus))
+
+    def _forget(self, name: str, entry: SubscriptionEntry) -> None:
+        for kind in _KINDS:
+            self.queue.discard(entry.client, (kind, name))
 
     # Coordinator of subscriptions.
 
-    def changed(self, name: str, entry: SubscriptionEntry | None, now: int) -> list[Effect]:
-        """A subscription was added, changed, or removed."""
+    def _changed(self, name: str, entry: SubscriptionEntry | None, now: int) -> list[Effect]:
         self.served.remove(name)
         self._notified.pop(name, None)
         self._held.pop(name, None)
@@ -156,7 +189,7 @@ class Admission(NodePart):
         effects = self._asks_for_something_else(name, entry, now)
         return [*effects, *self._admit(name, entry, _NEW, now)]
 
-    def take_up(self, now: int) -> list[Effect]:
+    def take_up(self) -> list[Effect]:
         """Nodes were added or lost: admit the subscriptions without a serving node."""
         # Entries left over are cleared first, so that other nodes know those detectors have no host.
         effects: list[Effect] = [
@@ -164,44 +197,38 @@ class Admission(NodePart):
             for identity, each in self.directory.detectors.items()
             if self._left_over(identity)
         ]
-        beyond = self._beyond_limit()
-        for name, entry in list(self.directory.subscriptions.items()):
+        self.refusals.refuse_excess(self.served)
+        for name, entry in self.directory.subscriptions.items():
             if name not in self.served and name not in self._notified:
-                effects += self._admit(name, entry, _NEW if name in beyond else _AGAIN, now)
+                self._ask(_ADMIT, name, entry, _AGAIN)
         return effects
 
-    def _beyond_limit(self) -> set[str]:
-        """Subscriptions in excess, of those not served yet: they came while no node was there."""
-        found: set[str] = set()
-        for client, names in self.directory.by_client.items():
-            beyond = len(names) - self.limits.of_client
-            if beyond > 0 and not client.startswith(NODE_CLIENT):
-                waiting = [name for name in names if name not in self.served]
-                found.update(waiting[max(0, len(waiting) - beyond) :])
-        return found
-
-    def node_lost(self, node: str, now: int) -> list[Effect]:
+    def node_lost(self, node: str) -> None:
         """A node is lost, with all that it served and all that was placed on it."""
         for name in self.served.on(node):
             self.served.remove(name)
         self._notified = {name: each for name, each in self._notified.items() if each[1] != node}
         waiting = [name for each in self._assigned.values() if each.node == node for name in sorted(each.subscriptions)]
         self._assigned = {name: each for name, each in self._assigned.items() if each.node != node}
-        return [effect for name in waiting for effect in self.message("serve", name, _AGAIN, now, "")]
+        self._see_to_again(waiting)
+
+    def _see_to_again(self, names: Iterable[str]) -> None:
+        for name in names:
+            if (entry := self.directory.subscriptions.get(name)) is not None:
+                self._ask(_SERVE, name, entry, _AGAIN)
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time: repeat notifications that no node has confirmed."""
-        effects: list[Effect] = []
         for name, (at, _, how) in list(self._notified.items()):
             entry = self.directory.subscriptions.get(name)
             if entry is None:
                 del self._notified[name]
             elif now - at >= RETRY:
-                effects += self._admit(name, entry, how, now)
+                self._ask(_ADMIT, name, entry, how)
         self._assigned = {name: each for name, each in self._assigned.items() if now - each.at < PATIENCE}
-        return effects
+        return self.refusals.tick(now)
 
-    def detector_changed(self, change: Change, now: int) -> list[Effect]:
+    def detector_changed(self, change: Change) -> list[Effect]:
         """A detector has another host, or none: notify it of the subscriptions."""
         entry = change.entry
         effects: list[Effect] = []
@@ -213,15 +240,14 @@ class Admission(NodePart):
             self.served.remove(name)
             subscription = self.directory.subscriptions.get(name)
             if subscription is not None:
-                effects += self._admit(name, subscription, _AGAIN, now)
+                self._ask(_ADMIT, name, subscription, _AGAIN)
         return effects
 
     def _admit(self, name: str, entry: SubscriptionEntry, how: bytes, now: int) -> list[Effect]:
         if chosen(entry.pattern, self.directory.common_nodes) != self.name:
             self._notified.pop(name, None)
+            self._held.pop(name, None)
             return []
-        if how == _NEW and (error := self._exceeded(entry)) is not None:
-            return self._refuse_beyond_limit(name, entry, error)
         if ("subscription", name) in self.directory.unconfirmed:
             # Perhaps cleared while this node was away: tried again once it is confirmed.
             self._notified[name] = (now, "", how)
@@ -230,9 +256,10 @@ class Admission(NodePart):
             found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
             if how == _AGAIN:
-                # It reads what others publish, perhaps, and they may be back.
+                # It reads what others publish, perhaps, and they may be back: in a moment, where they are taken over.
+                tried = name in self._notified
                 self._notified[name] = (now, "", how)
-                return self._wait(name, entry, error)
+                return self._wait(name, entry, error) if tried else []
             return self._refuse(name, entry, error, now)
         concerned = self._concerned(found.id)
         self._notified[name] = (now, concerned, how)
@@ -251,39 +278,6 @@ class Admission(NodePart):
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
 
-    def _exceeded(self, entry: SubscriptionEntry) -> DistcedError | None:
-        """Error where there are too many subscriptions."""
-        if entry.client.startswith(NODE_CLIENT):
-            return None
-        if len(self.directory.by_client[entry.client]) > self.limits.of_client:
-            return DistcedError(
-                "too many subscriptions of one client",
-                given=entry.client,
-                allowed=f"{self.limits.of_client:,}",
-                advice="end some, subscribe to patterns that find what several do, or start nodes with "
-                "--max-subscriptions",
-            )
-        if len(self.directory.subscriptions) > self.limits.of_all:
-            return DistcedError(
-                "too many subscriptions of all clients together",
-                given=f"{len(self.directory.subscriptions):,}, with this one of {entry.client}",
-                allowed=f"{self.limits.of_all:,}",
-                advice="end some, or start nodes with --max-subscriptions-in-all",
-            )
-        return None
-
-    def _refuse_beyond_limit(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
-        """Refuse a subscription and clear its entry, so that the client takes no more room here."""
-        counts = self.event_path.counts
-        counts["subscriptions refused"] = counts.get("subscriptions refused", 0) + 1
-        answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
-        effects: list[Effect] = [self.clear("subscription", name), self.reply(entry.client, answer)]
-        if entry.client not in self._limited:
-            # Once for all of them.
-            self._limited.add(entry.client)
-            effects.append(warning("subscriptions refused", client=entry.client, reason=str(error)))
-        return effects
-
     def _wait(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
         """Defer a served subscription that cannot be served for now, and tell its client; it is tried again."""
         if self._held.get(name) == str(error):
@@ -297,43 +291,22 @@ class Admission(NodePart):
 
     # Host, and coordinator of detectors.
 
-    def message(self, kind: str, name: str, payload: bytes, now: int, where: str) -> list[Effect]:
-        """Effects of another node's message about a subscription."""
-        entry = self.directory.subscriptions.get(name)
-        match kind:
-            case "served":
-                served = decode(payload, Served, where=where)
-                if entry is not None:
-                    self.served.put(name, served.node, served.detector)
-                    self._notified.pop(name, None)
-                return []
-            case "host":
-                return self._host(name, entry, decode(payload, Hosting, where=where), now)
-            case "serve" if entry is not None:
-                try:
-                    found = self.planner.identify(entry, self.directory.registry())
-                except DistcedError as error:
-                    if payload == _AGAIN:
-                        return self._wait(name, entry, error)
-                    return self._refuse(name, entry, error, now)
-                if self._concerns(found.id):
-                    return self._pass_on(name, entry, found, payload, now)
-                # The sender may have been away when the detector was destroyed.
-                return (
-                    []
-                    if found.id in self.directory.detectors
-                    else [self.clear_detector(found.id, found.compiled.publishes.name)]
-                )
-        return []
+    def _see_to(self, name: str, entry: SubscriptionEntry, how: bytes, now: int) -> list[Effect]:
+        """Serve a subscription, or have it served, on behalf of its coordinator."""
+        try:
+            found = self.planner.identify(entry, self.directory.registry())
+        except DistcedError as error:
+            return self._wait(name, entry, error) if how == _AGAIN else self._refuse(name, entry, error, now)
+        if self._concerns(found.id):
+            return self._pass_on(name, entry, found, how, now)
+        # The sender may have been away when the detector was destroyed.
+        known = found.id in self.directory.detectors
+        return [] if known else [self.clear_detector(found.id, found.compiled.publishes.name)]
 
-    def settled(self, identity: str, now: int) -> list[Effect]:
+    def settled(self, identity: str) -> None:
         """A move of a detector has ended: serve the subscriptions deferred meanwhile."""
-        effects: list[Effect] = []
-        for name in sorted(self._parked.pop(identity, ())):
-            entry = self.directory.subscriptions.get(name)
-            if entry is not None and name not in self.hosting.by_subscription:
-                effects += self.message("serve", name, _AGAIN, now, "")
-        return effects
+        parked = sorted(self._parked.pop(identity, ()))
+        self._see_to_again(name for name in parked if name not in self.hosting.by_subscription)
 
     def _deal_with(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         """Serve a subscription, or have its detector created."""
@@ -369,10 +342,8 @@ class Admission(NodePart):
             return [*effects, *self.isolation.hand_on(found.id, name, encode(hosting))]
         return [*effects, self.send(decision.node, "host", name, encode(hosting))]
 
-    def _host(self, name: str, entry: SubscriptionEntry | None, hosting: Hosting, now: int) -> list[Effect]:
+    def _host(self, name: str, entry: SubscriptionEntry, hosting: Hosting, now: int) -> list[Effect]:
         """Host a detector that its coordinator has placed here."""
-        if entry is None:
-            return []
         places = dict(map(delegated_of, hosting.cuts))
         try:
             planned = self.planner.plan_again(entry, self.directory.registry(), places, hosting.parts)
@@ -392,6 +363,7 @@ class Admission(NodePart):
         return [*effects, *self._serve(name, entry, found, _AGAIN, now)]
 
     def _serve(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
+        self._held.pop(name, None)
         effects: list[Effect] = []
         identity = found.id
         hosted = self.event_path.hosted[identity]

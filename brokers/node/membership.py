@@ -118,29 +118,29 @@ class Membership(NodePart):
         if life != entry.since:
             # It has lost its memory.
             effects += [*self.replication.lost(change.name), *self.migration.node_lost(change.name, now)]
-            effects += self.admission.node_lost(change.name, now)
+            self.admission.node_lost(change.name)
         elif before is not None:
             return []
         # Coordinators change with the nodes.
-        return [*effects, *self.admission.take_up(now)]
+        return [*effects, *self.admission.take_up()]
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time: take over from nodes that have not come back."""
         gone = [name for name, at in self.directory.missing.items() if now - at >= TAKE_OVER_AFTER]
         if not gone:
             return []
-        effects: list[Effect] = []
         for name in gone:
             del self.directory.missing[name]
-            effects += self.admission.node_lost(name, now)
-        return [*effects, *self.admission.take_up(now)]
+            self.admission.node_lost(name)
+        return self.admission.take_up()
 
     def _gone(self, node: str, now: int) -> list[Effect]:
         effects = [*self._clear_load(node), *self.replication.lost(node), *self.migration.node_lost(node, now)]
         if any(each.node == node for each in self.directory.detectors.values()):
             self.directory.missing[node] = now
             return effects
-        return [*effects, *self.admission.node_lost(node, now), *self.admission.take_up(now)]
+        self.admission.node_lost(node)
+        return [*effects, *self.admission.take_up()]
 
     def _clear_load(self, node: str) -> list[Effect]:
         """Clear the load entry of a node with its own."""

@@ -129,11 +129,9 @@ class Migration(NodePart):
                 return self._take(detector, moving, decode(payload, DetectorState, where=where), now)
             case "replicated" if moving is not None and not moving.arrives and moving.replica:
                 del self.moving[detector]
-                return [
-                    info("replica added", detector=detector, node=moving.other),
-                    *self.replication.replicated(detector, moving.other),
-                    *self.admission.settled(detector, now),
-                ]
+                self.admission.settled(detector)
+                note = info("replica added", detector=detector, node=moving.other)
+                return [note, *self.replication.replicated(detector, moving.other)]
             case "lacking":
                 hosted = self.event_path.hosted.get(detector)
                 lacking = decode(payload, Lacking, where=where).node
@@ -184,7 +182,8 @@ class Migration(NodePart):
     def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         """Cancel the move, as the detector is not needed any more."""
         del self.moving[detector]
-        return [self.send(moving.other, "called-off", detector), *self.admission.settled(detector, now)]
+        self.admission.settled(detector)
+        return [self.send(moving.other, "called-off", detector)]
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
@@ -194,7 +193,8 @@ class Migration(NodePart):
             effects += self.replication.not_replicated(detector, moving.other)
         elif moving.sent:
             effects += self.hosting.stays(detector, now)
-        return [*effects, *self.admission.settled(detector, now)]
+        self.admission.settled(detector)
+        return effects
 
     # At the target.
 
@@ -230,12 +230,14 @@ class Migration(NodePart):
             hosted.detector.resume(zlib.decompress(state.snapshot))
         except (DistcedError, zlib.error) as error:
             effects = [*self.hosting.gone(detector), self._refuse(moving.other, detector, str(error))]
-            return [*effects, *self.admission.settled(detector, now)]
+            self.admission.settled(detector)
+            return effects
         arrived = self.hosting.arrived(hosted, state, now, replica=moving.replica)
         if moving.replica:
             arrived.append(self.send(moving.other, "replicated", detector))
         note = info("replica arrived" if moving.replica else "detector arrived", detector=detector, origin=moving.other)
-        return [note, *arrived, *self.admission.settled(detector, now)]
+        self.admission.settled(detector)
+        return [note, *arrived]
 
     # At either end.
 
@@ -251,7 +253,9 @@ class Migration(NodePart):
         if change.entry is not None and change.entry.node == moving.other:
             del self.moving[change.name]
             note = info("detector moved", detector=change.name, node=moving.other)
-            return [note, *self.hosting.gone(change.name), *self.admission.settled(change.name, now)]
+            effects = [note, *self.hosting.gone(change.name)]
+            self.admission.settled(change.name)
+            return effects
         return []
 
     def node_lost(self, node: str, now: int) -> list[Effect]:
@@ -274,7 +278,9 @@ class Migration(NodePart):
         if not moving.arrives:
             return self._roll_back(detector, moving, reason, now)
         del self.moving[detector]
-        return [*self.hosting.gone(detector), *self.admission.settled(detector, now)]
+        effects = self.hosting.gone(detector)
+        self.admission.settled(detector)
+        return effects
 
     def _refuse(self, origin: str, detector: str, message: str) -> Publish:
         return self.send(origin, "refused", detector, encode(Refusal(message)))

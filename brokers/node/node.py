@@ -9,7 +9,7 @@ all of them; so after a reconnection an entry not delivered again counts as clea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import structs
@@ -40,6 +40,7 @@ from distced.brokers.node.placement import Placement
 from distced.brokers.node.planning import node_client
 from distced.brokers.node.policy_settings import EVERYBODY, PolicySettings
 from distced.brokers.node.rebalancing import Rebalancing
+from distced.brokers.node.refusals import Refusals
 from distced.brokers.node.replication import Replication
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.story import Stories
@@ -108,7 +109,8 @@ class Node(NodePart):
         self.hosting = DetectorHosting(shared)
         self.placement = Placement(directory, self.hosting.planner, self.policies)
         self.isolation = Isolation(shared)
-        self.admission = Admission(self.hosting, self.placement, self.isolation, limits)
+        self.refusals = Refusals(shared, limits)
+        self.admission = Admission(self.hosting, self.placement, self.isolation, self.refusals)
         self.replication = Replication(self.hosting, self.placement)
         self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
@@ -121,6 +123,7 @@ class Node(NodePart):
         # What one batch of messages brings of these goes out as one message for each client.
         self._joinable = tuple(f"{administration_topic(kind, root=root)}/" for kind in ("answer", "ready"))
         self._below = f"{root}/"
+        self._event_areas = (f"{root}/{Area.EVENTS}/", f"{root}/{Area.COMPOSITE_EVENTS}/")
         self._handshake = DirectoryHandshake(name, root)
         self._status: bytes = b""
         self._status_at = now
@@ -213,7 +216,32 @@ class Node(NodePart):
                 self.validate()
         if collected is not None:
             effects += self._consumed(last, home, now, collected)
-        return self._joined(effects) if joins else effects
+        return self._joined(effects + self.refusals.effects(now)) if joins else effects
+
+    @property
+    def waiting(self) -> int:
+        """Number of requests about subscriptions that wait to be served, and of refused ones to be cleared."""
+        return 0 if self._stopped else len(self.admission.queue) + len(self.refusals.topics)
+
+    def serve(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
+        """Effects of requests about subscriptions, which wait since their messages: one of each client in turn, at
+        least one where any waits, while `goes_on`. Call it again where any is `waiting`, between messages."""
+        if self._stopped:
+            return []
+        effects = self.refusals.clear_some()
+        while self.admission.queue:
+            request = self.admission.queue.take()
+            self.stories.begin(request.stimulus, now)
+            try:
+                served = self.admission.serve(request, now)
+            except DistcedError as error:
+                served = [self.dead_letters.message("malformed", str(error), request.where, b"")]
+            effects += self.stories.end(served)
+            if self._validates:
+                self.validate()
+            if not goes_on():
+                break
+        return self._joined(effects)
 
     def _joined(self, effects: list[Effect]) -> list[Effect]:
         """Effects with one message of answers for each client, in place of the last."""
@@ -237,12 +265,13 @@ class Node(NodePart):
 
     def _route(self, topic: str) -> TopicRoute | None:
         """Route of a topic of events that is not remembered; None for other topics, and for unusable ones."""
+        if not topic.startswith(self._event_areas):
+            return None
         try:
             area, levels = parse_topic(topic, root=self.root)
         except DistcedError:
             return None
-        events = area is Area.EVENTS or area is Area.COMPOSITE_EVENTS
-        return self.event_path.routes.find(topic, area, levels) if events else None
+        return self.event_path.routes.find(topic, area, levels)
 
     def _message(self, topic: str, payload: bytes, now: int, home: str) -> list[Effect]:
         if not topic.startswith(self._below):
@@ -269,7 +298,7 @@ class Node(NodePart):
         effects = self.stories.end(self._tick(now))
         if self._validates:
             self.validate()
-        return self._joined(effects)
+        return self._joined(effects + self.refusals.effects(now))
 
     def _tick(self, now: int) -> list[Effect]:
         again = now - self._status_at >= STATUS_EVERY
@@ -340,6 +369,9 @@ class Node(NodePart):
 
     def _entry(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str) -> list[Effect]:
         mine = self.hosted.get(levels[1]) if levels[0] == "detector" and len(levels) == 2 else None
+        asked = levels[0] == "subscription" and len(levels) == 2 and self._handshake.settled
+        if asked and self.refusals.arrived(levels[1], payload, topic):
+            return []
         change = self.directory.read(levels if mine is None else ("detector", mine.id), payload, where=topic)
         if mine is not None and change.entry is not None and change.entry.pattern == mine.planned.asked.pattern:
             # One object, as for the name: of a hundred thousand these are many bytes.
@@ -364,12 +396,12 @@ class Node(NodePart):
                 return self._node_changed(change, now)
             case "subscription":
                 if change.entry is None or self._handshake.settled:
-                    return [*self.admission.changed(change.name, change.entry, now), *self.isolation.tidy()]
+                    return self.admission.entry_arrived(change, now)
                 return []
             case "detector":
                 moved = self.migration.detector_changed(change, now)
                 effects = self.hosting.detector_changed(change, now) if moved is None else moved
-                return [*effects, *self.admission.detector_changed(change, now), *self.isolation.tidy()]
+                return [*effects, *self.admission.detector_changed(change), *self.isolation.tidy()]
             case "type":
                 return self.hosting.types_changed(change.name)
             case _:
@@ -429,14 +461,17 @@ class Node(NodePart):
                 return self.event_path.heartbeat(decode(payload, Heartbeat, where=topic), now)
             case ("ready", _):
                 listening = decode(payload, Listening, where=topic).subscriptions
-                return [effect for name in listening for effect in self.hosting.ready(name, now)]
+                for name in listening:
+                    self.admission.listening(name)
+                return []
             case ("answer", self._client):
                 answers = decode(payload, Answers, where=topic).answers
                 return [effect for answer in answers for effect in self.hosting.answered(answer, now)]
             case ("move", detector):
                 return self.migration.asked(detector, decode(payload, MoveRequest, where=topic), now)
             case ("node", self.name, "serve" | "host" | "served" as kind, subscription):
-                return self.admission.message(kind, subscription, payload, now, topic)
+                self.admission.message(kind, subscription, payload, topic)
+                return []
             case ("node", self.name, kind, detector):
                 return self.migration.message(kind, detector, payload, now, topic)
             case ("story", asker):
@@ -476,7 +511,7 @@ class Node(NodePart):
         if before:
             shown = {name for kind, name in self.directory.names() - self.directory.unconfirmed if kind == "detector"}
             effects += self.hosting.compare(shown, now)
-        return [*effects, *self.admission.take_up(now), *self._inspect()]
+        return [*effects, *self.admission.take_up(), *self._inspect()]
 
     def _inspect(self) -> Iterable[Effect]:
         """Inspect all events of the site for unregistered types, on one node of it."""

@@ -32,7 +32,7 @@ _KINDS: Final = ("detector", "subscription", "source")
 
 
 class Stories:
-    """Stories of a node; `number` of the last stimulus is the cause of effects."""
+    """Stories of a node; `number` of the last stimulus, the present one, is the cause of effects."""
 
     def __init__(self, name: str, root: str) -> None:
         self.number = 0
@@ -41,7 +41,7 @@ class Stories:
         self._below = f"{root}/"
         self._unwritten = tuple(f"{root}/{area}/" for area in (Area.EVENTS, Area.COMPOSITE_EVENTS, Area.DEAD_LETTERS))
         self._rings: dict[tuple[str, str], deque[StoryLine]] = {}
-        self._stimulus: Stimulus = TimePassed()
+        self.stimulus: Stimulus = TimePassed()
         self._now = 0
         # Changes with the present stimulus: kind, id, text; and the stimuli whose barriers it has ended.
         self._happened: list[tuple[str, str, str]] = []
@@ -52,7 +52,7 @@ class Stories:
     def begin(self, stimulus: Stimulus, now: int) -> None:
         """Begin a stimulus other than a frame of events."""
         self.number += 1
-        self._stimulus, self._now = stimulus, now
+        self.stimulus, self._now = stimulus, now
 
     def happened(self, kind: str, subject: str, what: str) -> None:
         """Note a change of a detector, a subscription or a source."""
@@ -85,7 +85,7 @@ class Stories:
             force_setattr(effect, "cause", self.number)
             noted = noted or effect.__class__ is not Publish
         if noted:
-            self._stimulus, self._now = MessageArrived(topic, home), now
+            self.stimulus, self._now = MessageArrived(topic, home), now
             self._write(effects)
         return effects
 
@@ -125,7 +125,7 @@ class Stories:
         ring.append(line)
 
     def _text(self) -> str:
-        match self._stimulus:
+        match self.stimulus:
             case MessageArrived(topic=topic, home=home):
                 if self._because:
                     return f"barrier of {', '.join(f'#{each}' for each in sorted(set(self._because)))}"

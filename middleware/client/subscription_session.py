@@ -26,6 +26,7 @@ from distced.middleware.client.client_effects import ClientEffect, Done, Ended, 
 from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
+from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.statements import used_definitions
 from distced.middleware.wire.administration import Answer, Answers, Listening, Progress
@@ -226,10 +227,21 @@ class SubscriptionSession:
         course.state.event_type = entries.types.get(name)
         places = [place for each in publishers for place in self._places(each, entries.detectors[each])]
         if course.state.event_type is not None:
-            # A source without an entry publishes at the server of the directory.
-            homes = {each.home for each in entries.sources.values() if name in each.types}
-            places += [self._events_at(home, name) for home in sorted(homes | {""})]
+            places += self._places_of_events(name)
         return self._attempt(course, places)
+
+    def _type_changed(self, course: _Course, event_type: EventType) -> list[ClientEffect]:
+        """Take the attributes of a type that is registered, perhaps again, or of one published by detectors only."""
+        state, before = course.state, course.state.event_type
+        if event_type.derived is not None or event_type == before:
+            return []
+        state.event_type = event_type
+        effects = self._listen(course, self._places_of_events(event_type.name))
+        if before is not None and before.attributes != event_type.attributes:
+            kinds = ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items())
+            fields: dict[str, object] = {"subscription": state.id, "type": event_type.name, "attributes": kinds}
+            effects.append(Note("warning", "type changed", fields))
+        return effects
 
     def to_pattern(
         self, state: SubscriptionState, definitions: dict[str, str], operation: object
@@ -295,14 +307,13 @@ class SubscriptionSession:
         return [effect for answer in answers for effect in self._answered(answer)]
 
     def _answered(self, answer: Answer) -> list[ClientEffect]:
+        if answer.state == "refused":
+            names = (answer.subscription, *answer.others)
+            return [effect for name in names for effect in self._refused(name, answer)]
         course = self._courses.get(answer.subscription)
         if course is None:
             return []
         match answer.state:
-            case "refused":
-                clear = self._directory.clear("subscription", answer.subscription)
-                error = SubscriptionError(answer.message, where=f"node {answer.node}")
-                return [clear, *self._fail(course, error)]
             case "waiting":
                 error = SubscriptionError(answer.message, where=f"node {answer.node}")
                 if course.operation is not None:
@@ -319,6 +330,15 @@ class SubscriptionSession:
                     return self._activate(course)
                 course.attempt.activated = True
         return []
+
+    def _refused(self, identity: str, answer: Answer) -> list[ClientEffect]:
+        course = self._courses.get(identity)
+        if course is None:
+            return []
+        clear = self._directory.clear("subscription", identity)
+        failed = self._fail(course, SubscriptionError(answer.message, where=f"node {answer.node}"))
+        # Those refused together are cleared by the node.
+        return failed if answer.others else [clear, *failed]
 
     def progressed(self, payload: bytes, topic: str) -> None:
         """Take the watermark of several subscriptions."""
@@ -343,6 +363,9 @@ class SubscriptionSession:
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
                 effects += self._listen(course, self._places(change.name, entry))
+        elif change.kind == "type":
+            for course in self._of_type({change.name}):
+                effects += self._type_changed(course, entry)
         elif change.kind == "source":
             for course in self._of_type(entry.types):
                 if course.state.event_type is not None:
@@ -367,8 +390,12 @@ class SubscriptionSession:
 
     def _reason(self, name: str) -> str:
         entries = self._directory.entries
-        there = name in entries.types or entries.publishers(name)
-        return "" if there else f"nobody publishes the type {name} any more"
+        known = entries.types.get(name)
+        if entries.publishers(name) or (known is not None and known.derived is None):
+            return ""
+        if known is not None:
+            return f"the type {name} is derived now: no events are published under it"
+        return f"nobody publishes the type {name} any more"
 
     def _waits(self, course: _Course, reason: str) -> list[ClientEffect]:
         """Tell the application that nothing can be found for the time being, and why, or that it goes on."""
@@ -619,6 +646,11 @@ class SubscriptionSession:
         """Places where a detector and its replicas publish."""
         topic = composite_topic(detector, root=self._root)
         return [Place(home, topic) for home in sorted({entry.home, *entry.replicas.values()})]
+
+    def _places_of_events(self, type_name: str) -> list[Place]:
+        """Places where sources publish a type; a source without an entry does at the server of the directory."""
+        homes = {each.home for each in self._directory.entries.sources.values() if type_name in each.types}
+        return [self._events_at(home, type_name) for home in sorted(homes | {""})]
 
     def _events_at(self, home: str, type_name: str) -> Place:
         return Place(home, event_filter(type_name, root=self._root))

@@ -49,6 +49,8 @@ class Answer(msgspec.Struct, frozen=True):
         publishes: type of the composite events; empty without a name.
         homes: servers of the detector's topic; empty names stand for that of the directory.
         error, message: reason of a refusal, as the parts of an error, and as text; message of the wait, too.
+        others: further subscriptions with the same answer, of which the node has cleared the entries: those beyond a
+            limit.
     """
 
     subscription: str
@@ -59,6 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
     error: dict[str, str] = {}
     message: str = ""
     homes: tuple[str, ...] = ("",)
+    others: tuple[str, ...] = ()
 
 
 class Answers(msgspec.Struct, frozen=True):

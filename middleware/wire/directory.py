@@ -20,6 +20,7 @@ from distced.middleware.wire.directory_entries import (
     RecorderEntry,
     SourceEntry,
     SubscriptionEntry,
+    SubscriptionHead,
     TopologyEntry,
 )
 
@@ -35,7 +36,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "topology": TopologyEntry,
     "hint": HintEntry,
 }
-declare(*KINDS.values())
+declare(*KINDS.values(), SubscriptionHead)
 
 
 _ALIKE: Final[dict[type, tuple[str, ...]]] = {

@@ -274,3 +274,10 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     distribution: str = ""
     hints: Hints = Hints()
     publish_json: str = ""
+
+
+class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):
+    """Part of a subscription's entry that decides whether it is refused, read before the rest is decoded."""
+
+    client: str
+    pattern: str

@@ -67,13 +67,11 @@ def directory_topic(kind: str, name: str, *, publishes: str = "", root: str = RO
     Those of a client's subscriptions, and of the detectors that publish a type (`publishes`), are below one level, so
     that nobody need read the others. `parse_topic` gives kind and name.
     """
-    levels = (kind, name)
+    levels: tuple[str, ...] = (kind, name)
     if kind == "detector" and publishes:
-        levels = (kind, publishes, name)  # type: ignore[assignment]
+        levels = (kind, publishes, name)
     elif kind == "subscription":
-        client, _, rest = name.rpartition(".")
-        if client and rest:
-            levels = (kind, client, rest)  # type: ignore[assignment]
+        levels = (kind, *_levels_of(name))
     return _area_topic(root, Area.DIRECTORY, levels)
 
 
@@ -123,13 +121,27 @@ def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
         allowed = {2: "<type>/<source>", 1: "<canonical id>"}.get(wanted or 0, "one level or more")
         raise TopicError("a topic with the wrong number of levels", given=topic, allowed=f"{prefix}{area}/{allowed}")
     decoded = tuple([decode_level(level) for level in levels])
-    if area is Area.DIRECTORY and len(decoded) == 3:
-        kind, below, name = decoded
-        if kind == "subscription":
-            decoded = kind, f"{below}.{name}"
-        elif kind == "detector":
-            decoded = kind, name
+    if area is Area.DIRECTORY and len(decoded) > 1:
+        if decoded[0] == "subscription":
+            decoded = _subscription(topic, decoded)
+        elif decoded[0] == "detector" and len(decoded) == 3:
+            decoded = decoded[0], decoded[2]
     return Topic(area, decoded)
+
+
+def _subscription(topic: str, levels: tuple[str, ...]) -> tuple[str, ...]:
+    """Kind and name of a subscription. Each has one topic: another could not be cleared by its name."""
+    name = ".".join(levels[1:])
+    if len(levels) <= 3 and _levels_of(name) != levels[1:]:
+        allowed = "/".join(map(encode_level, _levels_of(name)))
+        raise TopicError("not the topic of this subscription", given=topic, allowed=f"one that ends in {allowed}")
+    return (levels[0], name) if len(levels) <= 3 else levels
+
+
+def _levels_of(subscription: str) -> tuple[str, ...]:
+    """Levels of the name of a subscription: its client, if the name begins with one, and the rest."""
+    client, _, rest = subscription.rpartition(".")
+    return (client, rest) if client and rest else (subscription,)
 
 
 def matches(topic_filter: str, topic: str) -> bool:
@@ -137,6 +149,8 @@ def matches(topic_filter: str, topic: str) -> bool:
 
     Topics that begin with `$` match no filter that begins with a wildcard.
     """
+    if topic_filter.endswith("/#") and "+" not in topic_filter and not topic_filter.startswith("$"):
+        return topic.startswith(topic_filter[:-1]) or topic == topic_filter[:-2]
     levels, filter_levels = topic.split("/"), ungrouped(topic_filter).split("/")
     if topic.startswith("$") and filter_levels[0] in ("+", "#"):
         return False
@@ -174,6 +188,8 @@ def decode_level(level: str) -> str:
     """Text from which `encode_level` made a level."""
     if not level:
         raise TopicError("an empty level of a topic", allowed="a name of one character or more")
+    if "%" not in level:
+        return level
     try:
         return unquote(level, errors="strict")
     except UnicodeDecodeError:

@@ -1,7 +1,8 @@
 """`distced bench disturbance`: many subscriptions while something happens to their node.
 
 Nodes run in processes of their own. First a client subscribes, and all is quiet; then another publishes entries of
-subscriptions as fast as it can, with a bare paho client, far beyond the limit of a node; then events come at a steady
+subscriptions as fast as it can, with a bare paho client, far beyond the limit of a node. In both phases events come at
+a steady pace, and single subscriptions are made. Then events come at a steady
 pace for long while the resident memory of the node is watched; then the node is killed and another takes over; then
 that one is killed, too, and started again under its name. Delays are those of `distced bench node`.
 """
@@ -9,10 +10,11 @@ that one is killed, too, and started again under its name. Delays are those of `
 from __future__ import annotations
 
 import multiprocessing as mp
+import threading
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from statistics import fmean, median
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from distced.brokers.live.mqtt_server import start_server
@@ -20,7 +22,7 @@ from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import SubscriptionEntry
+from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
 from distced.middleware.wire.topics import directory_topic, event_topic
 from distced.simulations.benchmarks.live import PATIENCE, disconnect, paho_client
 from distced.simulations.benchmarks.many_subscriptions import (
@@ -44,6 +46,9 @@ PATTERN: Final = KINDS["device"]
 TAKEN_OVER: Final = 20.0
 """Longest time until subscriptions are served again, s."""
 
+SINGLE_EVERY: Final = 0.05
+"""Interval of single subscriptions, s."""
+
 LONG: Final = 300.0  # time after which a step is given up, s
 
 
@@ -53,7 +58,7 @@ class Disturbance:
 
     Attributes:
         delays: seconds from publishing to the callback, by phase, then of a bare subscriber and of composite events.
-        alone: times of single subscriptions, ms, by phase.
+        alone: times of single subscriptions, ms, sorted, by phase.
         accepted, refused, expected: subscriptions of the hostile client: admitted, refused, and to be refused.
         flood: time until the node has answered all of the hostile client, s.
         memory: resident memory of the node during the soak, bytes.
@@ -149,21 +154,32 @@ def _phase(
     phase: str, made: Disturbance, url: str, client: Client, stream: ReadingStream, pace: int, seconds: float
 ) -> None:
     """Measure delays, and single subscriptions."""
-    times = made.alone[phase] = []
+    over = threading.Event()
+    single = threading.Thread(target=_subscribe_singly, args=(phase, made, client, over), daemon=True)
+    single.start()
     try:
         made.delays[phase] = delays_at_pace(url, client, stream, int(pace * seconds), pace)
     except DistcedError as error:
         made.failed.append(f"{phase}: {error.problem}")
-        return
-    for number in range(ALONE):
+    over.set()
+    single.join(LONG)
+
+
+def _subscribe_singly(phase: str, made: Disturbance, client: Client, over: threading.Event) -> None:
+    """Make and end single subscriptions at intervals."""
+    times: list[float] = []
+    while not over.wait(SINGLE_EVERY):
         began = time.perf_counter()
         try:
-            handle = client.subscribe(PATTERN.format(made.subscriptions + number), quality=QualityOfService())
+            # Of another pattern than the one before, which may still be there.
+            pattern = PATTERN.format(made.subscriptions + len(times) % ALONE)
+            handle = client.subscribe(pattern, quality=QualityOfService())
         except DistcedError as error:
             made.failed.append(f"{phase}: {error.problem}")
             break
         times.append((time.perf_counter() - began) * 1000)
         client.unsubscribe(handle)
+    made.alone[phase] = sorted(times)
 
 
 def _flood(
@@ -177,25 +193,38 @@ def _flood(
     """Measure while a hostile client subscribes."""
     hostile, limit, pace, seconds = numbers
     made.expected = max(0, hostile - limit)
-    began = time.perf_counter()
     context = mp.get_context("spawn")
-    flooding = context.Process(target=_subscribe_without_end, args=(url, hostile), daemon=True)
+    ready, over = context.Event(), context.Event()
+    flooding = context.Process(target=_subscribe_without_end, args=(url, hostile, ready, over), daemon=True)
     flooding.start()
+    ready.wait(PATIENCE)
+    refused = threading.Thread(target=_await_refusals, args=(made, node, time.perf_counter()), daemon=True)
+    refused.start()
     _phase("hostile client", made, url, client, stream, pace, seconds)
+    refused.join(LONG)
+    over.set()
     flooding.join(LONG)
-    while time.perf_counter() - began < LONG and node.ask("refused") < made.expected:
+
+
+def _await_refusals(made: Disturbance, node: _Host, began: float) -> None:
+    """Wait until the hostile client is refused what it is to be refused."""
+    while (elapsed := time.perf_counter() - began) < LONG and made.refused < made.expected:
         time.sleep(0.1)
-    made.refused, made.flood = node.ask("refused"), time.perf_counter() - began
+        made.refused, made.flood = node.ask("refused"), elapsed
 
 
-def _subscribe_without_end(url: str, number: int) -> None:
-    """Publish entries of subscriptions of one client, as fast as possible; then clear those that were admitted."""
+def _subscribe_without_end(url: str, number: int, ready: Any, over: Any) -> None:
+    """Publish entries of subscriptions of one client, as fast as possible; clear them once it is `over`."""
     flood = paho_client(url)
+    itself = directory_topic("client", "hostile")
+    flood.publish(itself, encode(ClientEntry(0)), 1, retain=True)
+    ready.set()
     topics = [directory_topic("subscription", f"hostile.{each}") for each in range(number)]
     for each, topic in enumerate(topics):
         entry = SubscriptionEntry("hostile", f"[Reading where dev == 'h{each}' and v > 95]")
         flood.publish(topic, encode(entry), 0, retain=True)
-    for topic in topics:
+    over.wait(LONG)
+    for topic in (*topics, itself):
         flood.publish(topic, b"", 0, retain=True)
     disconnect(flood)
 
@@ -230,10 +259,10 @@ def report(figures: Disturbance) -> Report:
         (
             phase,
             *(percentile(each, share) * 1000 for each in found.values() for share in (0.5, 0.99)),
-            *(median(figures.alone[phase]), max(figures.alone[phase])),
+            *(percentile(figures.alone[phase], share) for share in (0.5, 0.99)),
         )
         for phase, found in figures.delays.items()
-        if figures.alone[phase]
+        if figures.alone.get(phase)
     ]
     quarter = len(figures.memory) // 4
     second, last = (
@@ -262,7 +291,7 @@ def report(figures: Disturbance) -> Report:
                 (
                     Column("phase"),
                     *number_columns(".2f", "bare p50", "bare p99", "detected p50", "detected p99", unit="ms"),
-                    *number_columns(".2f", "subscribed alone", "at most", unit="ms"),
+                    *number_columns(".2f", "subscribed p50", "subscribed p99", unit="ms"),
                 ),
                 delays,
                 "delays",

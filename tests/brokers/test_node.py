@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.node.hosting import GRACE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
@@ -659,58 +658,3 @@ def test_watermarks_that_no_detector_waits_for_are_told_seldom() -> None:
     client.heartbeat(20, "s")
     network.pass_time(2 * SECOND)
     assert client.watermarks["q"] == 20
-
-
-def test_client_with_too_many_subscriptions_leaves_room_for_others() -> None:
-    network = Network()
-    node = network.node("n", limits=SubscriptionLimits(10))
-    greedy, other = network.client("greedy"), network.client("other")
-    other.register(A, B)
-    network.run()
-    for number in range(25):
-        greedy.subscribe(f"q{number}", f"[A where k == {number}]")
-    network.run()
-    other.subscribe("mine", "[A] ; [B]")
-    network.run()
-    assert other.states("mine")[-1] == "active"
-    assert [greedy.states(f"q{number}")[-1] for number in range(25)] == ["active"] * 10 + ["refused"] * 15
-    assert len(node.node.directory.subscriptions) == 11 and len(node.node.hosted) == 11
-    (note,) = [each for each in network.notes if each.event == "subscriptions refused"]
-    assert "too many subscriptions of one client: greedy (allowed: 10)" in str(note.fields["reason"])
-    # With one less there is room for another.
-    greedy.clear("subscription", "q0")
-    network.run()
-    greedy.subscribe("again", "[B]")
-    network.run()
-    assert greedy.states("again")[-1] == "active"
-    assert node.node.counts["subscriptions refused"] == 15
-
-
-def test_clients_of_many_names_leave_room_for_nodes() -> None:
-    network = Network()
-    node = network.node("n", limits=SubscriptionLimits(10, of_all=25))
-    names = [network.client(f"greedy{number}") for number in range(5)]
-    names[0].register(A, B)
-    network.run()
-    for number in range(40):
-        names[number % 5].subscribe(f"q{number}", f"[A where k == {number}]")
-        network.run()
-    states = [names[number % 5].states(f"q{number}")[-1] for number in range(40)]
-    assert states == ["active"] * 25 + ["refused"] * 15
-    (note, *_) = [each for each in network.notes if each.event == "subscriptions refused"]
-    reason = str(note.fields["reason"])
-    assert "too many subscriptions of all clients together: 26, with this one of greedy0 (allowed: 25)" in reason
-    assert node.node.counts["subscriptions refused"] == 15
-
-
-def test_limit_holds_for_what_came_while_no_node_was_there() -> None:
-    network = Network()
-    greedy = network.client("greedy")
-    greedy.register(A, B)
-    for number in range(25):
-        greedy.subscribe(f"q{number}", f"[A where k == {number}]")
-    network.run()
-    node = network.node("n", limits=SubscriptionLimits(10))
-    network.run()
-    network.pass_time(4 * SECOND)
-    assert len(node.node.hosted) == len(node.node.directory.subscriptions) == 10

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from distced.brokers.node.admission import CoordinatedSubscriptions
+from distced.brokers.node.coordinated import CoordinatedSubscriptions
 from distced.brokers.node.served import FEW, ServedSubscriptions
 from distced.middleware.wire.directory_entries import SubscriptionEntry
 

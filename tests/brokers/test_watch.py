@@ -22,7 +22,7 @@ ENTRIES = [
     ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joined", "source left", {"types": "A, B"}),
     ("node/n1", NodeEntry(1), "node up", "node gone", {"node": "n1"}),
     ("detector/c1", DetectorEntry("n1", "[A]", "guaranteed", ("A",)), "detector created", "detector destroyed", {}),
-    ("subscription/s.1", SubscriptionEntry("s", "[A]"), "subscribed", "unsubscribed", {"client": "s"}),
+    ("subscription/s/1", SubscriptionEntry("s", "[A]"), "subscribed", "unsubscribed", {"client": "s"}),
 ]
 
 

@@ -13,7 +13,7 @@ from distced.middleware.client.source_session import SourceState
 from distced.middleware.client.subscription_session import LINGER
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
-from distced.middleware.model.event_types import event_type
+from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Acknowledgement, Answer, Answers, Listening, Pointer
 from distced.middleware.wire.codec import decode, encode
@@ -431,6 +431,68 @@ def test_type_that_detectors_publish_differently_is_an_error() -> None:
     driven.receive("ced/a/known/ann/detectors/A", b"")
     (done,) = driven.of(Done)
     assert isinstance(done.error, TypeRegistryError) and driven.published("ced/d/type/A") == []
+
+
+def test_type_that_comes_back_with_other_attributes_is_taken_as_it_is_now() -> None:
+    driven = Driven()
+    driven.entry("type", "A", A)
+    state = driven.subscribe("A")
+    driven.pass_barrier("A")
+    driven.confirm(*driven.of(Listen))
+    driven.entry("type", "A", b"")
+    (look,) = driven.of(SetTimer)
+    driven.fire(look)
+    assert state.waits == "nobody publishes the type A any more"
+    other = event_type("A", {"k": "string"})
+    driven.entry("type", "A", other)
+    assert state.event_type == other
+    (note,) = driven.of(Note)
+    assert (note.event, note.fields["attributes"]) == ("type changed", "k: string")
+    (look,) = driven.of(SetTimer)
+    driven.fire(look)
+    assert state.waits == ""
+    # As a derived type it has no events of its own.
+    driven.entry("type", "A", b"")
+    driven.entry("type", "B", event_type("B", {"k": "string"}))
+    driven.entry("type", "A", derive(event_type("B", {"k": "string"}), "A", where="k == 'x'"))
+    assert state.event_type == other
+    (look,) = driven.of(SetTimer)
+    driven.fire(look)
+    assert state.waits == "the type A is derived now: no events are published under it"
+
+
+def test_type_of_detectors_that_sources_publish_later_is_listened_to_there() -> None:
+    driven = Driven()
+    driven.entry("detector", "d", DetectorEntry("n1", "[B] -> A()", "guaranteed", ("B",), "A"))
+    state = driven.subscribe("A")
+    driven.pass_barrier("A")
+    driven.confirm(*driven.of(Listen))
+    driven.entry("source", "s", SourceEntry(("A",), 0, home=NORTH))
+    assert not driven.of(Listen) and state.event_type is None
+    driven.entry("type", "A", A)
+    assert {(each.home, each.topic_filter) for each in driven.of(Listen)} == {
+        (home, event_filter("A")) for home in ("", NORTH)
+    }
+
+
+# Refusals.
+
+
+def test_subscriptions_refused_together_have_the_reason_and_are_cleared_by_the_node() -> None:
+    driven = Driven()
+    states = [SubscriptionState(f"q{number}", "[A]", QualityOfService()) for number in range(3)]
+    errors: dict[str, DistcedError] = {}
+    driven.take(driven.session.subscribe_many(states, {}, errors, "op"))
+    refusal = Answer("q0", "refused", node="n1", message="too many subscriptions of one client", others=("q1", "q9"))
+    driven.receive("ced/a/answer/ann", Answers((refusal,)))
+    assert driven.effects == [] and driven.session.directory.own["subscription"].keys() == {"q2"}
+    driven.receive("ced/a/answer/ann", Answers((Answer("q2", "refused", node="n1", message="unknown event type"),)))
+    assert driven.of(Done) == [Done("op")] and driven.published("ced/d/subscription/q2") == [b""]
+    assert {name: str(error) for name, error in errors.items()} == {
+        "q0": "too many subscriptions of one client, at node n1",
+        "q1": "too many subscriptions of one client, at node n1",
+        "q2": "unknown event type, at node n1",
+    }
 
 
 # Sources.

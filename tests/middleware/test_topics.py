@@ -107,6 +107,9 @@ def test_different_texts_are_different_levels(one: str, other: str) -> None:
         ("ced/d", "one level or more"),
         ("ced/e//s", "empty level"),
         ("ced/e/A/%FF", "no UTF-8"),
+        ("ced/d/subscription/a/b.c", "one that ends in a.b/c"),
+        ("ced/d/subscription/a%2F/b.c", "one that ends in a%2F.b/c"),
+        ("ced/d/subscription/a.b", "one that ends in a/b"),
     ],
 )
 def test_foreign_topics_are_refused(topic: str, said: str) -> None:

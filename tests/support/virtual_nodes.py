@@ -167,14 +167,20 @@ class Network:
         """One message goes one way further; False where none was under way."""
         ready = [(each, each.out) for each in self.participants if each.connected and each.out]
         ready += [(each, each.into) for each in self.participants if each.connected and each.into]
-        if not ready:
+        serving = [each for each in self.nodes if each.connected and each.node.waiting]
+        if not ready and not serving:
             return False
-        participant, queue = self.random.choice(ready)
+        # A request is served between any two messages.
+        place = self.random.randrange(len(ready) + len(serving))
+        if place >= len(ready):
+            serving[place - len(ready)].serve()
+            return True
+        participant, queue = ready[place]
         if self.hasty and isinstance(queue[0], Subscribe) and self.random.random() < 0.5:
-            place = next((place for place, each in enumerate(queue) if isinstance(each, Publish)), 0)
-            queue.rotate(-place)
+            first = next((place for place, each in enumerate(queue) if isinstance(each, Publish)), 0)
+            queue.rotate(-first)
             item = queue.popleft()
-            queue.rotate(place)
+            queue.rotate(first)
         else:
             item = queue.popleft()
         if isinstance(item, tuple):
@@ -274,6 +280,10 @@ class VirtualNode(Participant):
 
     def receive(self, topic: str, payload: bytes) -> None:
         self.do(self.node.receive(topic, payload, self.network.now))
+
+    def serve(self) -> None:
+        """One request is served."""
+        self.do(self.node.serve(self.network.now, lambda: False))
 
     def tick(self) -> None:
         self.do(self.node.tick(self.network.now))
@@ -408,7 +418,8 @@ class VirtualClient(Participant):
         elif topic == administration_topic("answer", self.name):
             answers = decode(payload, Answers, where=topic).answers
             for answer in answers:
-                self.answers[answer.subscription].append(answer)
+                for name in (answer.subscription, *answer.others):
+                    self.answers[name].append(answer)
             if not self.accepts:
                 payload = encode(Answers(tuple(each for each in answers if each.state != "offered")))
         self.do(self.session.receive(topic, payload, self.network.now))

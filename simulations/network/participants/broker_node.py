@@ -76,13 +76,21 @@ class SimulatedNode(Participant):
     def connected(self, home: str) -> None:
         now = self.network.engine.instant
         self.do(self.node.linked(home, now) if home else self.node.start(now))
+        self._serve()
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
         self.received += 1
         self.do(self.node.receive(topic, payload, self.network.engine.instant, home))
+        self._serve()
+
+    def _serve(self) -> None:
+        """Serve all requests at once: deciding takes no virtual time."""
+        while self.node.waiting:
+            self.do(self.node.serve(self.network.engine.instant))
 
     def _tick(self) -> None:
         if self.alive:
             engine = self.network.engine
             self.do(self.node.tick(engine.instant))
+            self._serve()
             engine.after(self._interval, self._tick)

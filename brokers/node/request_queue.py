@@ -1,0 +1,61 @@
+"""Queue of requests by client, served in turn: one request of each client, in the order of its own.
+
+Nagle's fair queueing (RFC 970): a client with thousands of requests delays another by one of them for each of the
+other's. Weights by the cost of a request were rejected: it is known afterwards only, and differs little.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Generic, TypeVar
+
+_K = TypeVar("_K")
+_R = TypeVar("_R")
+
+
+class RequestQueue(Generic[_K, _R]):
+    """Requests by client and key: a second one with the key of a waiting one replaces it, in its place."""
+
+    def __init__(self) -> None:
+        # Ordered by the next turn; a client without a request is not in it. An ordered dictionary, as a plain one takes
+        # longer for its first key the more were removed before it.
+        self._waiting: OrderedDict[str, OrderedDict[_K, _R]] = OrderedDict()
+        self._length = 0
+
+    def __len__(self) -> int:
+        return self._length
+
+    def get(self, client: str, key: _K) -> _R | None:
+        """The waiting request with this key."""
+        requests = self._waiting.get(client)
+        return None if requests is None else requests.get(key)
+
+    def put(self, client: str, key: _K, request: _R) -> None:
+        """Have a request wait behind the others of its client."""
+        requests = self._waiting.get(client)
+        if requests is None:
+            requests = self._waiting[client] = OrderedDict()
+        self._length += key not in requests
+        requests[key] = request
+
+    def discard(self, client: str, key: _K) -> None:
+        """Remove the request with this key, if it waits."""
+        requests = self._waiting.get(client)
+        if requests is not None and requests.pop(key, None) is not None:
+            self._length -= 1
+            if not requests:
+                del self._waiting[client]
+
+    def take(self) -> _R:
+        """Remove the first request of the client whose turn it is. Raises `LookupError` where none waits."""
+        client = next(iter(self._waiting), None)
+        if client is None:
+            raise LookupError("no request waits")
+        requests = self._waiting[client]
+        _, request = requests.popitem(last=False)
+        self._length -= 1
+        if requests:
+            self._waiting.move_to_end(client)
+        else:
+            del self._waiting[client]
+        return request
