@@ -32,8 +32,8 @@ from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.patterns import Pattern, PatternFile, Publication, pattern_file
 
 if TYPE_CHECKING:
-    from distced.detectors.batch_run.table_run import KeptTables
     from distced.detectors.columnar.batch.columns import Batch
+    from distced.middleware.event_files.kept_tables import KeptTables
 
 TICK: Final = 2_000
 """Number of events read between two calls of the progress callback."""
@@ -185,7 +185,8 @@ class Replay(Iterable[CompositeEvent]):
                 yield [each.table for each in kept]
 
     def _read_tables(self, reader: EventReader, watch: Callable[[int], None]) -> None:
-        from distced.detectors.batch_run.table_run import KeptTables, TableReading
+        from distced.detectors.batch_run.table_run import TableReading
+        from distced.middleware.event_files.kept_tables import KeptTables
 
         while True:
             self.counts = RunCounts(0, 0, 0, 0, Counter())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
@@ -71,12 +71,15 @@ class HistoryWriter:
         made = []
         for (day, type_name), group in groups.items():
             for kinds, alike in _of_one_schema(group):
-                if type_name in self._types:
-                    declared = self._types[type_name].attributes
-                    kinds = {name: kinds.get(name) or declared.get(name) for name in {**declared, **kinds}}
-                noted = event_type(type_name, {name: kind or "number" for name, kind in kinds.items()})
+                kinds, noted = self.declared(type_name, kinds)
                 made.append(self.write_table(day, noted, table_of(alike, kinds, [noted]), watermark))
         return made
+
+    def declared(self, type_name: str, kinds: Mapping[str, Kind | None]) -> tuple[dict[str, Kind | None], EventType]:
+        """Kinds of a type's attributes, declared ones added, and the type to note; None is taken for a number."""
+        known = self._types[type_name].attributes if type_name in self._types else {}
+        found = {name: kinds.get(name) or known.get(name) for name in {**known, **kinds}}
+        return found, event_type(type_name, {name: kind or "number" for name, kind in found.items()})
 
     def write_table(
         self, day: str, noted: EventType, table: Any, watermark: int | None, replaces: Sequence[str] = ()

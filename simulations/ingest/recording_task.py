@@ -16,13 +16,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Table
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count, islice
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import msgspec
 
 from distced.detectors.batch_run.runner import declared_types
 from distced.middleware.event_files import EventReader, json_line, read_events
+from distced.middleware.event_files.event_chunks import EventChunk, chunk_of
+from distced.middleware.event_files.reader import ReadingAgainError
 from distced.middleware.event_files.tables import ParquetRows
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.history_file import HistoryFile
@@ -33,7 +36,8 @@ from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError, EventError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event, EventId
-from distced.simulations.ingest.recordings import ClockJump, Ingested, Reasons, Recording, writing
+from distced.simulations.ingest.recorded_tables import RecordedTables
+from distced.simulations.ingest.recordings import Ingested, Reasons, Recording, writing
 
 
 class DedupResult(NamedTuple):
@@ -132,59 +136,6 @@ def taken_id(event: Event, other: Event, recording: Recording) -> Rejected:
     return Rejected(where, "", "id", error, json_line(event).decode())
 
 
-class SequenceState:
-    """Ids seen, compact where sources count one by one.
-
-    A set of all ids was rejected: of ten million events it takes two gigabytes.
-    """
-
-    def __init__(self) -> None:
-        # By source: the range of numbers seen without gaps, the end not included; and other numbers.
-        self._runs: dict[str, tuple[list[int], set[int]]] = {}
-
-    def add(self, event: Event) -> bool:
-        """Add the id of an event; False for a known one."""
-        source, seq = event.source, event.seq
-        run, besides = self._runs.setdefault(source, ([seq, seq], set()))
-        if run[0] <= seq < run[1] or seq in besides:
-            return False
-        besides.add(seq)
-        while run[1] in besides:
-            besides.remove(run[1])
-            run[1] += 1
-        return True
-
-
-class ClockWatch:
-    """Detects clock jumps of sources, in the order of sequence numbers."""
-
-    def __init__(self) -> None:
-        self._latest: dict[str, tuple[int, int, int]] = {}
-        self._jumps: dict[str, list[Any]] = {}
-
-    def see(self, event: Event) -> None:
-        """Check an event; the number of a composite one is a digest, and gives no order."""
-        if isinstance(event, CompositeEvent):
-            return
-        before = self._latest.get(event.source)
-        if before is not None:
-            seq, lo, hi = before
-            if event.seq <= seq:
-                return
-            if event.hi < lo:
-                back = hi - event.hi
-                jump = self._jumps.setdefault(event.source, [0, 0, 0, 0])
-                jump[0] += 1
-                if back > jump[1]:
-                    jump[1:] = back, event.seq, event.hi
-        self._latest[event.source] = (event.seq, event.lo, event.hi)
-
-    def jumps(self) -> tuple[ClockJump, ...]:
-        """Sources whose time went back, the farthest first."""
-        found = [ClockJump(source, *jump) for source, jump in self._jumps.items()]
-        return tuple(sorted(found, key=lambda each: (-each.most, each.source)))
-
-
 READ: Final = "read"
 AGAIN: Final = "again"
 REJECTED: Final = "rejected.jsonl"
@@ -194,8 +145,8 @@ PROGRESS: Final = "progress"
 CHUNK: Final = 500_000
 """Events held in memory, which become a file for each day and type."""
 
-_TELL: Final = 20_000
-"""Events between reports of progress."""
+_ROWS: Final = 20_000
+"""Events that are read row by row, and become columns at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +191,25 @@ class RecordingTask:
         tell()
 
 
+class _BrokenOffError(Exception):
+    """A recording that cannot be read to its end as columns."""
+
+
+def _by_rows(reader: EventReader) -> Iterator[EventChunk]:
+    """Events that are read row by row, as columns; those before an error come before it."""
+    pending: list[Event] = []
+    try:
+        for event in reader:
+            pending.append(event)
+            if len(pending) == _ROWS:
+                yield chunk_of(pending)
+                pending = []
+    except DistcedError:
+        yield chunk_of(pending)
+        raise
+    yield chunk_of(pending)
+
+
 @dataclass(eq=False)
 class _Pass:
     """One reading of a recording, with the number of events so far."""
@@ -255,53 +225,66 @@ class _Pass:
     def ingested(self, tell: Callable[[], None]) -> Ingested:
         """Read the recording, and return the result."""
         recording = self.recording
-        seen, clocks = SequenceState(), ClockWatch()
-        fresh: list[Event] = []
-        added = 0
-        again: list[Event] = []
-        rounds = 0
-        reader, types = self._opened()
-        writer = HistoryWriter(recording.work / READ, recording.recorder, types)
-        try:
-            for event in reader or ():
-                self.events += 1
-                if seen.add(event):
-                    clocks.see(event)
-                    fresh.append(event)
-                    added += 1
-                    if len(fresh) >= self.chunk:
-                        writer.write(fresh)
-                        fresh = []
-                else:
-                    again.append(event)
-                    if len(again) >= self.chunk:
-                        self._keep_again(again, rounds)
-                        again, rounds = [], rounds + 1
-                if self.events % _TELL == 0:
-                    tell()
-        except HistoryError:
-            # Of writing.
-            raise
-        except DistcedError as error:
-            # Events read until then are valid.
-            self.trouble = str(error)
-        writer.write(fresh)
-        self._keep_again(again, rounds)
+        reader, types, tables = self._opened_and_read(tell)
+        attributes = None if reader is None else reader.attributes
+        tables.write(HistoryWriter(recording.work / READ, recording.recorder, types), attributes, self.chunk)
+        repeated = tables.repeated(attributes)
+        for number in count():
+            if not (some := list(islice(repeated, self.chunk))):
+                break
+            self._keep_again(some, number)
         taken = self._compare()
         mapping = None if reader is None else reader.mapping
         return Ingested(
             str(recording.path),
             0 if reader is None else reader.counts["row"],
             self.events,
-            added,
-            self.events - added - taken,
+            tables.added,
+            self.events - tables.added - taken,
             dict(sorted(self.rejections.items())),
             {} if mapping is None else mapping.remarks,
             () if mapping is None else tuple(map(str, mapping.missing_paths)),
-            jumps=clocks.jumps(),
+            jumps=tables.clocks.jumps(),
             trouble=self.trouble,
             reasons=self.reasons.sorted(),
         )
+
+    def _opened_and_read(
+        self, tell: Callable[[], None]
+    ) -> tuple[EventReader | None, tuple[EventType, ...], RecordedTables]:
+        by_rows = False
+        while True:
+            reader, types = self._opened()
+            try:
+                return reader, types, self._read(reader, tell, by_rows=by_rows)
+            except _BrokenOffError:
+                # Row by row, events are read up to the place that cannot be read.
+                by_rows = True
+                self.rejections.clear()
+                self.reasons = Reasons()
+                self.rejected.seek(0)
+                self.rejected.truncate()
+
+    def _read(self, reader: EventReader | None, tell: Callable[[], None], *, by_rows: bool) -> RecordedTables:
+        """Events of a recording, as far as it can be read."""
+        while True:
+            self.events = 0
+            tables = RecordedTables(self.recording.work)
+            as_columns = reader is not None and reader.has_columns and not by_rows
+            chunks = () if reader is None else reader.chunks() if as_columns else _by_rows(reader)
+            try:
+                for chunk in chunks:
+                    self.events += len(chunk)
+                    tables.take(chunk)
+                    tell()
+            except ReadingAgainError:
+                continue
+            except DistcedError as error:
+                if as_columns:
+                    raise _BrokenOffError from None
+                # Events read until then are valid.
+                self.trouble = str(error)
+            return tables
 
     def _opened(self) -> tuple[EventReader | None, tuple[EventType, ...]]:
         recording = self.recording

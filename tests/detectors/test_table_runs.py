@@ -118,7 +118,7 @@ def test_csv_by_columns_is_csv_by_rows(damage: float, tmp_path: Path, monkeypatc
         path.write_bytes(text)
         monkeypatch.setattr("distced.middleware.event_files.csv_blocks.BLOCK", random.choice([50, 400, 10**6]))
         # All in memory, or all in files.
-        monkeypatch.setattr("distced.detectors.batch_run.table_run.IN_MEMORY", random.choice([0, 10**9]))
+        monkeypatch.setattr("distced.middleware.event_files.kept_tables.IN_MEMORY", random.choice([0, 10**9]))
         found = assert_alike(lambda path=path: read_events(path))
         composite += len(found["found"])
         rejected += len(found["rejected"])
