@@ -28,7 +28,9 @@ TOGETHER: Final = 256 * 1024
 """Bytes of messages, with their topics, that are consumed in one go at most: some hundredths of a second of work."""
 
 SLICE: Final = 0.002
-"""Seconds for which requests about subscriptions are served between messages; the last one may take longer."""
+QUIET_SLICE: Final = 0.02
+"""Seconds for which requests about subscriptions are served between messages, while events arrive, and while none do;
+the last request may take longer. The answers of a slice go out together."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,8 @@ class LiveNode(Participant):
         self._arrived: dict[str, _Arrived] = {}
         # Whether a slice of requests is due on the bus of the directory.
         self._slice_due = False
+        # Events that had arrived by the last slice.
+        self._events = 0
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect to the server of the directory, then to that of the node's site; see `Participant.start`."""
@@ -133,7 +137,8 @@ class LiveNode(Participant):
     def _serve(self) -> None:
         """Serve requests for a while, on the bus of the directory, whose messages take turns with that."""
         self._slice_due = False
-        end = time.monotonic() + SLICE
+        before, self._events = self._events, self.node.counts["events"]
+        end = time.monotonic() + (QUIET_SLICE if self._events == before else SLICE)
         self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() < end))
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
