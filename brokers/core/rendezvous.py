@@ -12,6 +12,9 @@ from hashlib import blake2b
 
 def chosen(name: str, nodes: Iterable[str]) -> str | None:
     """Node chosen for a name; None without nodes."""
+    nodes = tuple(nodes)
+    if len(nodes) == 1:
+        return nodes[0]
     return max(nodes, key=lambda node: (_weight(name, node), node), default=None)
 
 

@@ -59,7 +59,7 @@ _AGAIN: Final = b"again"
 _ENDED: Final = b"ended"
 """Content of the request of an entry that was cleared, and perhaps published again, since it was served."""
 
-_ENTRY, _ADMIT, _READY, _SERVE, _HOST = _KINDS = "entry", "admit", "ready", "serve", "host"
+_ENTRY, _ADMIT, _READY, _SERVE, _HOST, _OFFER = _KINDS = "entry", "admit", "ready", "serve", "host", "offer"
 
 
 class Request(NamedTuple):
@@ -166,6 +166,8 @@ class Admission(NodePart):
             return self._host(name, entry, content, now)
         if kind == _READY:
             return self.hosting.ready(name, now)
+        if kind == _OFFER:
+            return self.hosting.repeat_offer(name, entry)
         if kind == _SERVE:
             return self._see_to(name, entry, content, now)
         return [] if name in self.served else self._admit(name, entry, content, now)
@@ -218,7 +220,10 @@ class Admission(NodePart):
                 self._ask(_SERVE, name, entry, _AGAIN)
 
     def tick(self, now: int) -> list[Effect]:
-        """Effects of the time: repeat notifications that no node has confirmed."""
+        """Effects of the time: repeat offers, and notifications that no node has confirmed."""
+        for name in self.hosting.unanswered():
+            if (entry := self.directory.subscriptions.get(name)) is not None:
+                self._ask(_OFFER, name, entry)
         for name, (at, _, how) in list(self._notified.items()):
             entry = self.directory.subscriptions.get(name)
             if entry is None:

@@ -12,7 +12,7 @@ long absence of its client.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -316,6 +316,21 @@ class DetectorHosting(NodePart):
             self.by_subscription.pop(name, None)
         hosted.serve_none()
 
+    def unanswered(self) -> Iterator[str]:
+        """Subscriptions whose clients have not taken the offer, which is to be repeated every few seconds."""
+        for hosted in self.event_path.inventory.unsettled():
+            for name, served in hosted.subscriptions.items():
+                if not served.terms.ready and not served.terms.awaits:
+                    yield name
+
+    def repeat_offer(self, name: str, entry: SubscriptionEntry) -> list[Effect]:
+        """Repeat the offer to a subscription, unless it was taken."""
+        hosted = self.event_path.hosted.get(self.by_subscription.get(name, ""))
+        served = None if hosted is None else hosted.subscriptions.get(name)
+        if hosted is None or served is None or served.terms.ready or served.terms.awaits:
+            return []
+        return [self.announcements.offer(name, entry, hosted)]
+
     def offer_again(self, hosted: HostedDetector, names: Iterable[str]) -> list[Effect]:
         known = self.directory.subscriptions
         return [self.announcements.offer(name, known[name], hosted) for name in names if name in known]
@@ -328,14 +343,10 @@ class DetectorHosting(NodePart):
         return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
     def tick(self, now: int) -> list[Effect]:
-        """Effects of the time, every few seconds: repeated offers, absent clients."""
+        """Effects of the time, every few seconds: parts, types, JSON, absent clients."""
         effects: list[Effect] = []
-        subscriptions = self.directory.subscriptions
         for hosted in self.event_path.inventory.unsettled():
             effects += self.subscribe_to_parts(hosted)
-            for name, served in hosted.subscriptions.items():
-                if name in subscriptions and not served.terms.ready and not served.terms.awaits:
-                    effects.append(self.announcements.offer(name, subscriptions[name], hosted))
             if hosted.primary and hosted.running and hosted.told != hosted.waits:
                 effects += self._tell_waiting(hosted)
             if hosted.json_due:

@@ -208,6 +208,23 @@ def test_subscription_that_ends_while_requests_wait_leaves_nothing(again: bool) 
     assert alone.node.hosting.by_subscription == ({"c.1": before} if again else {})
 
 
+def test_offers_of_a_client_that_never_listens_are_repeated_in_its_turn() -> None:
+    alone = Alone(limit=100)
+    alone.receive(*asked("deaf", range(20)), *asked("other", [30]))
+    alone.serve_all()
+    alone.receive(("ced/a/ready/other", encode(Listening(("other.30",)))))
+    alone.serve_all()
+    alone.pass_time(3 * SECOND)
+    assert not alone.answers("deaf") and len(alone.node.admission.queue) == 20
+    alone.receive(("ced/a/ready/deaf", encode(Listening(("deaf.1",)))), *asked("other", [31]))
+    alone.serve(2)
+    assert "other.31" in alone.node.hosting.by_subscription
+    alone.serve_all()
+    states = [(each.subscription, each.state) for each in alone.answers("deaf")]
+    # The offer that was taken meanwhile is repeated before that is served.
+    assert states == [*((f"deaf.{number}", "offered") for number in range(1, 20)), ("deaf.1", "active")]
+
+
 def test_requests_are_ignored_by_a_node_that_has_stopped() -> None:
     alone = Alone(limit=100)
     alone.receive(*asked("c", range(3)))

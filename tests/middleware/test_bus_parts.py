@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
+from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from distced.middleware.bus.connection import BufferedSocket, Connection, Settings, split_key
+from distced.middleware.bus.connection import BufferedSocket, Client, Connection, Settings, split_key
 from distced.middleware.bus.delivery import Outbox
 from distced.middleware.bus.failures import lost, refused, unreachable
 from distced.middleware.bus.loop import Timer, Timers
@@ -465,3 +466,57 @@ def test_key_of_a_message_is_split() -> None:
     assert split_key(key("ä", SubscriptionIdentifier=[5, 268_435_455])) == ("ä".encode(), (5, 268_435_455), False)
     assert split_key(key("a", SubscriptionIdentifier=[5], UserProperty=("trace", "x" * 500))) == (b"a", (5,), True)
     assert split_key(key("a", MessageExpiryInterval=5)) == (b"a", (), True)
+
+
+PINGRESP = b"\xd0\x00"
+
+
+def packet(topic: str, payload: bytes, number: int) -> tuple[bytes, tuple[bytes, bytes, bool, int]]:
+    """A PUBLISH packet of QoS 1, of QoS 0 and retained where it has no number; and what is delivered of it."""
+    named = key(topic, SubscriptionIdentifier=[5])
+    end = 2 + len(topic.encode())
+    body = named[:end] + (number.to_bytes(2, "big") if number else b"") + named[end:] + payload
+    length, left = b"", len(body)
+    while left > 0x7F:
+        length, left = length + bytes([left & 0x7F | 0x80]), left >> 7
+    return bytes([0x32 if number else 0x31]) + length + bytes([left]) + body, (named, payload, not number, number)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from([0, 1, 130, 20_000]), st.integers(0, 3), st.booleans()), max_size=12),
+    st.lists(st.sampled_from([1, 2, 3, 40, 5_000, 70_000]), max_size=60),
+)
+def test_messages_are_delivered_in_order_however_they_are_cut(
+    messages: list[tuple[int, int, bool]], cuts: list[int]
+) -> None:
+    data, expected = b"", []
+    for size, number, answered in messages:
+        raw, delivered = packet(f"t/{len(expected)}", bytes(size), number)
+        data += raw + PINGRESP * answered
+        expected.append(delivered)
+    pieces = []
+    for cut in (*cuts, len(data)):
+        pieces.append(data[:cut])
+        data = data[cut:]
+    got: list[tuple[bytes, bytes, bool, int]] = []
+    client = Client(
+        MQTTProtocolVersion.MQTTv5,
+        "c",
+        clean=True,
+        deliver=lambda *each: got.append(each),
+        not_accepted=lambda *_: None,
+    )
+    source: Any = Pieces([each for each in pieces if each])
+    client.stream = client._sock = BufferedSocket(source)
+    whole = 0
+    while source.pieces or client.stream.waiting:
+        if client.take_published():
+            whole += 1
+        else:
+            client.loop_read()
+    client._sock = None
+    assert got == expected
+    if not cuts and messages and sum(size for size, _, _ in messages) < 60_000:
+        # But for the first, with which the piece is read, and those behind an answer.
+        assert whole >= len(messages) - 1 - sum(answered for _, _, answered in messages)
