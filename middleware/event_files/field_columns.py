@@ -25,7 +25,7 @@ from distced.middleware.event_files.cells import (
     plain_texts,
 )
 from distced.middleware.event_files.native_columns import batch_rows_of, rows_at
-from distced.middleware.event_files.row_blocks import BLOCK_ROWS, Fields, Row, RowBlock
+from distced.middleware.event_files.row_blocks import LIST_ROWS, Fields, Row, RowBlock
 from distced.middleware.event_files.rows import Rows
 from distced.middleware.event_files.tables import WHOLE
 from distced.middleware.mapping.extraction import descend
@@ -228,14 +228,14 @@ def blocks_of(rows: Rows) -> Iterator[FieldBlock]:
     fields: list[Fields] = []
     numbers: list[int] = []
     problems: list[tuple[int, Row]] = []
-    # Row by row, for many tuples that are kept keep the garbage collector busy.
+    # Without the rows' tuples, for the garbage collector goes through all that are kept.
     for row in rows.rows():
         if row.problem is not None:
             problems.append((len(fields), row))
             continue
         fields.append(row.fields)
         numbers.append(row.number)
-        if len(fields) == BLOCK_ROWS:
+        if len(fields) == LIST_ROWS:
             yield ListBlock(fields, numbers, problems)
             fields, numbers, problems = [], [], []
     yield ListBlock(fields, numbers, problems)

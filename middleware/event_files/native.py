@@ -30,7 +30,7 @@ _EXACT: Final = 2**53
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,40}")
 
 
-class JsonEvent(msgspec.Struct, forbid_unknown_fields=True):
+class JsonEvent(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """Event of a JSON line."""
 
     type: str

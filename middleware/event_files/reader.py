@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from distced.middleware.event_files.native import EventBuilder, Headings, JsonEvent, TableForm, of_json
 from distced.middleware.event_files.row_blocks import Fields, Row
-from distced.middleware.event_files.rows import CsvRows, JsonFileRows, JsonRows, Rows, TextRows, format_of
+from distced.middleware.event_files.rows import CsvRows, JsonFileRows, JsonRows, JsonTextRows, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
 from distced.middleware.mapping.rules import located
@@ -86,7 +86,7 @@ class EventReader(Iterable[Event]):
         size = self._rows.size
         if find_spec("pyarrow") is None or (size is not None and size < SMALL):
             return False
-        return self._rows.columns() is not None if self.mapping is None else self.mapping.has_columns
+        return self.mapping is None or self.mapping.has_columns
 
     def expected(self, types: frozenset[str] | None) -> int:
         """Number of events of some types, None for all, as far as known before they are read."""
@@ -105,7 +105,9 @@ class EventReader(Iterable[Event]):
             return
         blocks, columns = self._rows.blocks(), self._rows.columns()
         if blocks is None or columns is None:
-            raise ValueError("rows that have no columns")
+            assert isinstance(self._rows, JsonTextRows)
+            yield from self._json_chunks(self._rows)
+            return
         headings, noted = Headings(self.name, columns), self._rows.types()
         reading = NativeColumns(self._rows, headings, noted, self._default_source, attributes, self._kinds)
         for block in blocks:
@@ -133,6 +135,17 @@ class EventReader(Iterable[Event]):
             chunk = reading.read(block, self._reject)
             self.counts["event"] += len(chunk)
             yield chunk
+
+    def _json_chunks(self, rows: JsonTextRows) -> Iterator[EventChunk]:
+        from distced.middleware.event_files.native_json import NativeJson
+
+        reading = NativeJson(rows, self._default_source, self._reject_row)
+        for count, chunk in reading.blocks():
+            self.counts["row"] += count
+            self.counts["event"] += len(chunk)
+            yield chunk
+        if self._types is None:
+            self._types = reading.builder.types()
 
     def _mapped(self, mapping: Mapping) -> Iterator[Event]:
         mapping = self.mapping = mapping.fresh()

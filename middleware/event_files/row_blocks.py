@@ -15,6 +15,9 @@ Fields: TypeAlias = dict[str, object]
 
 BLOCK_ROWS: Final = 65_536
 
+LIST_ROWS: Final = 16_384
+"""Rows of a block that are objects; with more, the garbage collector is kept busy."""
+
 
 class Row(NamedTuple):
     """Row of a file or table, with the number of its (last) line, or the problem why it cannot be read."""

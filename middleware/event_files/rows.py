@@ -197,20 +197,43 @@ class _Lines:
         return first.rstrip("\r\n")
 
 
-class JsonRows(Rows):
-    """Rows of a file of JSON lines."""
+class JsonTextRows(Rows):
+    """Rows of JSON, each an object in a text of its own."""
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Texts of the rows, each with its number."""
+        raise NotImplementedError
+
+    def row(self, number: int, text: bytes) -> Row:
+        """Row of a text."""
+        try:
+            fields = decode_json(text)
+            if not isinstance(fields, dict):
+                raise MappingError("not a JSON object", given=text, allowed='{"name": value, ...}')
+            return Row(number, fields)
+        except MappingError as error:
+            return Row(number, {}, error)
 
     def rows(self) -> Iterator[Row]:
+        return (self.row(number, text) for number, text in self.lines())
+
+
+class JsonRows(JsonTextRows):
+    """Rows of a file of JSON lines."""
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
         with opened(Path(self.name)) as file:
             for number, line in enumerate(bounded_lines(file, self.name), 1):
-                if number == 1:
-                    line = line.removeprefix(_BOM)
-                    if line.startswith(b"["):
-                        yield Row(1, {}, MappingError("a JSON array, not JSON lines", given=line, advice=_ARRAY_ADVICE))
-                        return
-                line = line.strip()
-                if line:
-                    yield _json_row(number, line)
+                text = (line if number > 1 else line.removeprefix(_BOM)).strip()
+                if text:
+                    yield number, text
+                if number == 1 and text.startswith(b"["):
+                    return
+
+    def row(self, number: int, text: bytes) -> Row:
+        if number == 1 and text.startswith(b"["):
+            return Row(1, {}, MappingError("a JSON array, not JSON lines", given=text, advice=_ARRAY_ADVICE))
+        return super().row(number, text)
 
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -218,23 +241,13 @@ _ARRAY_ADVICE: Final = "call the file .json, or give file.format = 'json' in the
 _elements: Final = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def _json_row(number: int, text: bytes) -> Row:
-    try:
-        fields = decode_json(text)
-        if not isinstance(fields, dict):
-            raise MappingError("not a JSON object", given=text, allowed='{"name": value, ...}')
-        return Row(number, fields)
-    except MappingError as error:
-        return Row(number, {}, error)
-
-
-class JsonFileRows(Rows):
+class JsonFileRows(JsonTextRows):
     """Rows of a JSON file: the objects of an array, or one object. Numbers of rows are those of the elements.
 
     An object followed by others is a file of JSON lines with the wrong name, and read as such.
     """
 
-    def rows(self) -> Iterator[Row]:
+    def lines(self) -> Iterator[tuple[int, bytes]]:
         with opened(Path(self.name)) as file:
             text = file.read().removeprefix(_BOM).strip()
         if not text:
@@ -244,9 +257,9 @@ class JsonFileRows(Rows):
                 msgspec.json.decode(text)
             except msgspec.DecodeError as error:
                 if "trailing characters" in str(error):
-                    yield from JsonRows(self.name).rows()
+                    yield from JsonRows(self.name).lines()
                     return
-            yield _json_row(1, text)
+            yield 1, text
             return
         try:
             elements = _elements.decode(text)
@@ -254,8 +267,7 @@ class JsonFileRows(Rows):
             raise EventError(
                 "not a JSON array", given=self.name, allowed='[{"name": value, ...}, ...]', advice=str(error)
             ) from None
-        for number, element in enumerate(elements, 1):
-            yield _json_row(number, bytes(element))
+        yield from enumerate(map(bytes, elements), 1)
 
 
 class TextRows(Rows):

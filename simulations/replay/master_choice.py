@@ -32,7 +32,7 @@ COLUMNAR: Final = 250_000
 STEPWISE: Final = 40_000
 """Events of a replay a second in one process, by engine."""
 
-ROWS: Final = 15_000
+ROWS: Final = 100_000
 """Rows of recordings ingested a second in one process."""
 
 MERGED: Final = 700_000

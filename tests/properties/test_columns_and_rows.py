@@ -1,4 +1,5 @@
-"""Rows mapped as columns give the events, ids and rejected rows that they give one by one, whatever the mapping."""
+"""Rows read as columns give the events, ids and rejected rows that they give one by one: by any mapping, and JSON lines
+of the native form."""
 
 from __future__ import annotations
 
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 from distced.middleware.event_files import events_of_table, read_events
 from distced.middleware.event_files.reader import EventReader
 from distced.middleware.mapping import Mapping, parse_mapping
-from distced.middleware.model.errors import MappingError
-from tests.support.mapped_ways import assert_same_both_ways
+from distced.middleware.model.errors import EventError, MappingError
+from tests.support.reading_ways import assert_same_both_ways
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
 
@@ -221,5 +222,54 @@ def test_mapped_columns_are_mapped_rows(folder: Path, seed: int) -> None:
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("distced.middleware.event_files.csv_blocks.BLOCK", random.choice([50, 400, 10**6]))
-        patched.setattr("distced.middleware.event_files.field_columns.BLOCK_ROWS", random.choice([1, 5, 10**6]))
+        patched.setattr("distced.middleware.event_files.field_columns.LIST_ROWS", random.choice([1, 5, 10**6]))
         assert_same_both_ways(make)
+
+
+def native_line(random: Random, number: int, damage: float) -> str:
+    """JSON line of the native form."""
+    at = 10**18 + random.choice([0, 1, 10**9])
+    times = random.choice([{"lo": at, "hi": at + 1}, {"lo": at, "hi": at + 1}, {"time": at}])
+    line: dict[str, Any] = {"type": random.choice("AB"), **times}
+    line |= {"source": random.choice("st")} if random.random() < 0.9 else {}
+    line |= {"seq": number} if random.random() < 0.97 else {}
+    values = {"x": [1, 2.5, None, 3], "room": ["k", "", "é", None], "ok": [True, False, None], "lo": [7, -0.0]}
+    line["attributes"] = {name: random.choice(some) for name, some in values.items() if random.random() < 0.7}
+    if random.random() < damage:
+        part = random.choice(["type", "lo", "hi", "time", "source", "seq", "attributes", "constituents", "more"])
+        odd = [
+            *VALUES,
+            "",
+            "1x",
+            "2026-11-21T08:00:00Z",
+            {"x": "k"},
+            {"ok": 1},
+            {"1x": 1},
+            {"x": 2**63},
+            [["s", 1]],
+            1e3,
+        ]
+        line[part] = random.choice(odd)
+    return random.choice(ODD_LINES) if random.random() < damage / 4 else json.dumps(line)
+
+
+@given(st.integers(min_value=0, max_value=2**32))
+@settings(print_blob=True)
+def test_json_lines_as_columns_are_json_lines_by_rows(folder: Path, seed: int) -> None:
+    random = Random(seed)
+    damage, count = random.choice([0.0, 0.02, 0.2]), random.randrange(30)
+    array = random.random() < 0.3
+    lines = [native_line(random, number, damage) for number in range(count)]
+    if random.random() < 0.3:
+        iso = "2026-11-21T08:00:0"
+        lines = [json.dumps({"type": "A", "time": f"{iso}{random.randrange(9)}Z"}) for _ in range(count)]
+    path = folder / f"native.{'json' if array else 'jsonl'}"
+    text = f"[{','.join(lines)}]" if array else "\n".join(lines)
+    path.write_text(random.choice(["", "\ufeff"]) + text, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("distced.middleware.event_files.native_json.LIST_ROWS", random.choice([1, 5, 10**6]))
+        try:
+            list(read_events(path))
+        except EventError:
+            return
+        assert_same_both_ways(lambda: read_events(path))

@@ -1,4 +1,4 @@
-"""The two ways of mapping rows, row by row and as columns, and all that each of them gives."""
+"""The two ways of reading a recording, row by row and as columns, and all that each of them gives."""
 
 from __future__ import annotations
 
