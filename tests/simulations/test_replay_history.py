@@ -11,11 +11,11 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 from distced.detectors.batch_run.runner import Replay, replay
 from distced.detectors.compiler import Compiled
@@ -319,14 +319,26 @@ def test_replay_of_a_recording_detects_as_a_run(tmp_path: Path, name: str) -> No
     assert made_of(found) == made_of(expected)
 
 
-def distced(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [Path(sys.executable).with_name("distced"), *map(str, arguments)], capture_output=True, text=True, timeout=120
-    )
+class Ended(NamedTuple):
+    """A verb in this process, at its end."""
+
+    returncode: int
+    stdout: str
+    stderr: str
 
 
-@pytest.mark.slow
-def test_verb_writes_composite_events(tmp_path: Path) -> None:
+@pytest.fixture
+def distced(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Runs a verb in this process: the frame of the command is tested in processes elsewhere."""
+
+    def run(*arguments: object) -> Ended:
+        code = main([*map(str, arguments)])
+        return Ended(code, *capsys.readouterr())
+
+    return run
+
+
+def test_verb_writes_composite_events(tmp_path: Path, distced: Callable[..., Ended]) -> None:
     events = some_events(500)
     history_of(tmp_path / "h", events)
     (tmp_path / "p.pattern").write_text(PATTERNS)
@@ -349,8 +361,7 @@ def test_verb_writes_composite_events(tmp_path: Path) -> None:
     assert max(json.loads(line)["hi"] for line in of_a_day.stdout.splitlines()) > 2 * DAY
 
 
-@pytest.mark.slow
-def test_verb_works_beside_its_result(tmp_path: Path) -> None:
+def test_verb_works_beside_its_result(tmp_path: Path, distced: Callable[..., Ended]) -> None:
     """Beside the result, where that is a file, and nowhere that was not asked for."""
     history_of(tmp_path / "h", some_events(50))
     common = ("replay", "[A] ; [B] within 2h -> P()", "--history", tmp_path / "h", "--master", "inline", "--out")
