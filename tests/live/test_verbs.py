@@ -250,22 +250,24 @@ def test_bridge_continues_after_it_was_killed(
 
 
 @pytest.mark.slow
-def test_absent_server_is_an_error(distced: Callable[..., Verb], tmp_path: Path) -> None:
-    recording = tmp_path / "a.jsonl"
-    recording.write_text('{"type": "A", "time": 1}\n')
-    verbs = [
-        distced("broker", "--no-ray", "--server", NOWHERE),
-        distced("publish", "A", "--server", NOWHERE),
-        distced("publish", "--file", str(recording), "--server", NOWHERE),
-        distced("subscribe", "[A]", "--server", NOWHERE),
-        distced("subscribe", "[A]", "--server", NOWHERE, "--json"),
-    ]
-    for verb in verbs:
-        assert verb.end() == 2
-    for verb in verbs[:4]:
-        assert verb.err[0] == "error: nothing listens at 127.0.0.1:9"
-        assert "start one with `distced broker`" in verb.said
-    assert json.loads("".join(verbs[4].out))["error"] == "BusError"
+@pytest.mark.parametrize(
+    "arguments",
+    [("broker", "--no-ray"), ("publish", "A"), ("publish", "--file", "a.jsonl"), ("subscribe", "[A]"),
+     ("subscribe", "[A]", "--json")],
+    ids=" ".join,
+)  # fmt: skip
+def test_absent_server_is_an_error(
+    arguments: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.jsonl").write_text('{"type": "A", "time": 1}\n')
+    monkeypatch.chdir(tmp_path)
+    assert main([*arguments, "--server", NOWHERE]) == 2
+    said = capsys.readouterr()
+    if "--json" in arguments:
+        assert json.loads(said.out)["error"] == "BusError"
+    else:
+        assert said.err.splitlines()[0] == "error: nothing listens at 127.0.0.1:9"
+        assert "start one with `distced broker`" in said.err
 
 
 WRONG = [
