@@ -7,16 +7,17 @@ with an end of line, a lone carriage return) the rows are read as `CsvRows` read
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
-from distced.middleware.event_files.row_blocks import Row, RowBlock, block_of
+from distced.middleware.event_files.row_blocks import UNREADABLE, Row, RowBlock, block_of
 from distced.middleware.model.errors import EventError, MappingError
 
 BLOCK: Final = 4 * 2**20
@@ -32,10 +33,11 @@ class ByteLines:
 
     def __init__(self, file: IO[bytes], longest: int, name: str) -> None:
         """A line that is longer than `longest` is an `EventError`."""
-        self._file = file
+        self._file = cast("io.BufferedReader", file)
         self._longest = longest
         self._name = name
-        self._held, self._at = file.read(BLOCK).removeprefix(b"\xef\xbb\xbf"), 0
+        self._error: Exception | None = None
+        self._held, self._at = self._read().removeprefix(b"\xef\xbb\xbf"), 0
         self._lines: list[str] = []
 
     def block(self) -> bytes:
@@ -74,11 +76,29 @@ class ByteLines:
             yield self._lines.pop()
 
     def _more(self) -> bool:
-        data = self._file.read(BLOCK)
+        data = self._read()
         self._held, self._at = self._held[self._at :] + data, 0
         if len(self._held) > self._longest and self._held.find(b"\n", 0, self._longest) < 0:
             raise EventError("a line that is too long", allowed=f"{self._longest >> 20} MiB", where=self._name)
         return bool(data)
+
+    def _read(self) -> bytes:
+        """Some bytes; those before the place that cannot be read come before the error."""
+        parts: list[bytes] = []
+        size = 0
+        while size < BLOCK and self._error is None:
+            try:
+                part = self._file.read1(BLOCK - size)
+            except UNREADABLE as error:
+                self._error = error
+                break
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        if self._error is not None and not parts:
+            raise self._error
+        return b"".join(parts)
 
 
 def _utf8(data: bytes) -> bytes:

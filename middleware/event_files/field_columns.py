@@ -30,6 +30,7 @@ from distced.middleware.event_files.rows import Rows
 from distced.middleware.event_files.tables import WHOLE
 from distced.middleware.mapping.extraction import descend
 from distced.middleware.mapping.reads import Steps
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 
 _KINDS: Final = {int: WHOLE_NUMBER, float: FRACTION, type(None): MISSING}
@@ -229,13 +230,17 @@ def blocks_of(rows: Rows) -> Iterator[FieldBlock]:
     numbers: list[int] = []
     problems: list[tuple[int, Row]] = []
     # Without the rows' tuples, for the garbage collector goes through all that are kept.
-    for row in rows.rows():
-        if row.problem is not None:
-            problems.append((len(fields), row))
-            continue
-        fields.append(row.fields)
-        numbers.append(row.number)
-        if len(fields) == LIST_ROWS:
-            yield ListBlock(fields, numbers, problems)
-            fields, numbers, problems = [], [], []
+    try:
+        for row in rows.rows():
+            if row.problem is not None:
+                problems.append((len(fields), row))
+                continue
+            fields.append(row.fields)
+            numbers.append(row.number)
+            if len(fields) == LIST_ROWS:
+                yield ListBlock(fields, numbers, problems)
+                fields, numbers, problems = [], [], []
+    except DistcedError:
+        yield ListBlock(fields, numbers, problems)
+        raise
     yield ListBlock(fields, numbers, problems)

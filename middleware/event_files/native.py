@@ -9,12 +9,13 @@ and `hi` or `time`, `source`, `seq`, and every other column is an attribute. A c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
-from distced.middleware.event_files.row_blocks import Fields
+from distced.middleware.event_files.row_blocks import Fields, Row
 from distced.middleware.event_files.rows import Rows
 from distced.middleware.mapping.conversion import to_number
 from distced.middleware.model.errors import DistcedError, EventError
@@ -207,7 +208,7 @@ class TableForm:
         numbers = dict.fromkeys(self.attributes, True)
         booleans = dict.fromkeys(self.attributes, True)
         type_column = self._own["type"]
-        for row in rows.rows():
+        for row in _readable(rows.rows()):
             has = seen.setdefault(str(row.fields.get(type_column)), {})
             for column in self.attributes:
                 cell = row.fields.get(column)
@@ -265,6 +266,12 @@ class TableForm:
         if str(cell).lower() not in ("true", "false"):
             raise EventError("neither true nor false", given=cell, allowed="true, false")
         return str(cell).lower() == "true"
+
+
+def _readable(rows: Iterator[Row]) -> Iterator[Row]:
+    """Rows before the place that cannot be read, which shows when they are read for good."""
+    with suppress(DistcedError):
+        yield from rows
 
 
 def is_number(cell: object) -> bool:

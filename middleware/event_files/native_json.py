@@ -7,7 +7,6 @@ A block goes row by row where a row would be rejected, or has what columns do no
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +16,7 @@ import pyarrow as pa
 from distced.middleware.event_files.cells import Ints, arrow_mask, arrow_of, arrow_texts, instants_of
 from distced.middleware.event_files.event_chunks import EventChunk, chunk_of
 from distced.middleware.event_files.native import EventBuilder, JsonEvent, instant_of_cell, of_json
-from distced.middleware.event_files.row_blocks import LIST_ROWS, Row
+from distced.middleware.event_files.row_blocks import LIST_ROWS, Row, batches_until_error
 from distced.middleware.event_files.rows import JsonTextRows
 from distced.middleware.event_files.tables import WHOLE, column_of
 from distced.middleware.model.errors import DistcedError
@@ -47,8 +46,7 @@ class NativeJson:
 
     def blocks(self) -> Iterator[tuple[int, EventChunk]]:
         """Numbers of rows, and their events."""
-        lines = self._rows.lines()
-        while some := list(islice(lines, LIST_ROWS)):
+        for some in batches_until_error(self._rows.lines(), LIST_ROWS):
             yield len(some), self._read(some)
 
     def _read(self, lines: Sequence[tuple[int, bytes]]) -> EventChunk:

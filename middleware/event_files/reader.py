@@ -110,17 +110,20 @@ class EventReader(Iterable[Event]):
             return
         headings, noted = Headings(self.name, columns), self._rows.types()
         reading = NativeColumns(self._rows, headings, noted, self._default_source, attributes, self._kinds)
-        for block in blocks:
-            self.counts["row"] += len(block.numbers) + len(block.problems)
-            try:
-                chunk = reading.read(block, self._reject_row)
-            except KindChangedError:
-                self._told = self.counts["rejected"]
-                raise ReadingAgainError from None
-            self.counts["event"] += len(chunk)
-            yield chunk
+        try:
+            for block in blocks:
+                self.counts["row"] += len(block.numbers) + len(block.problems)
+                try:
+                    chunk = reading.read(block, self._reject_row)
+                except KindChangedError:
+                    self._told = self.counts["rejected"]
+                    raise ReadingAgainError from None
+                self.counts["event"] += len(chunk)
+                yield chunk
+        finally:
+            # Also where the recording cannot be read to its end.
+            self.attributes = reading.attributes()
         self._told = 0
-        self.attributes = reading.attributes()
         if self._types is None:
             self._types = tuple(noted or reading.types())
 

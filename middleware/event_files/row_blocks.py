@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.errors import DistcedError, EventError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,6 +18,29 @@ BLOCK_ROWS: Final = 65_536
 
 LIST_ROWS: Final = 16_384
 """Rows of a block that are objects; with more, the garbage collector is kept busy."""
+
+
+UNREADABLE: Final = (OSError, EOFError, zlib.error, EventError)
+"""Errors of a file that cannot be read, or not to its end."""
+
+_T = TypeVar("_T")
+
+
+def batches_until_error(items: Iterator[_T], size: int) -> Iterator[list[_T]]:
+    """Items in lists of this size; those before an error come before it."""
+    pending: list[_T] = []
+    try:
+        for item in items:
+            pending.append(item)
+            if len(pending) == size:
+                yield pending
+                pending = []
+    except DistcedError:
+        if pending:
+            yield pending
+        raise
+    if pending:
+        yield pending
 
 
 class Row(NamedTuple):

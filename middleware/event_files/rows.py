@@ -21,7 +21,15 @@ from typing import IO, AnyStr, Final, cast
 
 import msgspec
 
-from distced.middleware.event_files.row_blocks import BLOCK_ROWS, Fields, Row, RowBlock, block_of
+from distced.middleware.event_files.row_blocks import (
+    BLOCK_ROWS,
+    UNREADABLE,
+    Fields,
+    Row,
+    RowBlock,
+    batches_until_error,
+    block_of,
+)
 from distced.middleware.mapping.extraction import decode_json, split_columns
 from distced.middleware.mapping.schema import FileFormat
 from distced.middleware.model.errors import EventError, MappingError
@@ -70,8 +78,7 @@ class Rows:
 
 
 def _blocks(rows: Iterator[Row], names: Sequence[str]) -> Iterator[RowBlock]:
-    while some := list(islice(rows, BLOCK_ROWS)):
-        yield block_of(some, names)
+    return (block_of(some, names) for some in batches_until_error(rows, BLOCK_ROWS))
 
 
 class CsvRows(Rows):
@@ -129,7 +136,13 @@ class CsvRows(Rows):
     def _some(self, text: Iterator[str], number: int, names: Sequence[str]) -> tuple[list[Row], list[str], int]:
         """Some rows, read one by one; the lines to be read again, and the number of the last one."""
         lines = _Lines(text, number)
-        rows = list(islice(self._parse(lines, self._reader(lines), names), _BY_ROWS))
+        rows: list[Row] = []
+        try:
+            rows.extend(islice(self._parse(lines, self._reader(lines), names), _BY_ROWS))
+        except UNREADABLE:
+            # It comes again with the next line.
+            if not rows:
+                raise
         return rows, lines.again, lines.number
 
     def columns(self) -> Sequence[str]:

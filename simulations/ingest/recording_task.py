@@ -26,6 +26,7 @@ from distced.detectors.batch_run.runner import declared_types
 from distced.middleware.event_files import EventReader, json_line, read_events
 from distced.middleware.event_files.event_chunks import EventChunk, chunk_of
 from distced.middleware.event_files.reader import ReadingAgainError
+from distced.middleware.event_files.row_blocks import batches_until_error
 from distced.middleware.event_files.tables import ParquetRows
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.history_file import HistoryFile
@@ -191,23 +192,9 @@ class RecordingTask:
         tell()
 
 
-class _BrokenOffError(Exception):
-    """A recording that cannot be read to its end as columns."""
-
-
-def _by_rows(reader: EventReader) -> Iterator[EventChunk]:
-    """Events that are read row by row, as columns; those before an error come before it."""
-    pending: list[Event] = []
-    try:
-        for event in reader:
-            pending.append(event)
-            if len(pending) == _ROWS:
-                yield chunk_of(pending)
-                pending = []
-    except DistcedError:
-        yield chunk_of(pending)
-        raise
-    yield chunk_of(pending)
+def _chunks(reader: EventReader) -> Iterator[EventChunk]:
+    """Events of a recording as columns, however they are read."""
+    return reader.chunks() if reader.has_columns else map(chunk_of, batches_until_error(iter(reader), _ROWS))
 
 
 @dataclass(eq=False)
@@ -225,7 +212,8 @@ class _Pass:
     def ingested(self, tell: Callable[[], None]) -> Ingested:
         """Read the recording, and return the result."""
         recording = self.recording
-        reader, types, tables = self._opened_and_read(tell)
+        reader, types = self._opened()
+        tables = self._read(reader, tell)
         attributes = None if reader is None else reader.attributes
         tables.write(HistoryWriter(recording.work / READ, recording.recorder, types), attributes, self.chunk)
         repeated = tables.repeated(attributes)
@@ -249,39 +237,19 @@ class _Pass:
             reasons=self.reasons.sorted(),
         )
 
-    def _opened_and_read(
-        self, tell: Callable[[], None]
-    ) -> tuple[EventReader | None, tuple[EventType, ...], RecordedTables]:
-        by_rows = False
-        while True:
-            reader, types = self._opened()
-            try:
-                return reader, types, self._read(reader, tell, by_rows=by_rows)
-            except _BrokenOffError:
-                # Row by row, events are read up to the place that cannot be read.
-                by_rows = True
-                self.rejections.clear()
-                self.reasons = Reasons()
-                self.rejected.seek(0)
-                self.rejected.truncate()
-
-    def _read(self, reader: EventReader | None, tell: Callable[[], None], *, by_rows: bool) -> RecordedTables:
+    def _read(self, reader: EventReader | None, tell: Callable[[], None]) -> RecordedTables:
         """Events of a recording, as far as it can be read."""
         while True:
             self.events = 0
             tables = RecordedTables(self.recording.work)
-            as_columns = reader is not None and reader.has_columns and not by_rows
-            chunks = () if reader is None else reader.chunks() if as_columns else _by_rows(reader)
             try:
-                for chunk in chunks:
+                for chunk in () if reader is None else _chunks(reader):
                     self.events += len(chunk)
                     tables.take(chunk)
                     tell()
             except ReadingAgainError:
                 continue
             except DistcedError as error:
-                if as_columns:
-                    raise _BrokenOffError from None
                 # Events read until then are valid.
                 self.trouble = str(error)
             return tables
