@@ -32,6 +32,11 @@ QUIET_SLICE: Final = 0.02
 """Seconds for which requests about subscriptions are served between messages, while events arrive, and while none do;
 the last request may take longer. The answers of a slice go out together."""
 
+CROWD: Final = 32
+CROWDED_PAUSE: Final = 0.02
+"""Number of messages that arrive together from which more are behind them, perhaps events; and the time between slices
+meanwhile, s."""
+
 
 @dataclass(slots=True)
 class _Arrived:
@@ -98,7 +103,9 @@ class LiveNode(Participant):
         self._arrived: dict[str, _Arrived] = {}
         # Whether a slice of requests is due on the bus of the directory.
         self._slice_due = False
-        # Events that had arrived by the last slice.
+        # Whether the last messages were a crowd; end of the last slice, s; events that had arrived by then.
+        self._crowded = False
+        self._slice_end = 0.0
         self._events = 0
 
     def start(self, timeout: float = 10.0) -> Self:
@@ -132,14 +139,21 @@ class LiveNode(Participant):
         if arrived is None or not arrived.messages:
             return []
         messages, arrived.messages, arrived.size = arrived.messages, [], 0
+        self._crowded = len(messages) >= CROWD
         return self.node.receive_all(messages, now, home)
 
     def _serve(self) -> None:
         """Serve requests for a while, on the bus of the directory, whose messages take turns with that."""
+        begin = time.monotonic()
+        crowded, self._crowded = self._crowded, False
+        if crowded and begin - self._slice_end < CROWDED_PAUSE:
+            self.bus.call_soon(self._serve)
+            return
         self._slice_due = False
         before, self._events = self._events, self.node.counts["events"]
-        end = time.monotonic() + (QUIET_SLICE if self._events == before else SLICE)
-        self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() < end))
+        length = SLICE if crowded or self._events != before else QUIET_SLICE
+        self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() - begin < length))
+        self._slice_end = time.monotonic()
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         # Those of the last connection came before this one.
