@@ -198,7 +198,7 @@ class Connection:
 
     def read(self, packets: int) -> None:
         """Handle up to `packets` packets, or what there is."""
-        read, stream = self._client.loop_read, self._client.stream
+        read, stream = self._client.read_packet, self._client.stream
         take = self._client.take_published
         for _ in range(packets):
             if not take():
@@ -363,7 +363,10 @@ def _properties(packet: int, **values: int) -> Properties:
 
 _PUBLISH: Final = 0x30  # type of packet (MQTT 5, section 2.1.2)
 _PIECE: Final = 65_536  # bytes read from the socket at once
-_SEAMS: Final = ("_create_socket", "_handle_publish", "_do_on_publish", "_packet_write", "_call_socket_register_write")
+_SEAMS: Final = (
+    *("_create_socket", "_packet_read", "_loop_rc_handle", "_handle_publish", "_do_on_publish"),
+    *("_packet_write", "_call_socket_register_write"),
+)
 
 if missing := [name for name in _SEAMS if not hasattr(paho.Client, name)]:
     raise ImportError(f"paho-mqtt has no {', '.join(missing)} any more: use the version distced was released with")
@@ -508,6 +511,11 @@ class Client(paho.Client):
             return False
         self._published(*found)
         return True
+
+    def read_packet(self) -> None:
+        """Read a packet in paho's steps, or the part of it that is there; `loop_read` may read many."""
+        if self.socket() is not None and (code := self._packet_read()) > 0:
+            self._loop_rc_handle(code)
 
     def _handle_publish(self) -> MQTTErrorCode:
         self._published(self._in_packet["command"], bytes(self._in_packet["packet"]))

@@ -311,6 +311,10 @@ class Routes:
 
     def find(self, topic: str, identifiers: Sequence[int] = ()) -> tuple[Handler, ...]:
         """Handlers of a message, by its topic and the identifiers of the subscriptions it was sent for."""
+        if len(identifiers) == 1:
+            only = self._by_identifier.get(identifiers[0])
+            if only is not None and matches(only.filter, topic):
+                return tuple([handler for handler, _ in only.handlers])
         named = [self._by_identifier.get(identifier) for identifier in identifiers]
         subscribed = [one for one in named if one is not None and matches(one.filter, topic)]
         if len(subscribed) < len(named) or not named:
