@@ -132,10 +132,12 @@ class Admission(NodePart):
     def listening(self, name: str) -> None:
         """Take the report of a client that it listens for a subscription."""
         entry = self.directory.subscriptions.get(name)
-        if entry is not None and (
-            name in self.hosting.by_subscription or self.queue.get(entry.client, (_ENTRY, name)) is not None
-        ):
-            self._ask(_READY, name, entry)
+        if entry is None:
+            return
+        changes = self.queue.get(entry.client, (_ENTRY, name)) is not None
+        if changes or name in self.hosting.by_subscription:
+            # What is begun is ended first: clients and nodes repeat reports and offers until then.
+            self._ask(_READY, name, entry, first=not changes)
 
     def message(self, kind: str, name: str, payload: bytes, where: str) -> None:
         """Take another node's message about a subscription."""
@@ -172,9 +174,11 @@ class Admission(NodePart):
             return self._see_to(name, entry, content, now)
         return [] if name in self.served else self._admit(name, entry, content, now)
 
-    def _ask(self, kind: str, name: str, entry: SubscriptionEntry, content: bytes | Hosting = b"") -> None:
-        stimulus = self.event_path.stories.stimulus
-        self.queue.put(entry.client, (kind, name), Request(kind, name, content, stimulus))
+    def _ask(
+        self, kind: str, name: str, entry: SubscriptionEntry, content: bytes | Hosting = b"", *, first: bool = False
+    ) -> None:
+        request = Request(kind, name, content, self.event_path.stories.stimulus)
+        self.queue.put(entry.client, (kind, name), request, first=first)
 
     def _forget(self, name: str, entry: SubscriptionEntry) -> None:
         for kind in _KINDS:
@@ -221,8 +225,10 @@ class Admission(NodePart):
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time: repeat offers, and notifications that no node has confirmed."""
+        # A client with requests here may have answered among them.
+        known, busy = self.directory.subscriptions, self.queue.clients()
         for name in self.hosting.unanswered():
-            if (entry := self.directory.subscriptions.get(name)) is not None:
+            if (entry := known.get(name)) is not None and entry.client not in busy:
                 self._ask(_OFFER, name, entry)
         for name, (at, _, how) in list(self._notified.items()):
             entry = self.directory.subscriptions.get(name)

@@ -25,18 +25,25 @@ class RequestQueue(Generic[_K, _R]):
     def __len__(self) -> int:
         return self._length
 
+    def clients(self) -> frozenset[str]:
+        """Clients with a waiting request."""
+        return frozenset(self._waiting)
+
     def get(self, client: str, key: _K) -> _R | None:
         """The waiting request with this key."""
         requests = self._waiting.get(client)
         return None if requests is None else requests.get(key)
 
-    def put(self, client: str, key: _K, request: _R) -> None:
-        """Have a request wait behind the others of its client."""
+    def put(self, client: str, key: _K, request: _R, *, first: bool = False) -> None:
+        """Have a request wait behind the others of its client, or as its `first`."""
         requests = self._waiting.get(client)
         if requests is None:
             requests = self._waiting[client] = OrderedDict()
-        self._length += key not in requests
+        new = key not in requests
+        self._length += new
         requests[key] = request
+        if first and new:
+            requests.move_to_end(key, last=False)
 
     def discard(self, client: str, key: _K) -> None:
         """Remove the request with this key, if it waits."""

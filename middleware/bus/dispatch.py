@@ -5,8 +5,10 @@ Everything runs on the loop of the bus and never waits; other callers go through
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import count
 from typing import Any, Final
 
 from paho.mqtt.reasoncodes import ReasonCode
@@ -21,7 +23,9 @@ from distced.middleware.bus.subscriptions import Subscriptions
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 
-_SEND_AT_ONCE: Final = 64  # messages handed over before the network is read again
+# Messages handed over before the network is read again, and further ones for that time, s.
+_SEND_AT_ONCE: Final = 64
+_SEND_FOR: Final = 0.005
 
 
 class BusState(StrEnum):
@@ -181,8 +185,11 @@ class Dispatch:
         outbox, statistics = self.outbox, self.statistics
         if not self._sendable(connection):
             return
-        for _ in range(_SEND_AT_ONCE):
+        end = time.monotonic() + _SEND_FOR
+        for number in count():
             if not outbox or not connection.has_room_for(outbox.first()):
+                break
+            if number >= _SEND_AT_ONCE and time.monotonic() > end:
                 break
             message = outbox.take()
             if connection.is_too_large(message):

@@ -14,13 +14,15 @@ CASES = [
     ("one client in order", "a1 a2 a3", "a1 a2 a3"),
     ("clients in turn", "a1 a2 a3 b1 c1 c2", "a1 b1 c1 a2 c2 a3"),
     ("the same again keeps its place", "a1 a2 b1 a1", "a1 b1 a2"),
+    ("first of its client", "a1 a2 b1 a3! a1!", "a3 b1 a1 a2"),
 ]
 
 
 def filled(requests: str) -> RequestQueue[str, str]:
     queue: RequestQueue[str, str] = RequestQueue()
     for each in requests.split():
-        queue.put(each[0], each[1:], each)
+        name = each.removesuffix("!")
+        queue.put(name[0], name[1:], name, first=name != each)
     return queue
 
 
