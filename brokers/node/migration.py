@@ -34,7 +34,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.middleware.wire.node_messages import Arrival, DetectorState, Lacking, Refusal
+from distced.middleware.wire.node_messages import Arrival, DetectorState, Lacking, Refusal, Step
 
 PATIENCE: Final = 10 * SECOND
 """Time for a step of a move, ns."""
@@ -45,6 +45,7 @@ class _Moving:
     """Detector on its way.
 
     Attributes:
+        number: of the motion; steps of others are ignored.
         other: node at the other end.
         arrives: whether it comes here.
         since: time of the last step, ns.
@@ -53,12 +54,23 @@ class _Moving:
         sent: whether the state is on its way.
     """
 
+    number: int
     other: str
     arrives: bool
     since: int
     replica: bool = False
     heard: bool = False
     sent: bool = False
+
+
+_STEPS: Final[dict[str, type[Step | DetectorState | Refusal]]] = {
+    "listening": Step,
+    "replicated": Step,
+    "called-off": Step,
+    "state": DetectorState,
+    "refused": Refusal,
+}
+"""Messages of the other end during a motion."""
 
 
 class Migration(NodePart):
@@ -92,7 +104,7 @@ class Migration(NodePart):
             return self.homes.flush(hosted.json_homes, published, now)
         if move.node in hosted.replicas:
             # Nothing else is begun until the directory says so.
-            self.moving[detector] = _Moving(move.node, arrives=False, since=now, replica=True)
+            self.moving[detector] = _Moving(now, move.node, arrives=False, since=now, replica=True)
             return self.replication.hand_over(hosted, move.node, now)
         return self._begin(hosted, move.node, now, replica=False)
 
@@ -111,7 +123,7 @@ class Migration(NodePart):
             return [_refused(detector, node, "the detector does not run yet")]
         planned = hosted.planned
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
-        self.moving[detector] = _Moving(node, arrives=False, since=now, replica=replica)
+        self.moving[detector] = _Moving(now, node, arrives=False, since=now, replica=replica)
         reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
         json = hosted.json.topics if hosted.json is not None else ()
         arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, replica, now, reads, json)
@@ -119,28 +131,32 @@ class Migration(NodePart):
 
     def message(self, kind: str, detector: str, payload: bytes, now: int, where: str) -> list[Effect]:
         """Effects of a step of the other end."""
+        if kind == "prepare":
+            return self._prepare(detector, decode(payload, Arrival, where=where), now)
+        if kind == "lacking":
+            hosted = self.event_path.hosted.get(detector)
+            lacking = decode(payload, Lacking, where=where).node
+            return [] if hosted is None else self.hosting.without_replicas(hosted, [lacking])
         moving = self.moving.get(detector)
-        match kind:
-            case "prepare":
-                return self._prepare(detector, decode(payload, Arrival, where=where), now)
-            case "listening" if moving is not None and not moving.arrives and not moving.sent:
+        if moving is None or kind not in _STEPS:
+            return []
+        step = decode(payload, _STEPS[kind], where=where)
+        if step.number != moving.number:
+            return []
+        match kind, step:
+            case "listening", _ if not moving.arrives and not moving.sent:
                 return self._listen_up(detector, moving, now)
-            case "state" if moving is not None and moving.arrives:
-                return self._take(detector, moving, decode(payload, DetectorState, where=where), now)
-            case "replicated" if moving is not None and not moving.arrives and moving.replica:
+            case "state", DetectorState() if moving.arrives:
+                return self._take(detector, moving, step, now)
+            case "replicated", _ if not moving.arrives and moving.replica:
                 del self.moving[detector]
                 self.admission.settled(detector)
                 note = info("replica added", detector=detector, node=moving.other)
                 return [note, *self.replication.replicated(detector, moving.other)]
-            case "lacking":
-                hosted = self.event_path.hosted.get(detector)
-                lacking = decode(payload, Lacking, where=where).node
-                return [] if hosted is None else self.hosting.without_replicas(hosted, [lacking])
-            case "called-off" if moving is not None and moving.arrives:
+            case "called-off", _ if moving.arrives:
                 return self._given_up(detector, moving, "it is called off", now)
-            case "refused" if moving is not None and not moving.arrives:
-                reason = decode(payload, Refusal, where=where).message
-                return self._roll_back(detector, moving, reason, now)
+            case "refused", Refusal() if not moving.arrives:
+                return self._roll_back(detector, moving, step.message, now)
         return []
 
     def _listen_up(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
@@ -166,11 +182,12 @@ class Migration(NodePart):
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.derivations)
         if moving.replica:
-            return [self.send(moving.other, "state", detector, encode(DetectorState(snapshot, {}, {}, {}, *wanted)))]
+            state = DetectorState(moving.number, snapshot, {}, {}, {}, *wanted)
+            return [self.send(moving.other, "state", detector, encode(state))]
         self.hosting.leaving(detector)
         ready = {name: each.terms.ready for name, each in hosted.subscriptions.items()}
         near = {name: each.terms.near for name, each in hosted.subscriptions.items() if each.terms.near}
-        state = DetectorState(snapshot, ready, dict(hosted.replicas), near, *wanted)
+        state = DetectorState(moving.number, snapshot, ready, dict(hosted.replicas), near, *wanted)
 
         def published(now: int) -> list[Effect]:
             message = self.send(moving.other, "state", detector, encode(state))
@@ -183,7 +200,7 @@ class Migration(NodePart):
         """Cancel the move, as the detector is not needed any more."""
         del self.moving[detector]
         self.admission.settled(detector)
-        return [self.send(moving.other, "called-off", detector)]
+        return [self.send(moving.other, "called-off", detector, encode(Step(moving.number)))]
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
         del self.moving[detector]
@@ -201,27 +218,33 @@ class Migration(NodePart):
     def _prepare(self, detector: str, arrival: Arrival, now: int) -> list[Effect]:
         if self._prepared.get(detector) == (arrival.origin, arrival.number):
             return []  # The same message twice.
+        effects: list[Effect] = []
+        before = self.moving.get(detector)
+        if before is not None and before.arrives and before.other == arrival.origin and before.number < arrival.number:
+            # Its steps have taken so long that the origin has begun again.
+            effects = self._given_up(detector, before, "the origin has begun again", now)
         if detector in self.event_path.hosted or detector in self.moving:
-            return [self._refuse(arrival.origin, detector, "the detector is here, or on its way")]
+            return [self._refuse(arrival, detector, "the detector is here, or on its way")]
         places = dict(map(delegated_of, arrival.cuts))
         try:
             planned = self.hosting.planner.plan_again(arrival.asked, self.directory.registry(), places, arrival.parts)
         except (DistcedError, LookupError) as error:
-            return [self._refuse(arrival.origin, detector, str(error))]
+            return [*effects, self._refuse(arrival, detector, str(error))]
         if planned.id != detector:
-            return [self._refuse(arrival.origin, detector, f"the pattern is that of {planned.id}")]
+            return [*effects, self._refuse(arrival, detector, f"the pattern is that of {planned.id}")]
         self._prepared[detector] = (arrival.origin, arrival.number)
-        hosted, effects = self.hosting.arriving(
-            planned, self.hosting.home if arrival.replica else arrival.home, arrival.reads, arrival.json
-        )
-        moving = self.moving[detector] = _Moving(arrival.origin, arrives=True, since=now, replica=arrival.replica)
+        home = self.hosting.home if arrival.replica else arrival.home
+        hosted, arriving = self.hosting.arriving(planned, home, arrival.reads, arrival.json)
+        moving = _Moving(arrival.number, arrival.origin, arrives=True, since=now, replica=arrival.replica)
+        self.moving[detector] = moving
 
         def listening(now: int) -> list[Effect]:
             moving.since = now
-            return [self.send(arrival.origin, "listening", detector)] if self.moving.get(detector) is moving else []
+            message = self.send(arrival.origin, "listening", detector, encode(Step(arrival.number)))
+            return [message] if self.moving.get(detector) is moving else []
 
         homes = self.hosting.topic_filters.homes_read(hosted) | hosted.json_homes
-        return [*effects, *self.homes.flush(homes, listening, now)]
+        return [*effects, *arriving, *self.homes.flush(homes, listening, now)]
 
     def _take(self, detector: str, moving: _Moving, state: DetectorState, now: int) -> list[Effect]:
         hosted = self.event_path.moving[detector]
@@ -229,12 +252,12 @@ class Migration(NodePart):
         try:
             hosted.detector.resume(zlib.decompress(state.snapshot))
         except (DistcedError, zlib.error) as error:
-            effects = [*self.hosting.gone(detector), self._refuse(moving.other, detector, str(error))]
+            effects = [*self.hosting.gone(detector), self._refuse(moving, detector, str(error))]
             self.admission.settled(detector)
             return effects
         arrived = self.hosting.arrived(hosted, state, now, replica=moving.replica)
         if moving.replica:
-            arrived.append(self.send(moving.other, "replicated", detector))
+            arrived.append(self.send(moving.other, "replicated", detector, encode(Step(moving.number))))
         note = info("replica arrived" if moving.replica else "detector arrived", detector=detector, origin=moving.other)
         self.admission.settled(detector)
         return [note, *arrived]
@@ -282,8 +305,9 @@ class Migration(NodePart):
         self.admission.settled(detector)
         return effects
 
-    def _refuse(self, origin: str, detector: str, message: str) -> Publish:
-        return self.send(origin, "refused", detector, encode(Refusal(message)))
+    def _refuse(self, motion: Arrival | _Moving, detector: str, message: str) -> Publish:
+        origin = motion.origin if isinstance(motion, Arrival) else motion.other
+        return self.send(origin, "refused", detector, encode(Refusal(motion.number, message)))
 
 
 def _refused(detector: str, node: str, reason: str) -> Note:

@@ -6,11 +6,11 @@ Topics are those of the receiving node; its answer goes to the sender's.
     host/<subscription>       host a detector for it                     Hosting
     served/<subscription>     it is served                               Served
     prepare/<detector>        get ready for a detector                   Arrival
-    listening/<detector>      the receiver listens already               (empty)
+    listening/<detector>      the sender listens already                 Step
     state/<detector>          the detector with its state                DetectorState
     refused/<detector>        the detector is not taken                  Refusal
-    called-off/<detector>     the detector does not come after all       (empty)
-    replicated/<detector>         a replica is at work here                  (empty)
+    called-off/<detector>     the detector does not come after all       Step
+    replicated/<detector>     a replica runs at the sender               Step
     lacking/<detector>        no replica where the directory names one   Lacking
 """
 
@@ -86,10 +86,18 @@ class Served(msgspec.Struct, frozen=True):
     detector: str
 
 
+class Step(msgspec.Struct, frozen=True):
+    """Step of a motion without other content; `number`: of the motion, from its `Arrival`. Steps of a motion that was
+    given up may arrive during the next one."""
+
+    number: int
+
+
 class DetectorState(msgspec.Struct, frozen=True):
     """Whole state of a detector.
 
     Attributes:
+        number: of the motion.
         snapshot: compressed by zlib.
         subscriptions: ids of those it serves, and whether their clients listen.
         replicas: hosts of its replicas, and where these publish.
@@ -97,6 +105,7 @@ class DetectorState(msgspec.Struct, frozen=True):
         constituents, derivations: whether these are sent along with its composite events.
     """
 
+    number: int
     snapshot: bytes
     subscriptions: dict[str, bool]
     replicas: dict[str, str] = {}
@@ -106,8 +115,9 @@ class DetectorState(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Refusal of a detector by a node, with the reason."""
+    """Refusal of a detector by a node, with the number of the motion and the reason."""
 
+    number: int
     message: str
 
 
@@ -117,4 +127,4 @@ class Lacking(msgspec.Struct, frozen=True):
     node: str
 
 
-declare(Arrival, Hosting, Served, DetectorState, Refusal, Lacking)
+declare(Arrival, Hosting, Served, Step, DetectorState, Refusal, Lacking)

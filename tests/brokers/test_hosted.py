@@ -68,7 +68,7 @@ def test_detector_that_arrives_keeps_inputs_and_drops_subscriptions_that_ended()
     hosted.arrive(set(), {})
     hosted.keep("s1")
     hosted.arrived(
-        DetectorState(b"", {"q": True, "over": True}, {"n2": ""}, {"q": "n2"}), {"q": ASKED}, 0, replica=False
+        DetectorState(0, b"", {"q": True, "over": True}, {"n2": ""}, {"q": "n2"}), {"q": ASKED}, 0, replica=False
     )
     assert hosted.begin(1, DetectorMeter(1)) == ["s1"]
     assert list(hosted.subscriptions) == ["q"]

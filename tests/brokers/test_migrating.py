@@ -214,8 +214,8 @@ def test_detector_stays_when_its_state_is_refused(monkeypatch: pytest.MonkeyPatc
         ("prepare", encode(Arrival("n1", SubscriptionEntry("c", "[A")))),
         ("prepare", encode(Arrival("n1", SubscriptionEntry("c", "[A] ; [C]")))),
         ("listening", b""),
-        ("state", encode(DetectorState(b"", {}))),
-        ("refused", encode(Refusal("no"))),
+        ("state", encode(DetectorState(0, b"", {}))),
+        ("refused", encode(Refusal(0, "no"))),
         ("dance", b""),
     ],
 )

@@ -9,6 +9,7 @@ received are those of one engine in the events.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
@@ -139,7 +140,7 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
         own = [each for each in expected if each.source == pattern.automaton.canonical_id]
         got = outcome.subscriptions[f"q{number}"].events
         assert told(got) == told(own), f"seed {seed}: {pattern.text}"
-        _check_json(simulation, f"json/q{number}", own, f"seed {seed}: {pattern.text}")
+        _check_json(simulation, f"json/q{number}", own, f"seed {seed}: {pattern.text}", cut=links_up > 0)
     for pattern, subscription in zip(crowd, more, strict=True):
         own = told([each for each in expected if each.source == pattern.automaton.canonical_id])
         got = told(outcome.subscriptions[subscription.name].events)
@@ -234,10 +235,12 @@ def _compare(outcome: ScenarioOutcome, seed: int) -> None:
     assert outcome.letters == (), f"seed {seed}"
 
 
-def _check_json(simulation: Simulation, topic: str, own: Sequence[CompositeEvent], where: str) -> None:
-    """Each composite event has left as JSON once, at the server of the subscriber's site."""
-    published = [json.loads(payload)["id"] for _, at, payload in simulation.network.json if at == topic]
-    assert sorted(published) == sorted(map(json_id, own)), where
+def _check_json(simulation: Simulation, topic: str, own: Sequence[CompositeEvent], where: str, *, cut: bool) -> None:
+    """Each composite event has left as JSON once, at the server of the subscriber's site; where a link was `cut` during
+    a move, perhaps by both of its ends."""
+    published = Counter(json.loads(payload)["id"] for _, at, payload in simulation.network.json if at == topic)
+    assert published.keys() == set(map(json_id, own)), where
+    assert max(published.values(), default=1) <= (2 if cut else 1), where
 
 
 def _topology(random: Random, sources: int, *, least: int = 1) -> Topology:
@@ -340,9 +343,10 @@ def test_composite_events_do_not_depend_on_shared_inputs_at_length(start: int) -
     assert sum(check(seed, crowded=True).moved for seed in range(start, start + 500)) > 200
 
 
-@pytest.mark.parametrize("seed", [20_601, 21_137, 21_427])
+@pytest.mark.parametrize("seed", [20_601, 21_137, 21_427, 24_478, 25_047])
 def test_known_cases_of_shared_inputs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """JSON behind a link that is down; a move of a new primary that has kept JSON; a begin amid events out of order."""
+    """JSON behind a link that is down; a move of a new primary that has kept JSON; a begin amid events out of order; a
+    move while a link is down; steps of a replica that was given up during a move."""
     if seed == 21_427:
         choice = passes_by_chance(seed)
         monkeypatch.setattr(broker_node, "engines", lambda *_: choice)
