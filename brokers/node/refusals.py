@@ -99,10 +99,11 @@ class Refusals(NodePart):
         effects: list[Effect] = []
         for (client, problem), (name, *others) in self._names.items():
             error = self._error(client, problem)
-            message = str(error)
-            answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=message, others=(*others,))
+            answer = Answer(
+                name, "refused", "", self.name, "", error.as_dict(), str(error), limited=True, others=tuple(others)
+            )
             effects.append(self.reply(client, answer))
-            self._note(client, 1 + len(others), message)
+            self._note(client, 1 + len(others), str(error))
         self._names = {}
         return [*effects, *self.tick(now)]
 

