@@ -29,8 +29,9 @@ TOGETHER: Final = 256 * 1024
 
 SLICE: Final = 0.002
 QUIET_SLICE: Final = 0.02
-"""Seconds for which requests about subscriptions are served between messages, while events arrive, and while none do;
-the last request may take longer. The answers of a slice go out together."""
+QUIET_AFTER: Final = 0.2
+"""Seconds for which requests about subscriptions are served between messages, while events arrive, and where none have
+come for a while, s; the last request may take longer. The answers of a slice go out together."""
 
 CROWD: Final = 32
 CROWDED_PAUSE: Final = 0.02
@@ -103,10 +104,12 @@ class LiveNode(Participant):
         self._arrived: dict[str, _Arrived] = {}
         # Whether a slice of requests is due on the bus of the directory.
         self._slice_due = False
-        # Whether the last messages were a crowd; end of the last slice, s; events that had arrived by then.
+        # Whether the last messages were a crowd; end of the last slice, s; events that had arrived by then; time from
+        # which none counts as quiet, s.
         self._crowded = False
         self._slice_end = 0.0
         self._events = 0
+        self._quiet_from = 0.0
 
     def start(self, timeout: float = 10.0) -> Self:
         """Connect to the server of the directory, then to that of the node's site; see `Participant.start`."""
@@ -151,7 +154,9 @@ class LiveNode(Participant):
             return
         self._slice_due = False
         before, self._events = self._events, self.node.counts["events"]
-        length = SLICE if crowded or self._events != before else QUIET_SLICE
+        if self._events != before:
+            self._quiet_from = begin + QUIET_AFTER
+        length = SLICE if crowded or begin < self._quiet_from else QUIET_SLICE
         self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() - begin < length))
         self._slice_end = time.monotonic()
 

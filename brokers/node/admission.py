@@ -203,7 +203,7 @@ class Admission(NodePart):
             for identity, each in self.directory.detectors.items()
             if self._left_over(identity)
         ]
-        self.refusals.refuse_excess(self.served)
+        self.refusals.refuse_excess(lambda name: name in self.served or name in self.hosting.by_subscription)
         for name, entry in self.directory.subscriptions.items():
             if name not in self.served and name not in self._notified:
                 self._ask(_ADMIT, name, entry, _AGAIN)

@@ -6,7 +6,7 @@ counts may differ. What one batch of messages brings is refused in one answer fo
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable
 from itertools import islice
 from typing import Final
 
@@ -67,7 +67,7 @@ class Refusals(NodePart):
         self._refuse(name, head.client, topic, problem)
         return True
 
-    def refuse_excess(self, served: Container[str]) -> None:
+    def refuse_excess(self, served: Callable[[str], bool]) -> None:
         """Refuse entries in excess among those not `served`: they came while no node was there.
 
         Of each client the last ones by length and order of their names, which all nodes know alike.
@@ -79,8 +79,8 @@ class Refusals(NodePart):
             return
         ranks: list[tuple[int, str]] = []
         for client in clients:
-            names = sorted(self.directory.by_client[client], key=lambda name: (name not in served, len(name), name))
-            ranks += [(rank, name) for rank, name in enumerate(names, 1) if name not in served]
+            names = sorted(self.directory.by_client[client], key=lambda name: (not served(name), len(name), name))
+            ranks += [(rank, name) for rank, name in enumerate(names, 1) if not served(name)]
         # A client with more loses more.
         ranks.sort(reverse=True)
         for place, (rank, name) in enumerate(ranks):
