@@ -144,7 +144,8 @@ def compact(
         # One merger is one task, which does not need Spark.
         choice = MasterChoice(master or INLINE, "")
         if master is None or len(compaction.mergers) < 2:
-            choice = master_of_compaction(compaction.rows, len(compaction.mergers))
+            files = sum(len(each.files) for each in compaction.mergers)
+            choice = master_of_compaction(compaction.rows, files, len(compaction.mergers))
         _say(choice, len(compaction.mergers), as_json=as_json)
         with runner_of(choice.master, compaction.work, tidy=True) as runner, progress_bars(None) as bars:
             bar = bars.add_task("compacting", total=max(1, compaction.rows), visible=bool(compaction.mergers))

@@ -38,6 +38,9 @@ ROWS: Final = 100_000
 MERGED: Final = 700_000
 """Events merged a second by a compaction in one process."""
 
+FILES: Final = 300
+"""Files merged a second, however few events they have."""
+
 
 class MasterChoice(NamedTuple):
     """A master, and the reason for it."""
@@ -91,6 +94,6 @@ def master_of_ingest(recordings: Sequence[Path]) -> MasterChoice:
     return master_for(rows / ROWS, len(recordings))
 
 
-def master_of_compaction(events: int, mergers: int) -> MasterChoice:
-    """Master for a compaction, a task for each new file."""
-    return master_for(events / MERGED, mergers)
+def master_of_compaction(events: int, files: int, mergers: int) -> MasterChoice:
+    """Master for a compaction of events in files, a task for each new file."""
+    return master_for(events / MERGED + files / FILES, mergers)
