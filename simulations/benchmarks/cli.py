@@ -314,6 +314,7 @@ def bench_migrate(
     sites: Annotated[int, _number("Number of sites, each with a server.")] = 1,
     pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of events, events/s.", min=10)] = 1_000,
     waiting: Annotated[int, _number("Live instances of the detector.", 0)] = 1_000,
+    others: Annotated[int, _number("Number of other detectors of the same events.", 0)] = 0,
     ray: RayOption = None,
     seed: SeedOption = 1,
 ) -> None:

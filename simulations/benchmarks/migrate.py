@@ -49,6 +49,9 @@ PATTERN: Final = (
     "[Reading as a where half == 0] ; [Reading as b where half == 1] by key"
     " -> Pair(first = a.number, second = b.number)"
 )
+OTHERS: Final = "[Reading where key == {0} and half == 0] ; [Reading where key == {0} and half == 2] within 1min"
+"""Patterns of other detectors that share the input of the first, with a number to be filled in."""
+
 PATIENCE: Final = 60.0
 MOVE_PATIENCE: Final = 15.0
 SETTLE: Final = 0.3  # seconds after the end of a move that still count as part of it: delayed notifications arrive then
@@ -116,7 +119,15 @@ class MigrateFigures:
 
 
 def measure(
-    moves: int, nodes: int, sites: int, pace: int, waiting: int, ray: bool | None, seed: int, on_progress: OnProgress
+    moves: int,
+    nodes: int,
+    sites: int,
+    pace: int,
+    waiting: int,
+    others: int,
+    ray: bool | None,
+    seed: int,
+    on_progress: OnProgress,
 ) -> MigrateFigures:
     """Run the benchmark on a server of its own, or on several.
 
@@ -124,6 +135,7 @@ def measure(
         sites: number of sites, each with an MQTT server and, with Ray, a Ray node.
         pace: events/s.
         waiting: number of instances that the detector carries.
+        others: number of other detectors that read the same events.
         ray: whether the nodes are Ray actors, or in this process; None for actors where Ray is installed.
         seed: of the times between moves, random lest they coincide with periodic work of nodes.
     """
@@ -136,9 +148,10 @@ def measure(
     names = [f"node-{number + 1}" for number in range(nodes)]
     with ExitStack() as stack:
         url, home = _start(stack, names, sites, ray)
-        client = stack.enter_context(Client(url, name="bench-subscriber"))
+        client = stack.enter_context(Client(url, name="bench-subscriber", patience=PATIENCE))
         client.wait_for_nodes(nodes, PATIENCE)
         client.register(TYPE)
+        client.subscribe_many([OTHERS.format(number) for number in range(others)])
         subscription = client.subscribe(PATTERN)
         pairs = _take(subscription, figures.arrivals)
         onlooker = stack.enter_context(_Onlooker(url, subscription.detector))
