@@ -6,6 +6,7 @@ and visit only states that read it. Moves change nothing in place, as forked ins
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -427,7 +428,9 @@ def _loops(move: MovePlan, state: int) -> bool:
 _SHARED: Final = 256
 """Number of shapes whose planners are kept for further engines."""
 
-_shared: dict[tuple[int, int, int], tuple[Automaton, tuple[str, ...] | None, dict[object, Planner]]] = {}
+# An ordered dictionary drops its oldest in one step, as nodes of one process have a thread each.
+_shared: OrderedDict[tuple[int, int, int], tuple[Automaton, tuple[str, ...] | None, dict[object, Planner]]]
+_shared = OrderedDict()
 
 
 def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
@@ -439,7 +442,7 @@ def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] |
         # The automaton is kept, so that what the key names is its own as long as this is here.
         shared = _shared[place] = automaton, None if names is None else tuple(sorted(names)), {}
         if len(_shared) > _SHARED:
-            del _shared[next(iter(_shared))]
+            _shared.popitem(last=False)
     _, named, planners = shared
     if named is None:
         planner = planners.get(kinds)

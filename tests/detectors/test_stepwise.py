@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import pytest
 
 from distced.detectors.compiler import compile_file, compile_pattern
+from distced.detectors.stepwise import plans
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event
@@ -226,3 +229,24 @@ def test_composite_events_are_throttled_as_others() -> None:
     (inner, last) = composites[-1].events
     assert (type(inner), inner.id, last.type) == (CompositeEvent, composites[0].id, "C")
     assert inner.attributes == {}
+
+
+def test_planners_are_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of one process make engines on threads of their own, of more shapes than are kept."""
+    monkeypatch.setattr(plans, "_SHARED", 3)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    automata = [compile_pattern(f"[A where k == {number}]").automaton for number in range(4)]
+
+    def make(first: int) -> int:
+        return sum(plans.planner_of(automata[(first + each) % 4], _no_kinds) is not None for each in range(2_000))
+
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(make, range(40))) == [2_000] * 40
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _no_kinds(name: str) -> None:
+    return None
