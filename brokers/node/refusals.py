@@ -74,7 +74,7 @@ class Refusals(NodePart):
         """
         known, limits = self.directory.subscriptions, self.limits
         beyond = len(known) - limits.of_all
-        clients = [each for each in self.directory.by_client if not each.startswith(NODE_CLIENT)]
+        clients = [each for each in self.directory.by_client if not self._is_node(each)]
         if beyond <= 0 and all(len(self.directory.by_client[each]) <= limits.of_client for each in clients):
             return
         ranks: list[tuple[int, str]] = []
@@ -148,11 +148,15 @@ class Refusals(NodePart):
 
     def _problem(self, client: str) -> str:
         """Problem where there is no room for one more subscription of a client, else empty."""
-        if client.startswith(NODE_CLIENT):
+        if self._is_node(client):
             return ""
         if len(self.directory.by_client.get(client, ())) >= self.limits.of_client:
             return OF_CLIENT
         return OF_ALL if len(self.directory.subscriptions) >= self.limits.of_all else ""
+
+    def _is_node(self, client: str) -> bool:
+        """Whether a client is a node that is there, which subscribes to parts."""
+        return client.startswith(NODE_CLIENT) and client.removeprefix(NODE_CLIENT) in self.directory.nodes
 
     def _error(self, client: str, problem: str) -> DistcedError:
         if problem == OF_ALL:

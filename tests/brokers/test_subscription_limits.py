@@ -175,6 +175,13 @@ def test_refusals_are_logged_seldom_with_their_number() -> None:
     assert told == [*((name, 1) for name in names[:CLIENTS_LOGGED]), ("several others", 20)]
 
 
+def test_client_with_the_name_of_an_absent_node_has_the_limit_of_a_client() -> None:
+    alone = Alone(limit=2)
+    alone.receive(*asked("node:x", range(5)), *asked("node:n", range(5, 10)))
+    assert [each.subscription for each in alone.answers("node:x")] == ["node:x.2"]
+    assert len(alone.node.directory.subscriptions) == 2 + 5
+
+
 # The queue.
 
 
