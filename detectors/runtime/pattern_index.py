@@ -3,7 +3,8 @@
 Cayuga's index of conditions (cayuga-algebra-cesar, section 4.1), for the stepwise engine: of ten thousand patterns that
 each name a device, an event concerns those of its device. An event outside every label and input domain of an automaton
 changes nothing there (design, section 1), so its engine need not see it. A condition without such an equality is found
-by its type alone. Ranges are left to the engines: a tree of intervals pays only where few of them overlap.
+by its type alone; of several equalities one is enough, that of the fewest patterns. Ranges are left to the engines: a
+tree of intervals pays only where few of them overlap.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from distced.middleware.sets.expressions import FALSE, operands
 
 M = TypeVar("M")
 
-Equality: TypeAlias = tuple[str, Attribute]
-"""Attribute and constant; an empty attribute for any event of the type."""
+Equalities: TypeAlias = tuple[tuple[str, Attribute], ...]
+"""Attributes and constants that all hold of an event, by attribute; empty for any event of the type."""
 
-ANY_EVENT: Final[Equality] = ("", None)
+ANY_EVENT: Final[Equalities] = ()
 
 
 @dataclass(slots=True)
@@ -34,6 +35,13 @@ class _Type(Generic[M]):
     every: dict[M, None] = field(default_factory=dict)
     equal: dict[str, dict[Attribute, M | dict[M, None]]] = field(default_factory=dict)
 
+    def number(self, attribute: str, value: Attribute, member: M) -> int:
+        """Number of members by an attribute and constant; -1 where this one is among them."""
+        there = self.equal.get(attribute, {}).get(value)
+        if isinstance(there, dict):
+            return -1 if member in there else len(there)
+        return 0 if there is None else -1 if there is member else 1
+
 
 class PatternIndex(Generic[M]):
     """Members by the events that concern their patterns; `types`: those that any member looks at."""
@@ -41,14 +49,19 @@ class PatternIndex(Generic[M]):
     def __init__(self) -> None:
         self.types: dict[str, _Type[M]] = {}
 
-    def add(self, member: M, concerns: dict[str, set[Equality]]) -> None:
-        """Add a member with a result of `concerned`."""
-        for name, equalities in concerns.items():
+    def add(self, member: M, concerns: dict[str, set[Equalities]]) -> None:
+        """Add a member with a result of `concerns`, by the equality that fewest members are added by."""
+        for name, alternatives in concerns.items():
             known = self.types.setdefault(name, _Type())
-            for attribute, value in equalities:
-                if not attribute:
-                    known.every[member] = None
+            if ANY_EVENT in alternatives:
+                known.every[member] = None
+                continue
+            for equalities in alternatives:
+                numbers = [known.number(*each, member) for each in equalities]
+                least = min(numbers)
+                if least < 0:
                     continue
+                attribute, value = equalities[numbers.index(least)]
                 values = known.equal.setdefault(attribute, {})
                 there = values.get(value)
                 if there is None:
@@ -58,13 +71,13 @@ class PatternIndex(Generic[M]):
                 else:
                     values[value] = {there: None, member: None}
 
-    def remove(self, member: M, concerns: dict[str, set[Equality]]) -> None:
+    def remove(self, member: M, concerns: dict[str, set[Equalities]]) -> None:
         """Remove a member that was added with the same concerns."""
-        for name, equalities in concerns.items():
+        for name, alternatives in concerns.items():
             known = self.types[name]
-            for attribute, value in equalities:
-                if not attribute:
-                    del known.every[member]
+            known.every.pop(member, None)
+            for attribute, value in {each for equalities in alternatives for each in equalities}:
+                if known.number(attribute, value, member) >= 0:
                     continue
                 values = known.equal[attribute]
                 there = values[value]
@@ -93,22 +106,22 @@ class PatternIndex(Generic[M]):
                 yield found  # type: ignore[misc]
 
 
-def concerns(compiled: Compiled) -> dict[str, set[Equality]] | None:
-    """Events that a pattern looks at, as equalities by type; None where its engine has to see every event: it reads
-    `any`, or counts the events of a throttled type."""
+def concerns(compiled: Compiled) -> dict[str, set[Equalities]] | None:
+    """Events that a pattern looks at, as equalities by type, of which any hold; None where its engine has to see every
+    event: it reads `any`, or counts the events of a throttled type."""
     if isinstance(compiled, ShapedPattern):
         described = compiled.shape.remembered(concerns)
         return described and {
-            name: {(attribute, compiled.value(value)) for attribute, value in equalities}
-            for name, equalities in described.items()
+            name: {tuple([(attribute, compiled.value(value)) for attribute, value in each]) for each in alternatives}
+            for name, alternatives in described.items()
         }
     if compiled.throttlings:
         return None
-    found: dict[str, set[Equality]] = {}
+    found: dict[str, set[Equalities]] = {}
     return found if _note(found, compiled.automaton) else None
 
 
-def _note(found: dict[str, set[Equality]], automaton: Automaton) -> bool:
+def _note(found: dict[str, set[Equalities]], automaton: Automaton) -> bool:
     names = frozenset(each.name for each in automaton.registers) | frozenset(automaton.variables)
     for position in automaton.positions:
         for described in (position.label, position.domain):
@@ -117,11 +130,9 @@ def _note(found: dict[str, set[Equality]], automaton: Automaton) -> bool:
             for name, condition in described.by_type.items():
                 if name[0] in (TIMER_PREFIX, PART_PREFIX) or condition == FALSE:
                     continue
-                equalities = found.setdefault(name, set())
+                alternatives = found.setdefault(name, set())
                 for each in operands(condition, "or"):
-                    equal = atoms_of(each, names).equal
-                    # One is enough, the same one for all positions.
-                    equalities.add(min(equal.items()) if equal else ANY_EVENT)
-                if ANY_EVENT in equalities:
+                    alternatives.add(tuple(sorted(atoms_of(each, names).equal.items())))
+                if ANY_EVENT in alternatives:
                     found[name] = {ANY_EVENT}
     return all(_note(found, part) for part in automaton.inner)

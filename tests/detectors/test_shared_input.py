@@ -260,13 +260,14 @@ def test_event_behind_a_time_event_is_looked_at_after_it(policy: str) -> None:
 
 def test_index_says_which_events_may_concern_a_pattern() -> None:
     described = {
-        "[A where k == 1] ; [B where 2 == k and v > 1]": {"A": {("k", 1)}, "B": {("k", 2)}},
-        "[A where k == 1 or v == 2] ; [B]": {"A": {("k", 1), ("v", 2)}, "B": {ANY_EVENT}},
+        "[A where k == 1] ; [B where 2 == k and v > 1]": {"A": {(("k", 1),)}, "B": {(("k", 2),)}},
+        "[A where k == 1 or v == 2] ; [B]": {"A": {(("k", 1),), (("v", 2),)}, "B": {ANY_EVENT}},
         "[A where k == 1] ; [A]": {"A": {ANY_EVENT}},
-        "[A where k == 1 as x] ; [A where k == 2 and v == x.v]": {"A": {("k", 1), ("k", 2)}},
+        "[A where k == 1 as x] ; [A where k == 2 and v == x.v]": {"A": {(("k", 1),), (("k", 2),)}},
         # An event with another value ends a match.
-        "[A where k == 1] [B where k == 1]": {"A": {("k", 1)}, "B": {("k", 1)}},
-        "([A where k == 1], [T <= {T, B}]) @ T = 1s": {"A": {("k", 1)}, "B": {ANY_EVENT}},
+        "[A where k == 1] [B where k == 1]": {"A": {(("k", 1),)}, "B": {(("k", 1),)}},
+        "[A where v == 2 and k == 1]": {"A": {(("k", 1), ("v", 2))}},
+        "([A where k == 1], [T <= {T, B}]) @ T = 1s": {"A": {(("k", 1),)}, "B": {ANY_EVENT}},
         "[A] ; [B] by k": {"A": {ANY_EVENT}, "B": {ANY_EVENT}},
         "[any where k == 1]": None,
         "[A - {B}] ; [any - C]": None,
@@ -277,10 +278,10 @@ def test_index_says_which_events_may_concern_a_pattern() -> None:
 
 def test_event_concerns_those_that_name_its_value() -> None:
     index: PatternIndex[str] = PatternIndex()
-    added: dict[str, dict[str, set[tuple[str, Any]]]] = {
-        "one": {"A": {("k", 1)}},
-        "many": {"A": {("k", 1), ("k", 2), ("v", 3)}},
-        "every": {"A": {ANY_EVENT}, "B": {("k", 1)}},
+    added: dict[str, dict[str, set[tuple[tuple[str, Any], ...]]]] = {
+        "one": {"A": {(("k", 1),)}},
+        "many": {"A": {(("k", 1),), (("k", 2),), (("v", 3),)}},
+        "every": {"A": {ANY_EVENT}, "B": {(("k", 1),)}},
     }
     for name, described in added.items():
         index.add(name, described)
@@ -297,4 +298,19 @@ def test_event_concerns_those_that_name_its_value() -> None:
     for name, described in added.items():
         index.remove(name, described)
         assert name not in concerned("A", k=1, v=3)
+    assert not index.types
+
+
+def test_of_several_equalities_that_of_the_fewest_patterns_is_looked_up() -> None:
+    index: PatternIndex[str] = PatternIndex()
+    added = {
+        f"m{number}": {"A": {(("half", 0), ("key", number)), (("half", 1), ("key", number))}} for number in range(9)
+    }
+    for name, described in added.items():
+        index.add(name, described)
+    for key in range(9):
+        found = set(index.concerned(Event("A", 0, 0, "s", 0, {"half": 0, "key": key})))
+        assert found == {"m0", f"m{key}"}
+    for name in sorted(added, reverse=True):
+        index.remove(name, added[name])
     assert not index.types
