@@ -72,6 +72,8 @@ def _take_terminal(end: int) -> None:
     import termios
 
     fcntl.ioctl(end, termios.TIOCSCTTY, 0)
+    # The tests may run under nohup, where a broker ignores the end of its terminal.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.fixture
