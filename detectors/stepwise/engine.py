@@ -407,10 +407,11 @@ def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:
     """Patterns, each after those whose composite events it reads. Raises `ValueError` for a circle."""
     ordered: list[Compiled] = []
     waiting = list(patterns)
-    if len(waiting) == 1 and waiting[0].automaton.output is None:
+    if len(waiting) == 1 and waiting[0].structure.output is None:
         return waiting
     while waiting:
-        unpublished = {each.automaton.output.type_name for each in waiting if each.automaton.output is not None}
+        outputs = [each.structure.output for each in waiting]
+        unpublished = {each.type_name for each in outputs if each is not None}
         ready = [each for each in waiting if not unpublished & each.names()]
         if not ready:
             raise ValueError("patterns that read each other's composite events in a circle")
