@@ -306,6 +306,8 @@ def test_node_at_another_site_takes_over(sites: Sites, eventually: Eventually, m
     sites.nodes.pop("north").stop()
     eventually(lambda: subscription.homes == (sites.name("south"),))
     eventually(lambda: any(each.running for each in later.node.hosted.values()))
+    # Until its server has taken what it subscribes to.
+    eventually(lambda: not later.node.homes.awaited)
     source.publish(source.create("A", 1, k=1), source.create("B", 2, k=1), watermark=2)
     assert his(subscription, 1) == [2]
     # It does not listen for ever where nothing is published any more.
