@@ -13,6 +13,7 @@ from typing import Final
 from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
+from distced.brokers.node.planning import is_there
 from distced.brokers.node.shared import NodePart, Shared
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
@@ -156,7 +157,7 @@ class Refusals(NodePart):
 
     def _is_node(self, client: str) -> bool:
         """Whether a client is a node that is there, which subscribes to parts."""
-        return client.startswith(NODE_CLIENT) and client.removeprefix(NODE_CLIENT) in self.directory.nodes
+        return client.startswith(NODE_CLIENT) and is_there(client, self.directory)
 
     def _error(self, client: str, problem: str) -> DistcedError:
         if problem == OF_ALL:

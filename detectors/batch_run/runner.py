@@ -33,7 +33,7 @@ from distced.middleware.patterns import Pattern, PatternFile, Publication, patte
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.batch.columns import Batch
-    from distced.middleware.event_files.kept_tables import KeptTables
+    from distced.middleware.event_files.kept_tables import Kept, KeptTables
 
 TICK: Final = 2_000
 """Number of events read between two calls of the progress callback."""
@@ -195,7 +195,7 @@ class Replay(Iterable[CompositeEvent]):
             try:
                 for chunk in reader.chunks(self._attributes()):
                     for each in reading.take(chunk):
-                        kept.add(each)
+                        _keep(kept, each)
                     watch(self.counts.events)
             except ReadingAgainError:
                 continue
@@ -217,6 +217,14 @@ class Replay(Iterable[CompositeEvent]):
         places = {each.canonical_id: place for place, each in enumerate(self.patterns)}
         self.counts.found.update(places[each.source] for each in found)
         return RunStep(consumed, found)
+
+
+def _keep(tables: KeptTables, each: Kept) -> None:
+    try:
+        tables.add(each)
+    except OSError as error:
+        advice = "make room there, or name another folder in TMPDIR"
+        raise EventError("events cannot be kept in a temporary folder", given=str(error), advice=advice) from error
 
 
 Source: TypeAlias = object

@@ -429,7 +429,7 @@ _SHARED: Final = 256
 """Number of shapes whose planners are kept for further engines."""
 
 # An ordered dictionary drops its oldest in one step, as nodes of one process have a thread each.
-_shared: OrderedDict[tuple[int, int, int], tuple[Automaton, tuple[str, ...] | None, dict[object, Planner]]]
+_shared: OrderedDict[tuple[int, int, int], tuple[Automaton, tuple[str, ...] | None, dict[Kinds, Planner]]]
 _shared = OrderedDict()
 
 
@@ -445,8 +445,8 @@ def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] |
             _shared.popitem(last=False)
     _, named, planners = shared
     if named is None:
-        planner = planners.get(kinds)
-        return planner or planners.setdefault(kinds, Planner(automaton, kinds))
+        # It may read any type, and what is known of all types is no key.
+        return Planner(automaton, kinds)
     known = {name: kinds(name) for name in named}
     described: Kinds = tuple([(name, None if each is None else tuple(each.items())) for name, each in known.items()])
     planner = planners.get(described)

@@ -238,3 +238,14 @@ def test_history_by_columns_is_history_by_rows(damaged: bool, tmp_path: Path) ->
     found = assert_alike(lambda: HistoryReader(History(tmp_path / "h")))
     assert found["found"]
     assert bool(found["rejected"]) is damaged
+
+
+def test_full_temporary_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recording = tmp_path / "events.jsonl"
+    recording.write_text("".join(f'{{"type": "A", "time": {at}, "source": "s", "seq": {at}}}\n' for at in range(9)))
+    monkeypatch.setattr("distced.middleware.event_files.kept_tables.IN_MEMORY", 0)
+    # A folder that cannot be written to, for any user.
+    monkeypatch.setattr("tempfile.tempdir", str(recording))
+    with pytest.raises(DistcedError, match="temporary folder") as caught:
+        list(Replay(compiled_patterns(["[A]"], None), read_events(recording)))
+    assert "TMPDIR" in str(caught.value)
