@@ -72,6 +72,16 @@ def arrow_mask(mask: Mask) -> Any:
     return pa.Array.from_buffers(pa.bool_(), len(mask), [None, pa.py_buffer(np.packbits(mask, bitorder="little"))])
 
 
+def nulled(array: Any, there: Mask) -> Any:
+    """Arrow array (of no nested type) with nulls where nothing is `there`, and nowhere else."""
+    if there.all():
+        return array
+    bits = np.packbits(np.concatenate([np.zeros(array.offset, np.bool_), there]), bitorder="little")
+    return pa.Array.from_buffers(
+        array.type, len(array), [pa.py_buffer(bits), *array.buffers()[1:]], offset=array.offset
+    )
+
+
 def arrow_texts(texts: Sequence[str | None]) -> Any:
     """Arrow array of texts; None is null."""
     encoded = [b"" if each is None else each.encode() for each in texts]
@@ -106,7 +116,7 @@ class _Texts:
     """Texts of a column as bytes; a null is empty."""
 
     def __init__(self, column: Any) -> None:
-        self.column = pc.fill_null(column, "") if column.null_count else column
+        self.column = _without_null(column) if column.null_count else column
         count = len(column)
         _, offsets, data = self.column.buffers()
         starts = np.frombuffer(offsets, np.int32)[column.offset if self.column is column else self.column.offset :]
@@ -115,6 +125,12 @@ class _Texts:
         self.data = held[self.starts[0] : self.starts[-1]]
         self.starts = self.starts - self.starts[0]
         self.lengths = np.diff(self.starts)
+
+
+def _without_null(column: Any) -> Any:
+    """A column of strings with an empty one for each null."""
+    nothing = [None, pa.py_buffer(np.zeros(len(column) + 1, np.int32)), pa.py_buffer(b"")]
+    return pc.if_else(pc.is_valid(column), column, pa.Array.from_buffers(pa.string(), len(column), nothing))
 
 
 def plain_texts(column: Any) -> Any:

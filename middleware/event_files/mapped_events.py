@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from distced.middleware.event_files.cells import Ints, Mask, Numbers, arrow_mask, arrow_of, arrow_texts
+from distced.middleware.event_files.cells import Ints, Mask, Numbers, arrow_mask, arrow_of, arrow_texts, nulled
 from distced.middleware.event_files.event_chunks import EventChunk
 from distced.middleware.event_files.rule_parts import Evaluated
 from distced.middleware.event_files.tables import WHOLE, column_of
@@ -195,8 +194,7 @@ def _arrays(kind: Kind, values: Numbers | Evaluated, good: Mask) -> dict[str, An
         return {"": _texts(values.results, codes).cast(pa.string())}
     true = np.array([each is True for each in values.results], np.bool_)[codes]
     there = np.array([each is not None for each in values.results], np.bool_)[codes]
-    array = arrow_mask(true)
-    return {"": array if there.all() else pc.if_else(arrow_mask(there), array, pa.scalar(None, pa.bool_()))}
+    return {"": nulled(arrow_mask(true), there)}
 
 
 def _texts(values: Sequence[object], codes: Ints) -> Any:

@@ -24,6 +24,7 @@ from distced.middleware.event_files.cells import (
     arrow_of,
     arrow_texts,
     instants_of,
+    nulled,
     numbers_of,
     numpy_of,
     plain_texts,
@@ -299,11 +300,11 @@ class NativeColumns:
             right = known | ~there
             if right.all() or declared:
                 self.kinds[column] = "boolean"
-                return {"": _nulled(arrow_mask(true), there)}, there, right
+                return {"": nulled(arrow_mask(true), there)}, there, right
             self._guess(column, "string")
             right = np.ones(len(texts), np.bool_)
         self.kinds[column] = "string"
-        return {"": _nulled(texts, there)} if wanted else {}, there, right
+        return {"": nulled(texts, there)} if wanted else {}, there, right
 
     def _guess(self, column: str, kind: Kind) -> Kind:
         """Go on with another kind; what was read before must have been empty."""
@@ -325,7 +326,7 @@ class NativeColumns:
             self._column_kinds[column] = "number"
             present = _not_nan(values, there)
             return (
-                _both(_nulled(_one(values).cast(pa.float64()), present), _one(whole), len(values)),
+                _both(nulled(_one(values).cast(pa.float64()), present), _one(whole), len(values)),
                 there | has_whole,
                 right,
             )
@@ -336,7 +337,7 @@ class NativeColumns:
             return {"": _one(values).cast(pa.int64())}, there, right
         if pa.types.is_floating(kind):
             self._column_kinds[column] = "number"
-            return {"": _nulled(_one(values).cast(pa.float64()), _not_nan(values, there))}, there, right
+            return {"": nulled(_one(values).cast(pa.float64()), _not_nan(values, there))}, there, right
         if pa.types.is_boolean(kind):
             self._column_kinds[column] = "boolean"
             return {"": _one(values)}, there, right
@@ -460,11 +461,6 @@ def _missing(column: Any, *, empty: bool = True) -> Mask:
 def _not_nan(column: Any, there: Mask) -> Mask:
     found: Mask = there & ~np.isnan(numpy_of(column))
     return found
-
-
-def _nulled(array: Any, there: Mask) -> Any:
-    """An array that is null where nothing is `there`."""
-    return array if there.all() else pc.if_else(arrow_mask(there), array, pa.scalar(None, array.type))
 
 
 def _both(fractions: Any | None, whole: Any | None, count: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from distced.middleware.event_files.cells import Ints, arrow_mask, arrow_of, arrow_texts, instants_of
+from distced.middleware.event_files.cells import Ints, arrow_mask, arrow_of, arrow_texts, instants_of, nulled
 from distced.middleware.event_files.event_chunks import EventChunk, chunk_of
 from distced.middleware.event_files.native import EventBuilder, JsonEvent, instant_of_cell, of_json
 from distced.middleware.event_files.row_blocks import LIST_ROWS, Row, batches_until_error
@@ -173,7 +173,7 @@ def _column(type_name: str, name: str, values: Sequence[Attribute], known: dict[
     if kind == "string":
         return {"": arrow_texts(values)}  # type: ignore[arg-type]
     if kind == "boolean":
-        return {"": pa.array(values, pa.bool_()) if not there.all() else arrow_mask(np.array(values, np.bool_))}
+        return {"": nulled(arrow_mask(np.array([each is True for each in values], np.bool_)), there)}
     if kind is None:
         return {"": pa.nulls(len(values), pa.float64())}
     arrays = {}

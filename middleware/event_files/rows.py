@@ -13,7 +13,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -123,9 +123,11 @@ class CsvRows(Rows):
         names = self.columns()
         if not names or len(set(names)) < len(names) or not self._separator.isascii() or self._separator in '"\r\n':
             return super().blocks()
-        return self._by_arrow()
+        from distced.middleware.event_files.ahead import one_ahead
 
-    def _by_arrow(self) -> Iterator[RowBlock]:
+        return one_ahead(self._by_arrow())
+
+    def _by_arrow(self) -> Generator[RowBlock, None, None]:
         from distced.middleware.event_files.csv_blocks import csv_blocks
 
         with opened(self._path) as file:

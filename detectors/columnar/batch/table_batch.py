@@ -194,21 +194,23 @@ def fill(tags: NDArray[np.uint8], payload: Ints, table: Any, name: str, texts: T
 
 def _fill(tags: NDArray[np.uint8], payload: Ints, values: Any, texts: Texts) -> None:
     """Copy the values of a column that are not null."""
-    there = slice(None) if values.null_count == 0 else numpy_of(pc.is_valid(values))
+    there: Any = slice(None) if values.null_count == 0 else numpy_of(pc.is_valid(values))
     kind = values.type
     if pa.types.is_dictionary(kind) or pa.types.is_string(kind):
         names, codes = _coded([values])
         numbers = np.array(texts.numbers(names) or [0], np.int64)
         payload[there], tags[there] = numbers[codes[there]], TEXT
     elif pa.types.is_boolean(kind):
-        payload[there], tags[there] = _filled(values, False).astype(np.int64)[there], BOOLEAN
+        payload[there], tags[there] = numpy_of(values)[there], BOOLEAN
     elif pa.types.is_floating(kind):
+        floats = numpy_of(values).astype(np.float64, copy=False)
         # NaN reads as null.
-        floats = _filled(values, np.nan).astype(np.float64, copy=False)
-        there = ~np.isnan(floats)
-        payload[there], tags[there] = floats.view(np.int64)[there], FLOAT
+        kept = ~np.isnan(floats)
+        if values.null_count:
+            kept &= there
+        payload[kept], tags[kept] = floats.view(np.int64)[kept], FLOAT
     elif pa.types.is_integer(kind):
-        payload[there], tags[there] = _filled(values, 0).astype(np.int64, copy=False)[there], INTEGER
+        payload[there], tags[there] = numpy_of(values).astype(np.int64, copy=False)[there], INTEGER
     else:
         tags[there] = NULL
 
@@ -221,7 +223,9 @@ def _coded(columns: Iterable[Any]) -> tuple[list[str], Ints]:
         for chunk in column.chunks:
             coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
             mapped = np.array([names.setdefault(each, len(names)) for each in coded.dictionary.to_pylist()], np.int64)
-            codes = _filled(coded.indices, 0).astype(np.int64, copy=False)
+            codes = numpy_of(coded.indices)
+            if coded.null_count:
+                codes = np.where(numpy_of(pc.is_valid(coded)), codes, 0)
             parts.append(mapped[codes] if len(mapped) else np.zeros(len(codes), np.int64))
     return list(names), _joined(parts, np.int64)
 
@@ -231,11 +235,6 @@ def _ranks(table: Any) -> Ints:
     if "constituents" not in table.schema.names:
         return np.full(len(table), PRIMITIVE)
     return np.where(numpy_of(pc.is_valid(table["constituents"])), COMPOSITE, PRIMITIVE)
-
-
-def _filled(values: Any, instead: float) -> Any:
-    """Values of a column, with something else in place of null."""
-    return numpy_of(pc.fill_null(values, instead) if values.null_count else values)
 
 
 def _digits(column: Any) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
