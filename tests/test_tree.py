@@ -101,17 +101,25 @@ def test_words_are_those_of_the_glossary() -> None:
     assert found == []
 
 
+def is_of_msgspec(function: ast.expr) -> bool:
+    while isinstance(function, ast.Attribute):
+        function = function.value
+    return isinstance(function, ast.Name) and function.id == "msgspec"
+
+
 def test_decoders_are_made_at_import() -> None:
     """The first decoding of a type in several threads at once may crash msgspec, and so may making its decoder."""
     made, converted, late = set[str](), dict[str, str](), list[str]()
     for path, tree in modules().items():
+        if not any(isinstance(node, ast.Name) and node.id == "msgspec" for node in ast.walk(tree)):
+            continue
         inside = {
             node
             for function in ast.walk(tree)
             if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
             for node in ast.walk(function)
         }
-        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call) and is_of_msgspec(node.func)):
             what, where = ast.unparse(call.func), f"{path.relative_to(ROOT)}:{call.lineno}"
             typed = any(each.arg == "type" for each in call.keywords)
             if what.startswith("msgspec.") and (what.endswith("Decoder") or (what.endswith("decode") and typed)):
