@@ -354,7 +354,7 @@ LONGEST_LINE: Final = 16 << 20
 MOST_EXPANSION: Final = 200
 """Bytes of a compressed byte. Recorded events have 5 to 130, one row that is repeated has 350 or more."""
 
-EXPANDED_FREELY: Final = 4 << 20  # bytes before the expansion counts
+EXPANDED_FREELY: Final = 4 << 20  # bytes that are decompressed at once, of which the expansion counts
 
 
 def bounded_lines(file: IO[AnyStr], name: str) -> Iterator[AnyStr]:
@@ -365,31 +365,60 @@ def bounded_lines(file: IO[AnyStr], name: str) -> Iterator[AnyStr]:
         yield line
 
 
+class _Packed:
+    """Compressed bytes, read a few at a time, so that it is known how many were taken."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.taken = 0
+
+    def read(self, size: int) -> bytes:
+        data = self._file.read(min(size, io.DEFAULT_BUFFER_SIZE))
+        self.taken += len(data)
+        return data
+
+
 class _Decompressed(io.RawIOBase):
-    """Content of a compressed file, which must not explode."""
+    """Content of a compressed file, which must not explode: some of it is decompressed before any of that is read."""
 
     def __init__(self, packed: IO[bytes], name: str) -> None:
         super().__init__()
-        self._packed = packed
-        self._content = gzip.GzipFile(fileobj=packed, mode="rb")
+        self._packed = _Packed(packed)
+        self._content = gzip.GzipFile(fileobj=cast("IO[bytes]", self._packed), mode="rb")
         self._name = name
-        self._given = 0
+        self._ahead = memoryview(b"")
+        self._error: Exception | None = None
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        data = self._content.read1(len(buffer))
+        if not self._ahead:
+            self._ahead = memoryview(self._decompressed())
+        data, self._ahead = self._ahead[: len(buffer)], self._ahead[len(buffer) :]
         buffer[: len(data)] = data
-        self._given += len(data)
-        taken = self._packed.tell()
-        if self._given > EXPANDED_FREELY and self._given > MOST_EXPANSION * taken:
+        return len(data)
+
+    def _decompressed(self) -> bytes:
+        """Some bytes; those before the place that cannot be read come before the error."""
+        if self._error is not None:
+            raise self._error
+        found, before = bytearray(), self._packed.taken
+        try:
+            while len(found) < EXPANDED_FREELY and (part := self._content.read1(EXPANDED_FREELY - len(found))):
+                found += part
+        except (OSError, EOFError, zlib.error) as error:
+            self._error = error
+            if not found:
+                raise
+        taken = self._packed.taken - before
+        if len(found) >= EXPANDED_FREELY and len(found) > MOST_EXPANSION * taken:
             raise EventError(
-                "a compressed file that explodes", given=f"{self._given:,} bytes out of {taken:,}",
+                "a compressed file that explodes", given=f"{len(found):,} bytes out of {taken:,}",
                 allowed=f"{MOST_EXPANSION} bytes out of one", where=self._name,
                 advice="decompress it first, if that is meant",
             )  # fmt: skip
-        return len(data)
+        return bytes(found)
 
 
 @contextmanager

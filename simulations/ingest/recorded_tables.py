@@ -60,14 +60,19 @@ class RecordedTables:
             if len(fresh) < len(table):
                 self._repeated.add(Kept(0, 0, table.filter(arrow_mask(~mask))))
 
-    def repeated(self, attributes: ByType) -> Iterator[Event]:
-        """Events whose id came before."""
+    def repeated(self, attributes: ByType) -> Iterator[tuple[Event, int]]:
+        """Events whose id came before, each with the number of those that are equal and were read at about the same
+        time."""
         for each in self._repeated.tables:
-            table = each.table
+            alike = each.table.unify_dictionaries().group_by(each.table.schema.names, use_threads=False)
+            table = alike.aggregate([([], "count_all")])
+            times = table["count_all"].to_pylist()
+            table = table.drop_columns(["count_all"])
             own = _attributes([table])
-            for event in EventReader(TableRows(table, "repeated"), None):
+            for event, number in zip(EventReader(TableRows(table, "repeated"), None), times, strict=True):
                 names = own if attributes is None else attributes[event.type]
-                yield msgspec.structs.replace(event, attributes={name: event.attributes.get(name) for name in names})
+                kept = {name: event.attributes.get(name) for name in names}
+                yield msgspec.structs.replace(event, attributes=kept), number
 
     def write(self, writer: HistoryWriter, attributes: ByType, rows: int) -> None:
         """Write the events, each id once, about `rows` of them at once."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Table
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
@@ -25,7 +25,7 @@ import msgspec
 from distced.detectors.batch_run.runner import declared_types
 from distced.middleware.event_files import EventReader, json_line, read_events
 from distced.middleware.event_files.event_chunks import EventChunk, chunk_of
-from distced.middleware.event_files.reader import ReadingAgainError
+from distced.middleware.event_files.reader import ReadingAgainError, in_order
 from distced.middleware.event_files.row_blocks import batches_until_error
 from distced.middleware.event_files.tables import ParquetRows
 from distced.middleware.history import History, HistoryWriter
@@ -138,7 +138,6 @@ def taken_id(event: Event, other: Event, recording: Recording) -> Rejected:
 
 
 READ: Final = "read"
-AGAIN: Final = "again"
 REJECTED: Final = "rejected.jsonl"
 NOTE: Final = "read.json"
 PROGRESS: Final = "progress"
@@ -216,12 +215,7 @@ class _Pass:
         tables = self._read(reader, tell)
         attributes = None if reader is None else reader.attributes
         tables.write(HistoryWriter(recording.work / READ, recording.recorder, types), attributes, self.chunk)
-        repeated = tables.repeated(attributes)
-        for number in count():
-            if not (some := list(islice(repeated, self.chunk))):
-                break
-            self._keep_again(some, number)
-        taken = self._compare()
+        taken = self._compare(tables.repeated(attributes))
         mapping = None if reader is None else reader.mapping
         return Ingested(
             str(recording.path),
@@ -271,31 +265,25 @@ class _Pass:
         self.reasons.add(rejected)
         self.rejected.write(rejected_line(rejected))
 
-    def _keep_again(self, events: list[Event], number: int) -> None:
-        # In a history of its own, because equal events would be one file; each id once.
-        waiting = events
-        part = 0
-        while waiting:
-            now: list[Event] = []
-            later: list[Event] = []
-            ids: set[EventId] = set()
-            for event in waiting:
-                (later if event.id in ids else now).append(event)
-                ids.add(event.id)
-            HistoryWriter(self.recording.work / AGAIN / f"{number}-{part}", self.recording.recorder).write(now)
-            waiting, part = later, part + 1
-
-    def _compare(self) -> int:
-        """Compare repeated events with the first ones, and reject those that differ; returns their number."""
-        folders = sorted((self.recording.work / AGAIN).glob("*"))
-        if not folders:
-            return 0
-        first = History(self.recording.work / READ).files
-        count = 0
-        for folder in folders:
-            for file in History(folder).files:
-                for event, other in deduplicate(list(events_of(file)), overlapping(file.note.sources, first)).taken:
-                    count += 1
+    def _compare(self, repeated: Iterator[tuple[Event, int]]) -> int:
+        """Compare events with the first ones of their ids, and reject those that differ; returns their number."""
+        found = 0
+        files: Sequence[HistoryFile] | None = None
+        while some := list(islice(repeated, self.chunk)):
+            files = files or History(self.recording.work / READ).files
+            times = {id(event): each for event, each in some}
+            events = in_order(event for event, _ in some)
+            for event, other in deduplicate(events, overlapping(_numbers(events), files)).taken:
+                found += times[id(event)]
+                for _ in range(times[id(event)]):
                     self._reject(taken_id(event, other, self.recording))
-        shutil.rmtree(self.recording.work / AGAIN)
-        return count
+        return found
+
+
+def _numbers(events: Iterable[Event]) -> dict[str, tuple[int, int, int]]:
+    """Number of events, least and greatest sequence number, by source."""
+    found: dict[str, tuple[int, int, int]] = {}
+    for event in events:
+        number, least, greatest = found.get(event.source, (0, event.seq, event.seq))
+        found[event.source] = number + 1, min(least, event.seq), max(greatest, event.seq)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,6 +14,7 @@ from distced.middleware.event_files import rows as rows_of_files
 from distced.middleware.mapping import Mapping, load_mapping, parse_mapping
 from distced.middleware.model.errors import EventError, MappingError
 from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
 from distced.middleware.model.toml_text import MOST_BYTES
 
 
@@ -227,6 +229,22 @@ def test_compressed_file_that_explodes_is_an_error(
     path.write_bytes(gzip.compress(b"type,time,room\n" + unit * (4_000_000 // len(unit))))
     with pytest.raises(EventError, match=r"explodes: \d+,\d+(,\d+)? bytes out of .* \(allowed: 200 bytes out of one"):
         list(read_events(path))
+
+
+def test_compressed_file_that_explodes_later_is_an_error_before_those_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_of_files, "EXPANDED_FREELY", 200_000)
+    random = Random(1)
+    good = [f"A,{number},{random.random()}\n" for number in range(20_000)]
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(("type,time,x\n" + "".join(good) + "A,1,0.5\n" * 100_000).encode()))
+    found: list[Event] = []
+    with pytest.raises(EventError, match="explodes"):
+        for event in read_events(path):
+            found.append(event)  # noqa: PERF402
+    assert found
+    assert len(found) < 50_000
 
 
 def test_compressed_file_of_like_events_is_read(tmp_path: Path) -> None:

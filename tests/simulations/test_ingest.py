@@ -21,6 +21,7 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import DAY, HOUR, SECOND
 from distced.simulations.ingest.cli import ingest as verb
 from distced.simulations.ingest.ingestion import Ingest
+from distced.simulations.ingest.recording_task import DedupResult, deduplicate
 from distced.simulations.replay.runners import Inline
 from tests.support.fault_injection import Broken, Faults
 from tests.support.history_form import in_order, seen, without_nulls
@@ -229,6 +230,21 @@ def test_repeated_ids_are_duplicates_or_rejected(tmp_path: Path) -> None:
     assert held(tmp_path / "h") == without_nulls(events)
     assert outcome.recording is not None
     assert json.loads(outcome.recording.rejected.read_text())["given"] == "s 7"
+
+
+def test_row_that_is_repeated_very_often_is_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def counted(events: Sequence[Event], files: Any) -> DedupResult:
+        compared.append(len(events))
+        return deduplicate(events, files)
+
+    monkeypatch.setattr("distced.simulations.ingest.recording_task.deduplicate", counted)
+    lines = ["type,time,source,seq,x", *["A,1,s,0,1"] * 50_000, *["A,1,s,0,2"] * 3]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    outcome = ingest(tmp_path / "h", tmp_path / "a.csv").outcomes[0].ingested
+    assert (outcome.added, outcome.repeated, outcome.rejected) == (1, 49_999, {"id": 3})
+    assert sum(compared) < 10
 
 
 def test_sequence_numbers_continue(tmp_path: Path) -> None:
