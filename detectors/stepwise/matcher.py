@@ -27,6 +27,7 @@ from distced.detectors.stepwise.plans import (
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Event
+from distced.middleware.sets.evaluation import Condition
 
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8
@@ -40,8 +41,8 @@ class Matcher:
         plans: effects of events by type.
         latest: latest offered event; None before the first.
         late: number of late events.
-        touched: examined pairs of an instance and an event with its key that its state's plan reads; the start counts
-            as one; 0 after a snapshot.
+        touched: examined pairs of an instance and an event with its key, and wait key, that its state's plan reads;
+            the start counts as one; 0 after a snapshot.
         gaps: gap before every possible match; None without derivations.
         root: the start, as the instance all others come from.
         key_of: gives the key of the whole pattern; None for a pattern without one.
@@ -83,7 +84,9 @@ class Matcher:
         self.plans = planner_of(automaton, kinds)
         self._by_type = self.plans.by_type
         self._window = self.plans.window
-        self.store = InstanceStore(len(automaton.states), self._window, timed=bool(automaton.timers))
+        # A gap before open matches is that of a key, for which instances are found by it.
+        waits = None if derivations else self.plans.waits
+        self.store = InstanceStore(len(automaton.states), self._window, waits, timed=bool(automaton.timers))
         self._latest_hi = BEFORE_ALL
         self._born: list[Instance] = []
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] | None = None
@@ -134,22 +137,28 @@ class Matcher:
             key = self.key_of(event)
             if key is None:
                 return
-        pools = self.store.pools
+        pools, waits = self.store.pools, self.store.waits
         for index, state in plan.visits:
-            bucket = pools[index].get(key)
+            place = key
+            if waits is not None and (wait := waits[index]) is not None:
+                place = wait.of_event(key, event)
+            bucket = pools[index].get(place)
             if bucket:
                 size = len(bucket)
-                if size > _CROWD and bucket[0].lo < hi - self._window:
-                    # What has run out of its window would be looked at with every event.
-                    bucket = self.store.shed(index, key, bucket, hi - self._window)
-                    size = len(bucket)
+                if size > _CROWD:
+                    if state.reads is not None and not self._read(state.reads, event):
+                        continue
+                    if bucket[0].lo < hi - self._window:
+                        # What has run out of its window would be looked at with every event.
+                        bucket = self.store.shed(index, place, bucket, hi - self._window)
+                        size = len(bucket)
                 self.touched += size
                 if state.plain:
                     kept = self._take_plain(bucket, event, state)
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self.store.keep(index, key, bucket, kept)
+                    self.store.keep(index, place, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
@@ -170,17 +179,16 @@ class Matcher:
         if timers and timers[0][0] < event.hi:
             # A time event comes first, and may change which states have instances.
             return False
-        pools, bindings, registers = self.store.pools, self.root.bindings, self.root.registers
-        for index, conditions in plan.reads:
-            if pools[index]:
-                if conditions is None:
-                    return False
-                for reads in conditions:
-                    if reads(event, bindings, registers):
-                        return False
-        if plan.begins is None:
-            return False
-        return not any(begins(event, bindings, registers) for begins in plan.begins)
+        pools = self.store.pools
+        for index, state in plan.visits:
+            if pools[index] and (state.reads is None or self._read(state.reads, event)):
+                return False
+        return plan.begins is not None and not self._read(plan.begins, event)
+
+    def _read(self, conditions: tuple[Condition, ...], event: Event) -> bool:
+        """Whether an event satisfies one of these conditions on it alone."""
+        bindings, registers = self.root.bindings, self.root.registers
+        return any(condition(event, bindings, registers) for condition in conditions)
 
     def offer_together(self, events: Iterable[Event]) -> None:
         """Consume an epoch (cayuga-algebra-cesar), the events of one `hi`: each is offered to the instances before all
@@ -197,7 +205,7 @@ class Matcher:
             if plan is None or (key is None and self.key_of is not None):
                 continue
             for index, state in plan.visits:
-                bucket = self.store.pools[index].get(key, ())
+                bucket = self.store.pools[index].get(self._place(index, key, event), ())
                 self.touched += len(bucket)
                 for instance in bucket:
                     if late and instance.last is not None and event.key <= instance.last.key:
@@ -269,6 +277,7 @@ class Matcher:
             latest = self.latest
             self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
             self.composites.keep_derivations()
+            self.store.look_up_by_key()
 
     def awaits_matches(self, type_name: str) -> bool:
         """Whether the part with this type is no side of a `&`, so that each of its matches counts."""
@@ -505,6 +514,11 @@ class Matcher:
             self.composites.forget_now(floor, store.instances)
         return not (store.live or store.timers or self.composites.reported or self.gaps)
 
+    def _place(self, index: int, key: object, event: Event) -> object:
+        """Bucket, in the pool of a state, of the instances that may read an event with this key."""
+        wait = None if self.store.waits is None else self.store.waits[index]
+        return key if wait is None else wait.of_event(key, event)
+
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
         if event.key == self.latest.key:
@@ -516,7 +530,8 @@ class Matcher:
             return
         order = event.key
         for index, state in plan.visits:
-            bucket = self.store.pools[index].get(key)
+            place = self._place(index, key, event)
+            bucket = self.store.pools[index].get(place)
             if bucket:
                 self.touched += len(bucket)
                 kept = [
@@ -524,7 +539,7 @@ class Matcher:
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self.store.keep(index, key, bucket, kept)
+                self.store.keep(index, place, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)

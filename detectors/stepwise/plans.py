@@ -23,6 +23,7 @@ from distced.detectors.automata.automaton import (
 from distced.detectors.stepwise.composites import OutputPlan
 from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
+from distced.detectors.stepwise.wait_keys import wait_keys
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Attribute, Event
 from distced.middleware.patterns.tree import When
@@ -127,6 +128,7 @@ class StatePlan:
     Attributes:
         strong: whether only strongly following events are read.
         everything: whether the domain holds every event of the type; else one of `domain` has to hold.
+        reads: conditions on the event alone of which one has to hold for any instance to read it; None for no such.
         alike: whether label and domain of each position are equal, so events outside the labels are not read.
         opens: inner keys that may be entered here, those entered together as one group.
         joint: the `&` whose second side is awaited; None for none.
@@ -138,6 +140,7 @@ class StatePlan:
     strong: bool
     everything: bool
     domain: tuple[DomainTest, ...]
+    reads: tuple[Condition, ...] | None
     alike: bool
     moves: tuple[MovePlan, ...]
     opens: tuple[KeyGroup, ...]
@@ -157,14 +160,12 @@ class TypePlan:
 
     Attributes:
         begins: conditions of which an event satisfies one to begin a match; None where any may.
-        reads: for each state in `visits` conditions of which an event satisfies one to be read; None where any may be.
     """
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[int, StatePlan], ...]
     looks: tuple[tuple[int, StatePlan], ...]
     begins: tuple[Condition, ...] | None
-    reads: tuple[tuple[int, tuple[Condition, ...] | None], ...]
 
 
 class Planner:
@@ -177,6 +178,7 @@ class Planner:
         key_attribute: its attribute, where it is a single one.
         match_types: types of delegated parts that are no side of a `&`, so that each of their matches counts.
         window: of the whole pattern, ns.
+        waits: wait keys of the states; None where there are none.
         nothing, unbound: registers and inner keys, and variables, of the start.
         output: how composite events are made.
     """
@@ -199,6 +201,7 @@ class Planner:
         self.kinds = kinds
         self.variables = {name: place for place, name in enumerate(automaton.variables)}
         self.register_count = len(automaton.registers)
+        self.waits = wait_keys(automaton, self.variables)
         self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
         self.output = OutputPlan(automaton, self.scope())
 
@@ -240,8 +243,7 @@ class Planner:
         if not (looks or visits):
             return None
         begins = _conditions((move.label, not (move.inits or move.entered_keys)) for move, _ in starts)
-        reads = ((index, _conditions((test.condition, test.alone) for test in plan.domain)) for index, plan in visits)
-        return TypePlan(tuple(starts), tuple(visits), tuple(looks), begins, tuple(reads))
+        return TypePlan(tuple(starts), tuple(visits), tuple(looks), begins)
 
     def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
         """The plan for events of this type in the state of this index; None if the state does not read them."""
@@ -282,6 +284,7 @@ class Planner:
             strong=state.strong and not timer,
             everything=everything,
             domain=tuple(domain),
+            reads=_conditions((test.condition, test.alone) for test in domain),
             alike=all(self._is_alike(move, type_name) for move in state.moves),
             moves=tuple(moves),
             opens=tuple(KeyGroup(keys, tuple(self._inner_keys[key] for key in sorted(keys))) for keys in opens),
