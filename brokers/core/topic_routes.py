@@ -11,7 +11,7 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.events import Event
 from distced.middleware.wire.frames import Frame
 from distced.middleware.wire.topics import Area
 
@@ -21,9 +21,11 @@ ROUTES: Final = 100_000
 _NUMBER = (int, float, type(None))
 _STRING = (str, type(None))
 _BOOLEAN = (bool, type(None))
+_MISSING: Final = object()
 _CLASSES = {"number": _NUMBER, "string": _STRING, "boolean": _BOOLEAN}
 
-Fits = Callable[[dict[str, Attribute]], bool]
+Fitting = Callable[[list[Event]], list[Event]]
+"""Quick test of attributes: the events of a type among some."""
 
 
 @dataclass(slots=True)
@@ -34,7 +36,7 @@ class TopicRoute:
         type_name, source: type and source of its events, by the topic.
         kind: "e" for primitive events, "c" for composite ones.
         type: the type; None where events on this topic are unusable, for the reason in `problem`.
-        fits: quick test of their attributes.
+        fitting: quick test of their attributes.
         readers: readers of the events, as the participant calls them.
     """
 
@@ -43,7 +45,7 @@ class TopicRoute:
     kind: str
     type: EventType | None
     problem: str = ""
-    fits: Fits = lambda attributes: True
+    fitting: Fitting = lambda events: events
     readers: list[Any] = field(default_factory=list)
 
     def usable(
@@ -59,10 +61,9 @@ class TopicRoute:
         if self.type is None:
             effects += [dead_letters.event("unknown-type", self.problem, each, topic) for each in events]
             return None, effects
-        fits = self.fits
-        usable = [event for event in events if fits(event.attributes)]
+        usable = self.fitting(events)
         for event in events if len(usable) < len(events) else ():
-            if not fits(event.attributes):
+            if not self.fitting([event]):
                 effects.append(dead_letters.event("mistyped", mismatch(event, self.type, topic), event, topic))
         return usable, effects
 
@@ -117,23 +118,20 @@ class TopicRoutes:
         return TopicRoute(name, detector, "c", EventType(name, {}), readers=self._readers_of_detector(detector))
 
 
-def fitting(event_type: EventType) -> Fits:
-    """Quick test of attributes against a type; `EventType.check` names the fault of others."""
-    wanted = [(name, _CLASSES[kind]) for name, kind in event_type.attributes.items()]
-    count = len(wanted)
+def fitting(event_type: EventType) -> Fitting:
+    """Quick test of attributes against a type; `EventType.check` names the fault of others.
 
-    def fits(attributes: dict[str, Attribute]) -> bool:
-        if len(attributes) != count:
-            return False
-        try:
-            for name, classes in wanted:
-                if attributes[name].__class__ not in classes:
-                    return False
-        except KeyError:
-            return False
-        return True
-
-    return fits
+    It is one expression, as every event of a node goes through it; names and classes are referred to by number.
+    """
+    names: dict[str, Any] = {"missing": _MISSING}
+    tests = [f"len(a := event.attributes) == {len(event_type.attributes)}"]
+    for number, (name, kind) in enumerate(event_type.attributes.items()):
+        names |= {f"n{number}": name, f"c{number}": _CLASSES[kind]}
+        tests.append(f"a.get(n{number}, missing).__class__ in c{number}")
+    bound = ", ".join(f"{name}={name}" for name in names)
+    return eval(  # type: ignore[no-any-return]
+        f"lambda events, {bound}: [event for event in events if {' and '.join(tests)}]", names
+    )
 
 
 def mismatch(event: Event, event_type: EventType, topic: str) -> str:

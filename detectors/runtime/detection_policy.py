@@ -6,11 +6,13 @@ Policies stand above detectors (design, section 4), so a detector is handed one 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
+from operator import lt
 from typing import Any, Protocol, Self, TypeAlias
 
 from msgspec import Struct, field
 
-from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.events import CompositeEvent, Event, EventId, OrderKey
 
 Arrival: TypeAlias = tuple[str, Sequence[Event], int | None]
 """Content of a frame: source, events, and the source's watermark if given."""
@@ -39,6 +41,18 @@ def delivery_id(event: Event) -> EventId:
     if isinstance(event, CompositeEvent) and event.again:
         return (f"{event.source} again {event.hi}", event.seq)
     return event.id
+
+
+def in_order(events: list[Event]) -> list[Event]:
+    """The events in the order of consumption; this list, sorted where it is not."""
+    instants = [event.hi for event in events]
+    if not all(map(lt, instants, islice(instants, 1, None))):
+        events.sort(key=_order)
+    return events
+
+
+def _order(event: Event) -> OrderKey:
+    return event.key
 
 
 class DetectionPolicy(Protocol):

@@ -263,29 +263,30 @@ class Detector:
 
     def ignores(self, event: Event) -> bool:
         """Whether an event certainly changes nothing, so that it is not handed to the engine; it counts as consumed."""
-        if not self._certainly_ignores(event):
+        switched = self._engine
+        if switched.__class__ is SwitchedEngine:
+            engine = switched.engine
+            if engine.__class__ is not StepwiseEngine or (matcher := engine.single) is None:
+                return False
+            if not matcher.ignores(event):
+                return False
+        elif switched is not None or self._may_begin(event):
             return False
         self._statistics.consumed += 1
         self._touched += 1
         return True
 
-    def _certainly_ignores(self, event: Event) -> bool:
-        switched = self._engine
-        if switched is not None:
-            if not isinstance(switched, SwitchedEngine):
-                return False
-            engine = switched.engine
-            matcher = engine.single if engine.__class__ is StepwiseEngine else None
-            return matcher is not None and matcher.ignores(event)
+    def _may_begin(self, event: Event) -> bool:
+        """Whether an event may change something where there is no engine."""
         compiled, plans = self.compiled, self._plans
-        if not isinstance(compiled, ShapedPattern):
-            return False
+        if compiled.__class__ is not ShapedPattern:
+            return True
         if plans is None:
             structure = compiled.structure
             if structure.parts or structure.epochs or self.keeps_derivations:
-                return False
+                return True
             plans = self._plans = planner_of(structure, self._kinds)
-        return not plans.may_begin(event, compiled.texts)
+        return plans.may_begin(event, compiled.texts)
 
     def due(self) -> int | None:
         """The least instant up to which the engine has something to do, ns; None for nothing."""

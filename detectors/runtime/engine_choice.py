@@ -159,33 +159,37 @@ class EngineChoice:
         return self._wanted
 
     def _look(self, now: int, load: EngineLoad) -> None:
-        at_work, live = load.at_work, load.live
+        at_work = load.at_work
         touched, behind = load.touched, load.behind
         if self._looked_at is not None and at_work == self._at_work:
             # A clock that was set back says nothing of how long it was.
             since = max(0, now - self._looked_at)
-            self._add(since, touched - self._touched, behind - self._behind, live)
+            self._add(since, touched - self._touched, behind - self._behind, load)
         else:
             # It begins, or goes on with the other engine.
             self._account, self._extra = 0.0, None
         self._at_work, self._looked_at = at_work, now
         self._touched, self._behind = touched, behind
         self._calls = self._events = self._found = 0
-        price = max(LEAST, HAND_OVER + HAND_OVER_INSTANCE * live)
-        # More would only be remembered longer.
-        self._account = min(self._account, price)
-        pays = self._account == price
+        pays = False
+        if self._account >= LEAST:
+            live = load.live
+            price = max(LEAST, HAND_OVER + HAND_OVER_INSTANCE * live)
+            # More would only be remembered longer.
+            self._account = min(self._account, price)
+            pays = self._account == price and (at_work == "columnar" or live <= MOST_LIVE)
         if at_work == "columnar":
             self._wanted = "stepwise" if pays else "columnar"
         else:
-            self._wanted = "columnar" if pays and live <= MOST_LIVE else "stepwise"
+            self._wanted = "columnar" if pays else "stepwise"
 
-    def _add(self, since: int, touched: int, behind: int, live: int) -> None:
+    def _add(self, since: int, touched: int, behind: int, load: EngineLoad) -> None:
         """Add the other engine's estimated saving to the account."""
         calls, events, found = self._calls, self._events, self._found
         columnar = COLUMNAR.of(calls, events, touched, found)
         # For an event that is behind it hands the state over to the other engine and takes it back.
-        columnar += min(calls, behind) * 2 * (HAND_OVER + HAND_OVER_INSTANCE * live)
+        if behind:
+            columnar += min(calls, behind) * 2 * (HAND_OVER + HAND_OVER_INSTANCE * load.live)
         if self._at_work == "columnar":
             if self._extra is not None:
                 self._extra *= exp(-since / REMEMBERED)

@@ -9,7 +9,7 @@ tree of intervals pays only where few of them overlap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
 
@@ -92,18 +92,25 @@ class PatternIndex(Generic[M]):
             if not known.every and not known.equal:
                 del self.types[name]
 
-    def concerned(self, event: Event) -> Iterator[M]:
-        """Members that an event may concern; one may come several times."""
-        known = self.types.get(event.type)
-        if known is None:
-            return
-        yield from known.every
-        for attribute, values in known.equal.items():
-            found = values.get(event.attributes.get(attribute))
-            if found.__class__ is dict:
-                yield from found
-            elif found is not None:
-                yield found  # type: ignore[misc]
+    def concerned(self, events: Iterable[Event]) -> Iterator[tuple[Event, M]]:
+        """Pairs of an event, in order, and a member that it may concern; one may come several times."""
+        types = self.types
+        for event in events:
+            known = types.get(event.type)
+            if known is None:
+                continue
+            for member in known.every:
+                yield event, member
+            attributes = event.attributes
+            for attribute, values in known.equal.items():
+                found = values.get(attributes.get(attribute))
+                if found is None:
+                    continue
+                if found.__class__ is dict:
+                    for member in found:
+                        yield event, member
+                else:
+                    yield event, found  # type: ignore[misc]
 
 
 def concerns(compiled: Compiled) -> dict[str, set[Equalities]] | None:

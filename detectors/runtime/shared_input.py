@@ -250,17 +250,26 @@ class SharedInput:
         if len(self.members) == 1 and not self._beside and not (self._columnar and self._columnar.seats):
             # A look into the index costs as much as one into the pattern.
             return dict.fromkeys(self.members.values(), events)
-        concerned, timed = self._index.concerned, self._timed
-        if len(events) == 1 and not timed:
-            (event,) = events
-            return dict.fromkeys((each for each in concerned(event) if not each.ignores(event)), events)
+        if self._timed:
+            return self._concerned_beside_timed(events)
         found: dict[Detector, list[Event]] = {}
+        for event, member in self._index.concerned(events):
+            own = found.get(member)
+            if own is None:
+                if not member.ignores(event):
+                    found[member] = [event]
+            elif own[-1] is not event:
+                own.append(event)
+        return found
+
+    def _concerned_beside_timed(self, events: list[Event]) -> dict[Detector, list[Event]]:
+        """Events by indexed member where some have time events, under best effort: any event is a clock."""
+        found: dict[Detector, list[Event]] = {}
+        timed = self._timed
         for place, event in enumerate(events):
-            if timed:
-                # By best effort any event is a clock.
-                for member in self._take_due(event.hi - 1):
-                    found.setdefault(member, events[place:])
-            for member in concerned(event):
+            for member in self._take_due(event.hi - 1):
+                found.setdefault(member, events[place:])
+            for _, member in self._index.concerned((event,)):
                 own = found.get(member)
                 if own is None:
                     if member in timed:

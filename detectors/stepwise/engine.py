@@ -65,6 +65,7 @@ class StepwiseEngine:
 
     Attributes:
         units, throttlers: each after those it reads or builds on.
+        single: the only matcher, where it consumes each event by itself; else None.
         pending: events of the unfinished instant, in order.
         clock: instant up to which time events have fired, ns.
         late: number of events behind a finished instant, if `by_instants`.
@@ -85,6 +86,7 @@ class StepwiseEngine:
         "late",
         "patterns",
         "pending",
+        "single",
         "throttlers",
         "units",
         "with_clock",
@@ -122,6 +124,8 @@ class StepwiseEngine:
         )
         self._with_timers = tuple(unit for unit in self.units if unit.matcher.automaton.timers)
         self.with_clock = self.by_instants or bool(self._with_timers)
+        alone = len(self.units) == 1 and not (self.by_instants or derivations or self.throttlers)
+        self.single = self.units[0].matcher if alone else None
         self._throttled = self._throttled_late = _NO_TYPES
         if throttlings:
             throttled = frozenset(throttling.type_name for throttling in throttlings.values())
@@ -136,6 +140,16 @@ class StepwiseEngine:
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events detected, each with the `hi` of its last event."""
+        single = self.single
+        if single is not None:
+            offer, timers, composites = single.offer, single.store.timers, single.composites
+            for event in events:
+                if timers and timers[0][0] < event.hi:
+                    single.fire(event.hi - 1)
+                offer(event)
+            if composites.reported:
+                single.tidy()
+            return composites.take() if composites.found else []
         if self.by_instants:
             for event in events:
                 self._feed_instant(event)
@@ -151,21 +165,13 @@ class StepwiseEngine:
 
     def _offer(self, events: Iterable[Event]) -> None:
         """Offer each event to each automaton in order."""
-        if len(self.units) == 1 and not self.throttlers:
-            matcher = self.units[0].matcher
-            offer, timers = matcher.offer, matcher.store.timers
-            for event in events:
+        matchers = [(unit.matcher, unit.matcher.store.timers) for unit in self.units]
+        for event in events:
+            event = self._mark(event)
+            for matcher, timers in matchers:
                 if timers and timers[0][0] < event.hi:
                     matcher.fire(event.hi - 1)
-                offer(event)
-        else:
-            matchers = [(unit.matcher, unit.matcher.store.timers) for unit in self.units]
-            for event in events:
-                event = self._mark(event)
-                for matcher, timers in matchers:
-                    if timers and timers[0][0] < event.hi:
-                        matcher.fire(event.hi - 1)
-                    matcher.offer(event)
+                matcher.offer(event)
 
     def advance(self, watermark: int) -> list[CompositeEvent]:
         """Advance time: no event with `hi <= watermark` comes any more. The composite events thereby detected."""
@@ -196,7 +202,7 @@ class StepwiseEngine:
 
     def keep_derivations(self) -> None:
         """Keep derivations from now on; matches already begun have none."""
-        self._derivations = True
+        self._derivations, self.single = True, None
         for unit in self.units:
             if unit.publishes:
                 unit.matcher.keep_derivations()
@@ -214,15 +220,10 @@ class StepwiseEngine:
                     hear_open(unit.matcher, type_name, part, each)
 
     @property
-    def single(self) -> Matcher | None:
-        """The only matcher, where it consumes each event by itself; else None."""
-        if self.by_instants or self._derivations or self.throttlers or len(self.units) > 1:
-            return None
-        return self.units[0].matcher
-
-    @property
     def behind(self) -> int:
         """Number of events that arrived behind the clock."""
+        if self.single is not None:
+            return self.single.late
         behind = self.late
         for unit in self.units:
             behind = max(behind, unit.matcher.late)

@@ -27,7 +27,6 @@ from distced.detectors.stepwise.plans import (
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Event
-from distced.middleware.sets.evaluation import Condition
 
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8
@@ -146,7 +145,8 @@ class Matcher:
             if bucket:
                 size = len(bucket)
                 if size > _CROWD:
-                    if state.reads is not None and not self._read(state.reads, event):
+                    reads, root = state.reads, self.root
+                    if reads is not None and not reads(event, root.bindings, root.registers):
                         continue
                     if bucket[0].lo < hi - self._window:
                         # What has run out of its window would be looked at with every event.
@@ -179,16 +179,14 @@ class Matcher:
         if timers and timers[0][0] < event.hi:
             # A time event comes first, and may change which states have instances.
             return False
-        pools = self.store.pools
+        pools, bindings, registers = self.store.pools, self.root.bindings, self.root.registers
         for index, state in plan.visits:
-            if pools[index] and (state.reads is None or self._read(state.reads, event)):
-                return False
-        return plan.begins is not None and not self._read(plan.begins, event)
-
-    def _read(self, conditions: tuple[Condition, ...], event: Event) -> bool:
-        """Whether an event satisfies one of these conditions on it alone."""
-        bindings, registers = self.root.bindings, self.root.registers
-        return any(condition(event, bindings, registers) for condition in conditions)
+            if pools[index]:
+                reads = state.reads
+                if reads is None or reads(event, bindings, registers):
+                    return False
+        begins = plan.begins
+        return begins is not None and not begins(event, bindings, registers)
 
     def offer_together(self, events: Iterable[Event]) -> None:
         """Consume an epoch (cayuga-algebra-cesar), the events of one `hi`: each is offered to the instances before all

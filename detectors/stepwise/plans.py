@@ -128,7 +128,7 @@ class StatePlan:
     Attributes:
         strong: whether only strongly following events are read.
         everything: whether the domain holds every event of the type; else one of `domain` has to hold.
-        reads: conditions on the event alone of which one has to hold for any instance to read it; None for no such.
+        reads: condition on the event alone that has to hold for any instance to read it; None for no such.
         alike: whether label and domain of each position are equal, so events outside the labels are not read.
         opens: inner keys that may be entered here, those entered together as one group.
         joint: the `&` whose second side is awaited; None for none.
@@ -140,7 +140,7 @@ class StatePlan:
     strong: bool
     everything: bool
     domain: tuple[DomainTest, ...]
-    reads: tuple[Condition, ...] | None
+    reads: Condition | None
     alike: bool
     moves: tuple[MovePlan, ...]
     opens: tuple[KeyGroup, ...]
@@ -159,13 +159,13 @@ class TypePlan:
     """Plan for events of one type: start moves and states, indices of other states, reading start states by index.
 
     Attributes:
-        begins: conditions of which an event satisfies one to begin a match; None where any may.
+        begins: condition of events that begin a match; None where any may.
     """
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[int, StatePlan], ...]
     looks: tuple[tuple[int, StatePlan], ...]
-    begins: tuple[Condition, ...] | None
+    begins: Condition | None
 
 
 class Planner:
@@ -213,13 +213,15 @@ class Planner:
 
     def may_begin(self, event: Event, texts: tuple[str, ...]) -> bool:
         """Whether an event may begin a match of the pattern with these texts."""
-        plan = self.of(event.type)
+        try:
+            plan = self.by_type[event.type]
+        except KeyError:
+            plan = self.of(event.type)
         if plan is None:
             return False
         if plan.begins is None:
             return True
-        registers = (*self.nothing, *texts)
-        return any(begins(event, self.unbound, registers) for begins in plan.begins)
+        return plan.begins(event, self.unbound, (*self.nothing, *texts))
 
     def of_timer(self, state: int, timer: int) -> StatePlan | None:
         """The plan of a time event for instances in a state that has started it."""
@@ -242,7 +244,7 @@ class Planner:
         visits = [(index, plan) for index, plan in plans if plan is not None]
         if not (looks or visits):
             return None
-        begins = _conditions((move.label, not (move.inits or move.entered_keys)) for move, _ in starts)
+        begins = _either((move.label, not (move.inits or move.entered_keys)) for move, _ in starts)
         return TypePlan(tuple(starts), tuple(visits), tuple(looks), begins)
 
     def plan(self, place: int, type_name: str, *, timer: bool = False) -> StatePlan | None:
@@ -284,7 +286,7 @@ class Planner:
             strong=state.strong and not timer,
             everything=everything,
             domain=tuple(domain),
-            reads=_conditions((test.condition, test.alone) for test in domain),
+            reads=_either((test.condition, test.alone) for test in domain),
             alike=all(self._is_alike(move, type_name) for move in state.moves),
             moves=tuple(moves),
             opens=tuple(KeyGroup(keys, tuple(self._inner_keys[key] for key in sorted(keys))) for keys in opens),
@@ -411,15 +413,17 @@ class Planner:
         return None
 
 
-def _conditions(tests: Iterable[tuple[Condition | bool, bool]]) -> tuple[Condition, ...] | None:
-    """Conditions that can be evaluated, of pairs with whether they can; None where any event may satisfy one."""
+def _either(tests: Iterable[tuple[Condition | bool, bool]]) -> Condition | None:
+    """Alternative of conditions, of pairs with whether they can be evaluated; None where any event may satisfy it."""
     found: list[Condition] = []
     for condition, evaluable in tests:
         if condition is True or not evaluable:
             return None
         if condition is not False:
             found.append(condition)
-    return tuple(found)
+    if len(found) == 1:
+        return found[0]
+    return lambda event, bindings, registers: any(each(event, bindings, registers) for each in found)
 
 
 def _loops(move: MovePlan, state: int) -> bool:

@@ -206,8 +206,10 @@ def decode(payload: bytes, *, where: str | None = None) -> Frame:
         if frame.__class__ is _Frame:
             for row in frame.rows:
                 lo, hi = row.lo, row.hi
-                if lo > hi:
-                    return _sift(payload, where)
+                if lo >= hi:
+                    if lo > hi:
+                        return _sift(payload, where)
+                    lo = hi  # One object: events are kept by the hundred thousand.
                 events.append(Event(type_, lo, hi, source, row.seq, row.attributes))
             return Frame("e", type_, source, frame.watermark, events)
         events.extend([_unpack_composite(row, type_, source) for row in frame.rows])

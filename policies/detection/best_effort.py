@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
-from distced.detectors.runtime.detection_policy import Arrival, Released, delivery_id
+from distced.detectors.runtime.detection_policy import Arrival, Released, in_order
 from distced.detectors.snapshot_format import unpack_id
-from distced.middleware.model.events import Event, OrderKey
+from distced.middleware.model.events import Event
 from distced.policies.detection.recent_ids import RecentIds
 
 
@@ -44,23 +44,17 @@ class BestEffort:
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
         self.sources.add(source)
-        recent = self.recent
-        kept = [event for event in events if recent.add(delivery_id(event))]
-        if len(kept) > 1:
-            kept.sort(key=_order)
+        kept = in_order(self.recent.unknown(events))
         return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
-        recent, kept, duplicates = self.recent, list[Event](), 0
+        kept, received = list[Event](), 0
         for source, events, watermark in arrivals:
             self.sources.add(source)
-            known = len(kept)
-            kept += [event for event in events if recent.add(delivery_id(event))]
-            duplicates += len(events) - (len(kept) - known)
+            kept += self.recent.unknown(events)
+            received += len(events)
             self._heard(watermark)
-        if len(kept) > 1:
-            kept.sort(key=_order)
-        return Released(kept, self.watermark, duplicates=duplicates)
+        return Released(in_order(kept), self.watermark, duplicates=received - len(kept))
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
         if self.sources.isdisjoint(sources):
@@ -97,7 +91,3 @@ class BestEffort:
         if watermark is not None and (self.watermark is None or watermark > self.watermark):
             self.watermark = watermark
         return self.watermark
-
-
-def _order(event: Event) -> OrderKey:
-    return event.key

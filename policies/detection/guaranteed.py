@@ -6,12 +6,13 @@ its later events are late. An event by itself promises nothing: it may be out of
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import Any, Final, Self
 
-from distced.detectors.runtime.detection_policy import Arrival, Released, delivery_id
+from distced.detectors.runtime.detection_policy import Arrival, Released
 from distced.detectors.snapshot_format import pack_event, unpack_event, unpack_id
 from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
@@ -85,15 +86,15 @@ class Guaranteed:
             self.recent.add(unpack_id(each))
 
     def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        return self._released(*self._take(source, events, watermark, now))
+        return self.receive_all(((source, events, watermark),), now)
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
-        late, duplicates = list[Event](), 0
+        late, duplicates, unstable = list[Event](), 0, list[OrderKey]()
         for source, events, watermark in arrivals:
-            behind, again = self._take(source, events, watermark, now)
+            behind, again = self._take(source, events, watermark, now, unstable)
             late += behind
             duplicates += again
-        return self._released(late, duplicates)
+        return self._released(late, duplicates, unstable=unstable)
 
     def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
         for source in sources:
@@ -155,21 +156,26 @@ class Guaranteed:
         """The watermark, or the least instant before anything was released."""
         return INSTANT_MIN if self.watermark is None else self.watermark
 
-    def _take(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> tuple[list[Event], int]:
-        """Receive events of a source without release: those that are late, and the number of duplicates."""
-        floor, waiting, heap, recent = self._floor, self.waiting, self._heap, self.recent
+    def _take(
+        self, source: str, events: Sequence[Event], watermark: int | None, now: int, unstable: list[OrderKey]
+    ) -> tuple[list[Event], int]:
+        """Receive events of a source without release: those that are late, and the number of duplicates; the keys of
+        the others are added to `unstable`."""
+        floor, waiting = self._floor, self.waiting
         fenced = source in self.fenced
         late: list[Event] = []
-        duplicates = 0
-        for event in events:
-            key = event.key
-            if not recent.add(delivery_id(event)) or key in waiting:
+        kept = self.recent.unknown(events)
+        duplicates = len(events) - len(kept)
+        for event in kept:
+            hi = event.hi
+            key = (hi, event.lo, event.rank, event.source, event.seq)
+            if key in waiting:
                 duplicates += 1
-            elif event.hi <= floor or fenced:
+            elif hi <= floor or fenced:
                 late.append(event)
             else:
                 waiting[key] = event
-                heappush(heap, key)
+                unstable.append(key)
         state = self.sources.get(source)
         if state is None and not fenced and (not events or len(late) + duplicates < len(events)):
             # Nobody announced this source: it is waited for from here on. A straggler of one that has left is not its
@@ -192,16 +198,34 @@ class Guaranteed:
             state.watermark = watermark
 
     def _released(
-        self, late: list[Event] | None = None, duplicates: int = 0, fenced: list[str] | None = None
+        self,
+        late: list[Event] | None = None,
+        duplicates: int = 0,
+        fenced: list[str] | None = None,
+        unstable: list[OrderKey] | None = None,
     ) -> Released:
+        """Release what has become stable; `unstable`: keys of further events that wait, not in the heap yet."""
         stable = min((state.watermark for state in self.sources.values()), default=None)
         if stable is None and self.waiting:
             # Everybody has left or was fenced off: nobody can send anything before what is here.
             stable = max(self.waiting)[0]
+        heap, keys = self._heap, unstable or []
         events: list[Event] = []
         if stable is not None and (self.watermark is None or stable > self.watermark):
             self.watermark = stable
-            waiting, heap = self.waiting, self._heap
-            while heap and heap[0][0] <= stable:
-                events.append(waiting.pop(heappop(heap)))
+            keys.sort()
+            # Most events are stable on arrival, and never in the heap.
+            end = bisect_right(keys, stable, key=_instant)
+            due, keys = keys[:end], keys[end:]
+            if heap and heap[0][0] <= stable:
+                while heap and heap[0][0] <= stable:
+                    due.append(heappop(heap))
+                due.sort()
+            events = list(map(self.waiting.pop, due))
+        for key in keys:
+            heappush(heap, key)
         return Released(events, self.watermark, late or [], duplicates, fenced or [])
+
+
+def _instant(key: OrderKey) -> int:
+    return key[0]

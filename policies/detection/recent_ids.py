@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from typing import Any, Final, Self
 
+from distced.detectors.runtime.detection_policy import delivery_id
 from distced.detectors.snapshot_format import pack_id
-from distced.middleware.model.events import EventId
+from distced.middleware.model.events import PRIMITIVE, Event, EventId
 
 REMEMBERED: Final = 10_000
 """Number of ids kept; an event redelivered later counts as late or new."""
@@ -27,6 +29,18 @@ class RecentIds:
         if len(self._ids) > self.limit:
             self._ids.popitem(last=False)
         return True
+
+    def unknown(self, events: Iterable[Event]) -> list[Event]:
+        """Keep the ids of events; those with ids that were not known."""
+        ids, found = self._ids, list[Event]()
+        for event in events:
+            identity = (event.source, event.seq) if event.rank == PRIMITIVE else delivery_id(event)
+            if identity not in ids:
+                ids[identity] = None
+                found.append(event)
+        for _ in range(len(ids) - self.limit):
+            ids.popitem(last=False)
+        return found
 
     def __le__(self, other: RecentIds) -> bool:
         """Whether another memory has every id of this one."""

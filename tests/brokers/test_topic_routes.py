@@ -30,7 +30,7 @@ def fits_thoroughly(event: Event, wanted: EventType) -> bool:
 @given(st.dictionaries(st.sampled_from(["name", "temp", "open", "other"]), VALUES))
 def test_quick_test_agrees_with_the_check_of_types(attributes: dict[str, Any]) -> None:
     event = Event("Room", 1, 1, "s", 1, attributes)
-    assert fitting(ROOM)(attributes) == fits_thoroughly(event, ROOM)
+    assert fitting(ROOM)([event]) == ([event] if fits_thoroughly(event, ROOM) else [])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,8 @@ def test_quick_test_agrees_with_the_check_of_types(attributes: dict[str, Any]) -
     ],
 )
 def test_mismatch_is_said_with_the_place(attributes: dict[str, Any], problem: str) -> None:
-    assert not fitting(ROOM)(attributes)
-    told = mismatch(Event("Room", 1, 1, "s", 1, attributes), ROOM, "ced/e/Room/s")
+    event = Event("Room", 1, 1, "s", 1, attributes)
+    assert not fitting(ROOM)([event])
+    told = mismatch(event, ROOM, "ced/e/Room/s")
     assert problem in told
     assert "ced/e/Room/s" in told

@@ -287,7 +287,7 @@ def test_event_concerns_those_that_name_its_value() -> None:
         index.add(name, described)
 
     def concerned(type_name: str, **attributes: Any) -> set[str]:
-        return set(index.concerned(Event(type_name, 0, 0, "s", 0, attributes)))
+        return {member for _, member in index.concerned([Event(type_name, 0, 0, "s", 0, attributes)])}
 
     assert concerned("A", k=1) == {"one", "many", "every"}
     assert concerned("A", k=1.0) == {"one", "many", "every"}
@@ -309,7 +309,7 @@ def test_of_several_equalities_that_of_the_fewest_patterns_is_looked_up() -> Non
     for name, described in added.items():
         index.add(name, described)
     for key in range(9):
-        found = set(index.concerned(Event("A", 0, 0, "s", 0, {"half": 0, "key": key})))
+        found = {member for _, member in index.concerned([Event("A", 0, 0, "s", 0, {"half": 0, "key": key})])}
         assert found == {"m0", f"m{key}"}
     for name in sorted(added, reverse=True):
         index.remove(name, added[name])
