@@ -30,6 +30,7 @@ from distced.middleware.model.events import (
     composite_digest,
 )
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+from distced.middleware.sets.expressions import Expression, Field, Moment, Name, children
 
 _REMEMBER_LEAST: Final = 4096
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
@@ -52,6 +53,7 @@ class OutputPlan:
         parts_repeat: whether a part may bring constituents once more. Without one a further constituent is a later one.
         keeps_all: whether old constituents may recur within the window, whatever instances there are.
         attributes, condition: the publication's, compiled; True for no condition.
+        constant: whether all composite events have the same attributes.
     """
 
     def __init__(self, automaton: Automaton, scope: Scope) -> None:
@@ -61,8 +63,13 @@ class OutputPlan:
         output = automaton.output
         values = () if output is None else output.attributes
         self.attributes = tuple((name, compile_value(value, scope)) for name, value in values)
+        self.constant = all(map(_is_constant, (value for _, value in values)))
         condition = None if output is None else output.condition
         self.condition = True if condition is None else compile_condition(condition, scope)
+
+
+def _is_constant(value: Expression) -> bool:
+    return not isinstance(value, Name | Field | Moment) and all(map(_is_constant, children(value)))
 
 
 class Constituents(NamedTuple):
@@ -226,7 +233,7 @@ class Composites:
     def forget_now(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
         """`forget` however few there are. A composite event without constituents is the same at any time, unless its
         attributes differ."""
-        stays = not self._output.attributes
+        stays = self._output.constant
         held = {tuple(event.id for event in chain_events(instance.chain)) for instance in instances()}
         self.reported = {
             identity: (constituents, lo)

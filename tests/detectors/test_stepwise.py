@@ -164,6 +164,17 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
     assert sum(len(unit.matcher.composites.reported) for unit in engine.units) < 15_000
 
 
+@pytest.mark.parametrize(
+    "text", ["~[A] | [C]", "~[A] | [C] within 5ns -> Out()", "~[A] | [C] within 5ns -> Out(one = 2 - 1)"]
+)
+def test_composite_event_without_constituents_is_the_same_at_any_time(text: str) -> None:
+    engine, found = engine_of(text), 0
+    for at in range(0, 1_000, 100):
+        found += len(engine.feed([event("A", at)]))
+        engine.sweep(at + 50)
+    assert found == 1
+
+
 def test_engine_finds_as_many_pairs_as_counted() -> None:
     """A stream long enough for everything that is swept now and then, against plain arithmetic."""
     random = Random(3)
