@@ -4,9 +4,10 @@ A client reads the types, nodes, sources, clients and recorders, and its own sub
 Detectors may be a hundred thousand: those that publish a type are read when the type is first subscribed to or
 registered, all of them when the application asks, behind a barrier of its own each, and from then on.
 
-It does not decide where a client listens: that is `subscription_session`. Entries are retained messages and outlive a
-connection; but a server may restart without its memory, and nodes clear the subscriptions of a client that stays away.
-So after each connection, once the directory was read, a client publishes again its own entries that are not there.
+It tells where events are published; `subscription_session` decides where a client listens. Entries are retained
+messages and outlive a connection; but a server may restart without its memory, and nodes clear the subscriptions of a
+client that stays away. So after each connection, once the directory was read, a client publishes again its own entries
+that are not there.
 
 At the server of its own site a client may find a pointer to the server of the directory instead, read along with the
 directory.
@@ -20,15 +21,23 @@ from typing import Final, TypeAlias
 import msgspec
 
 from distced.middleware.client.client_effects import ClientEffect, SessionTimers
+from distced.middleware.client.subscription_state import Place
 from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change, Entries
-from distced.middleware.wire.directory_entries import ClientEntry
+from distced.middleware.wire.directory_entries import ClientEntry, DetectorEntry
 from distced.middleware.wire.directory_handshake import ASK_EVERY, DirectoryHandshake
 from distced.middleware.wire.mqtt_effects import Publish, Subscribe
-from distced.middleware.wire.topics import administration_topic, directory_filter, directory_topic, pointer_topic
+from distced.middleware.wire.topics import (
+    administration_topic,
+    composite_topic,
+    directory_filter,
+    directory_topic,
+    event_filter,
+    pointer_topic,
+)
 
 KINDS_READ: Final = ("type", "client", "source", "node", "recorder", "topology")
 """Kinds of entries of which a client reads all."""
@@ -104,6 +113,31 @@ class DirectorySession:
                     allowed=", ".join(attributes) or "no attributes",
                     advice="choose another name",
                 )
+
+    # Where events are published.
+
+    def places(self, detector: str, entry: DetectorEntry) -> list[Place]:
+        """Places where a detector and its replicas publish."""
+        topic = composite_topic(detector, root=self._root)
+        return [Place(home, topic) for home in sorted({entry.home, *entry.replicas.values()})]
+
+    def places_of_events(self, type_name: str) -> list[Place]:
+        """Places where sources publish a type; a source without an entry does at the server of the directory."""
+        homes = {each.home for each in self.entries.sources.values() if type_name in each.types}
+        return [self.events_at(home, type_name) for home in sorted(homes | {""})]
+
+    def events_at(self, home: str, type_name: str) -> Place:
+        """Place where the sources of a home publish a type."""
+        return Place(home, event_filter(type_name, root=self._root))
+
+    def why_unpublished(self, type_name: str) -> str:
+        """Reason for which no events of a type can come; empty where they can."""
+        known = self.entries.types.get(type_name)
+        if self.entries.publishers(type_name) or (known is not None and known.derived is None):
+            return ""
+        if known is not None:
+            return f"the type {type_name} is derived now: no events are published under it"
+        return f"nobody publishes the type {type_name} any more"
 
     # Entries of its own.
 

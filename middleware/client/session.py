@@ -110,11 +110,11 @@ class ClientSession:
 
     def confirmed(self, number: int) -> list[ClientEffect]:
         """Take a server's confirmation of a `Listen`."""
-        return self.subscriptions.confirmed(number)
+        return self.subscriptions.places.confirmed(number)
 
     def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
         """Take the refusal of a `Listen`; `kept` where the driver asks for it again on the next connection."""
-        return self.subscriptions.refused(number, error, kept=kept)
+        return self.subscriptions.places.refused(number, error, kept=kept)
 
     def _receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
         if topic == self.directory.handshake.topic:

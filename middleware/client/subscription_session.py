@@ -1,29 +1,27 @@
 """Subscriptions of a client: decides where it listens and when it subscribes again, from the request to its end.
 
-Entries of the directory that are published again after a reconnection are `directory_session`'s. For a type the client
-listens at the homes of its sources and detectors. For a pattern it publishes an entry, and a broker node answers with
-the topic of a detector and the homes where it publishes; the client listens there and says that it is ready; the node
-answers that the detector is active. When that node is lost another one offers the detector again, and the client
-answers again without the application's doing. At the former homes it goes on listening for a while, for events still
-under way.
+Entries of the directory that are published again after a reconnection are `directory_session`'s; `listening` waits for
+the confirmations of servers. For a type the client listens at the homes of its sources and detectors. For a pattern it
+publishes an entry, and a broker node answers with the topic of a detector and the homes where it publishes; the client
+listens there and says that it is ready; the node answers that the detector is active. When that node is lost another
+one offers the detector again, and the client answers again without the application's doing. At the former homes it goes
+on listening for a while, for events still under way.
 
-A client is ready when the servers have confirmed that it listens. A server that cannot be reached is waited for no
-longer than the others take, and listened to as soon as it can be. An event that comes twice is recognised by its id, so
-a subscription may listen at several homes at once.
+An event that comes twice is recognised by its id, so a subscription may listen at several homes at once.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from sys import intern
 from typing import Final
 
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, Listen, SessionTimers, Waits
+from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, SessionTimers, Waits
 from distced.middleware.client.directory_session import DirectorySession
+from distced.middleware.client.listening import Attempt, Course, ListeningPlaces, missing_note
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.event_types import EventType
@@ -32,9 +30,9 @@ from distced.middleware.patterns.statements import used_definitions
 from distced.middleware.wire.administration import Answer, Answers, Listening, Progress
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
-from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import SubscriptionEntry
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
-from distced.middleware.wire.topics import administration_topic, composite_topic, event_filter
+from distced.middleware.wire.topics import administration_topic, composite_topic
 
 LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
 
@@ -44,22 +42,6 @@ GONE_AFTER: Final = 2 * SECOND
 READY_AGAIN: Final = SECOND, 32 * SECOND
 """Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each
 time. The answer of the node may be lost with a server."""
-
-
-@dataclass(slots=True)
-class _Attempt:
-    """Attempt to listen at places, complete when each is confirmed or known to be out of reach.
-
-    Attributes:
-        missing: the reason for each place that is out of reach.
-        timer: ends it.
-        activated: the node has said meanwhile that the detector is active.
-    """
-
-    places: tuple[Place, ...]
-    timer: int = 0
-    missing: dict[Place, BusError] = field(default_factory=dict)
-    activated: bool = False
 
 
 AT_ONCE: Final = 200
@@ -83,27 +65,14 @@ class _Bulk:
     progressing: int = 0
 
 
-@dataclass(slots=True)
-class _Course:
-    """Course of one subscription.
+class SubscriptionSession:
+    """Subscriptions of a client.
 
     Attributes:
-        operation: the application's, or the bulk it is in; None once the subscription is complete.
-        answer_timer: ends the wait for an answer of a node, while opening.
-        ready_timer: repeats that the client is ready.
-        lost: servers that are listened to and were lost.
+        patience: for an answer of a node, and for the confirmations of servers, ns.
+        places: where they listen.
+        progress_topic: where watermarks of many subscriptions are published.
     """
-
-    state: SubscriptionState
-    operation: object | None
-    attempt: _Attempt | None = None
-    answer_timer: int = 0
-    ready_timer: int = 0
-    lost: frozenset[str] = frozenset()
-
-
-class SubscriptionSession:
-    """Subscriptions of a client."""
 
     def __init__(
         self, name: str, root: str, server: str, patience: int, directory: DirectorySession, timers: SessionTimers
@@ -114,23 +83,18 @@ class SubscriptionSession:
         self._server = server
         self._directory = directory
         self._timers = timers
-        self._courses: dict[str, _Course] = {}
+        self._courses: dict[str, Course] = {}
         # Bulks that are not complete.
         self._bulks: list[_Bulk] = []
-        # Those that listen, which is about to be published, and number of attempts to listen.
-        self._listening: list[str] = []
-        self._attempts = 0
+        self.places = ListeningPlaces(server, patience, timers, self._listened)
+        # Those that listen, which is about to be published.
+        self._ready_soon: list[str] = []
         # Those to a type, by its name and their id.
-        self._typed: dict[str, dict[str, _Course]] = {}
-        # Why there is no connection, of homes where connecting has failed since it stood last.
-        self._unreachable: dict[str, BusError] = {}
+        self._typed: dict[str, dict[str, Course]] = {}
         self.progress_topic = administration_topic("progress", name, root=root)
         # Homes of detectors: few differ; and those where the watermarks of many are listened to.
         self._homes: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._progress_homes = {""}
-        self._numbers = count(1)
-        # Requests to listen that the driver has not reported on.
-        self._unconfirmed: dict[int, tuple[str, Place]] = {}
 
     @property
     def open(self) -> list[str]:
@@ -170,7 +134,7 @@ class SubscriptionSession:
         self._bulks.remove(bulk)
         return [*effects, Done(bulk.operation)]
 
-    def _done(self, course: _Course, error: DistcedError | None = None) -> list[ClientEffect]:
+    def _done(self, course: Course, error: DistcedError | None = None) -> list[ClientEffect]:
         """Complete the application's operation, unless it is complete."""
         operation, course.operation = course.operation, None
         if not isinstance(operation, _Bulk):
@@ -188,7 +152,7 @@ class SubscriptionSession:
                 "events of a type leave as JSON by a pattern only", given=name, advice=f"subscribe to [{name}]"
             )
         state.type_name = name
-        course = _Course(state, operation)
+        course = Course(state, operation)
         self._add(course)
         if self._directory.has_read(name):
             try:
@@ -213,30 +177,30 @@ class SubscriptionSession:
         course.answer_timer = timer.number
         return [timer, *self._directory.read(name, known)]
 
-    def _add(self, course: _Course) -> None:
+    def _add(self, course: Course) -> None:
         self._courses[course.state.id] = course
         if course.state.type_name:
             self._typed.setdefault(course.state.type_name, {})[course.state.id] = course
 
-    def _listen_to_type(self, course: _Course) -> list[ClientEffect]:
+    def _listen_to_type(self, course: Course) -> list[ClientEffect]:
         """Listen to a type, whose publishers are known. Raises `TypeRegistryError` where there is none."""
         name, entries = course.state.type_name, self._directory.entries
         publishers = entries.publishers(name)
         if not publishers:
             self._directory.published_type(name)
         course.state.event_type = entries.types.get(name)
-        places = [place for each in publishers for place in self._places(each, entries.detectors[each])]
+        places = [place for each in publishers for place in self._directory.places(each, entries.detectors[each])]
         if course.state.event_type is not None:
-            places += self._places_of_events(name)
-        return self._attempt(course, places)
+            places += self._directory.places_of_events(name)
+        return self.places.attempt(course, places)
 
-    def _type_changed(self, course: _Course, event_type: EventType) -> list[ClientEffect]:
+    def _type_changed(self, course: Course, event_type: EventType) -> list[ClientEffect]:
         """Take the attributes of a type that is registered, perhaps again, or of one published by detectors only."""
         state, before = course.state, course.state.event_type
         if event_type.derived is not None or event_type == before:
             return []
         state.event_type = event_type
-        effects = self._listen(course, self._places_of_events(event_type.name))
+        effects = self.places.listen(course, self._directory.places_of_events(event_type.name))
         if before is not None and before.attributes != event_type.attributes:
             kinds = ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items())
             fields: dict[str, object] = {"subscription": state.id, "type": event_type.name, "attributes": kinds}
@@ -260,7 +224,7 @@ class SubscriptionSession:
             hints=quality.hints,
             publish_json=quality.publish_json,
         )
-        course = self._courses[state.id] = _Course(state, operation)
+        course = self._courses[state.id] = Course(state, operation)
         return [self._directory.put("subscription", state.id, entry), *self._await_answer(course)]
 
     def stop(self) -> list[ClientEffect]:
@@ -367,14 +331,15 @@ class SubscriptionSession:
             return effects if course is None else [*effects, *self._fail(course, error)]
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
-                effects += self._listen(course, self._places(change.name, entry))
+                effects += self.places.listen(course, self._directory.places(change.name, entry))
         elif change.kind == "type":
             for course in self._of_type({change.name}):
                 effects += self._type_changed(course, entry)
         elif change.kind == "source":
             for course in self._of_type(entry.types):
                 if course.state.event_type is not None:
-                    effects += self._listen(course, [self._events_at(entry.home, course.state.type_name)])
+                    place = self._directory.events_at(entry.home, course.state.type_name)
+                    effects += self.places.listen(course, [place])
         return effects
 
     def _publishers_changed(self, change: Change) -> list[ClientEffect]:
@@ -386,23 +351,15 @@ class SubscriptionSession:
         return [
             self._timers.set(GONE_AFTER, partial(self._look_for, name))
             for name in sorted(names & self._typed.keys())
-            if bool(self._reason(name)) != any(each.state.waits for each in self._typed[name].values())
+            if bool(self._directory.why_unpublished(name))
+            != any(each.state.waits for each in self._typed[name].values())
         ]
 
     def _look_for(self, name: str, now: int) -> list[ClientEffect]:
-        reason = self._reason(name)
+        reason = self._directory.why_unpublished(name)
         return [effect for course in self._of_type({name}) for effect in self._waits(course, reason)]
 
-    def _reason(self, name: str) -> str:
-        entries = self._directory.entries
-        known = entries.types.get(name)
-        if entries.publishers(name) or (known is not None and known.derived is None):
-            return ""
-        if known is not None:
-            return f"the type {name} is derived now: no events are published under it"
-        return f"nobody publishes the type {name} any more"
-
-    def _waits(self, course: _Course, reason: str) -> list[ClientEffect]:
+    def _waits(self, course: Course, reason: str) -> list[ClientEffect]:
         """Tell the application that nothing can be found for the time being, and why, or that it goes on."""
         state = course.state
         if course.operation is not None or state.waits == reason:
@@ -417,53 +374,17 @@ class SubscriptionSession:
 
     # Servers.
 
-    def confirmed(self, number: int) -> list[ClientEffect]:
-        """Take a server's confirmation of a `Listen`."""
-        identity, place = self._unconfirmed.pop(number, ("", Place("", "")))
-        course = self._courses.get(identity)
-        if course is None or place not in course.state.places:
-            return []
-        course.state.places[place] = True
-        return self._settle(course)
-
-    def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
-        """Take the refusal of a `Listen`; `kept` where the driver asks for it again on the next connection."""
-        identity, place = self._unconfirmed.pop(number, ("", Place("", "")))
-        course = self._courses.get(identity)
-        if course is None or place not in course.state.places:
-            return []
-        if not kept:
-            del course.state.places[place]
-        if course.attempt is not None and place in course.attempt.places:
-            course.attempt.missing[place] = error
-            return self._settle(course)
-        return [self._missing_note(course, place.home, error)]
-
     def connected(self, home: str) -> list[ClientEffect]:
         """Take a new connection."""
-        self._unreachable.pop(home, None)
-        effects: list[ClientEffect] = []
-        for course in self._courses.values():
-            if home in course.lost:
-                course.lost -= {home}
-                effects.append(Note("info", "connection restored", _fields(course, home)))
-        return effects
+        return self.places.connected(self._courses.values(), home)
 
     def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
         """Take the loss of a connection; messages published meanwhile are lost, which is logged once."""
-        self._unreachable[home] = reason
-        effects: list[ClientEffect] = []
-        for course in list(self._courses.values()):
-            listens = not home or home in {place.home for place in course.state.places}
-            if listens and course.operation is None and home not in course.lost:
-                course.lost |= {home}
-                effects.append(Note("warning", "connection lost", {**_fields(course, home), "reason": str(reason)}))
-            effects += self._settle(course)
-        return effects
+        return self.places.lost(self._courses.values(), home, reason)
 
     # From an offer to an active detector.
 
-    def _accept(self, course: _Course, offer: Answer) -> list[ClientEffect]:
+    def _accept(self, course: Course, offer: Answer) -> list[ClientEffect]:
         """Listen to the detector that is offered; being ready follows."""
         state = course.state
         if course.attempt is not None and not _elsewhere(state, offer):
@@ -474,46 +395,14 @@ class SubscriptionSession:
         self._timers.cancel(course.answer_timer)
         others = [home for home in homes if home not in self._progress_homes]
         self._progress_homes.update(others)
-        return [*map(self.progress_at, others), *self._attempt(course, self._offered(state))]
+        return [*map(self.progress_at, others), *self.places.attempt(course, self._offered(state))]
 
-    def _attempt(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
-        """Listen at places and continue in `_listened`; an attempt for an earlier offer is given up."""
-        self._give_up(course)
-        attempt = course.attempt = _Attempt(tuple(places))
-        self._attempts += 1
-        effects = self._listen(course, attempt.places)
-        settled = self._settle(course)
-        if course.attempt is attempt:
-            timer = self._timers.set(self.patience, lambda now: self._settle(course, late=True))
-            attempt.timer = timer.number
-            effects.append(timer)
-        return effects + settled
-
-    def _settle(self, course: _Course, *, late: bool = False) -> list[ClientEffect]:
-        """Complete the attempt, if nothing of it is open any more, or it is late."""
-        attempt, state = course.attempt, course.state
-        if attempt is None:
-            return []
-        for place in attempt.places:
-            if state.places.get(place):
-                attempt.missing.pop(place, None)
-            elif place not in attempt.missing:
-                # The server of the directory is waited for: without it nothing goes on.
-                reason = self._unreachable.get(place.home) if place.home else None
-                if reason is None and not late:
-                    return []
-                attempt.missing[place] = reason or BusError(
-                    "the server has not confirmed a subscription", given=place.filter, where=place.home or self._server
-                )
-        self._give_up(course)
-        return self._listened(course, attempt)
-
-    def _listened(self, course: _Course, attempt: _Attempt) -> list[ClientEffect]:
+    def _listened(self, course: Course, attempt: Attempt) -> list[ClientEffect]:
         """Continue when the servers have confirmed, or cannot."""
         missing = {place.home: error for place, error in attempt.missing.items()}
         if missing and ("" in missing or len(missing) == len({place.home for place in attempt.places})):
             return self._not_listened(course, missing)
-        effects: list[ClientEffect] = [self._missing_note(course, *each) for each in missing.items()]
+        effects: list[ClientEffect] = [missing_note(course, *each) for each in missing.items()]
         if course.state.type_name:
             return effects + self._complete(course)
         effects += self._ready(course, READY_AGAIN[0])
@@ -521,25 +410,25 @@ class SubscriptionSession:
             return effects + self._activate(course)
         return effects + (self._await_answer(course) if course.operation is not None else [])
 
-    def _ready(self, course: _Course, again: int) -> list[ClientEffect]:
+    def _ready(self, course: Course, again: int) -> list[ClientEffect]:
         """Publish that the client listens, again after an interval, ns."""
         timer = self._timers.set(again, lambda now: self._ready(course, min(2 * again, READY_AGAIN[1])))
         course.ready_timer = timer.number
-        self._listening.append(course.state.id)
-        if not self._attempts:
+        self._ready_soon.append(course.state.id)
+        if not self.places.attempts:
             return [*self._all_ready(), timer]
-        if len(self._listening) > 1:
+        if len(self._ready_soon) > 1:
             return [timer]
         return [timer, self._timers.set(TOGETHER, lambda now: self._all_ready())]
 
     def _all_ready(self) -> list[ClientEffect]:
-        listening = tuple(each for each in self._listening if each in self._courses)
-        self._listening.clear()
+        listening = tuple(each for each in self._ready_soon if each in self._courses)
+        self._ready_soon.clear()
         if not listening:
             return []
         return [Publish(administration_topic("ready", self._name, root=self._root), encode(Listening(listening)))]
 
-    def _not_listened(self, course: _Course, missing: dict[str, BusError]) -> list[ClientEffect]:
+    def _not_listened(self, course: Course, missing: dict[str, BusError]) -> list[ClientEffect]:
         home, reason = next(iter(missing.items()))
         error: DistcedError = missing.get("") or SubscriptionError(
             "none of the servers where it is published can be listened to",
@@ -553,13 +442,13 @@ class SubscriptionSession:
         fields: dict[str, object] = {"subscription": course.state.id, "node": course.state.node, "reason": str(error)}
         return [Note("warning", "offer deferred", fields)]
 
-    def _await_answer(self, course: _Course) -> list[ClientEffect]:
+    def _await_answer(self, course: Course) -> list[ClientEffect]:
         self._timers.cancel(course.answer_timer)
         timer = self._timers.set(self.patience, lambda now: self._unanswered(course))
         course.answer_timer = timer.number
         return [timer]
 
-    def _unanswered(self, course: _Course) -> list[ClientEffect]:
+    def _unanswered(self, course: Course) -> list[ClientEffect]:
         nodes = len(self._directory.entries.nodes)
         error = SubscriptionError(
             "no broker node has answered",
@@ -570,7 +459,7 @@ class SubscriptionSession:
         )
         return self._give_back(course, error)
 
-    def _activate(self, course: _Course) -> list[ClientEffect]:
+    def _activate(self, course: Course) -> list[ClientEffect]:
         """Complete the subscription, and leave the places of earlier detectors in a while."""
         self._timers.cancel(course.ready_timer)
         effects = [*self._complete(course), *self._waits(course, "")]
@@ -578,65 +467,39 @@ class SubscriptionSession:
             effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
         return effects
 
-    def _complete(self, course: _Course) -> list[ClientEffect]:
+    def _complete(self, course: Course) -> list[ClientEffect]:
         self._timers.cancel(course.answer_timer)
         return self._done(course)
 
     # The end.
 
-    def _give_back(self, course: _Course, error: DistcedError) -> list[ClientEffect]:
+    def _give_back(self, course: Course, error: DistcedError) -> list[ClientEffect]:
         """End a subscription that has not come about."""
         cleared = [] if course.state.type_name else [self._directory.clear("subscription", course.state.id)]
         return [*cleared, *self._fail(course, error)]
 
-    def _fail(self, course: _Course, error: DistcedError) -> list[ClientEffect]:
+    def _fail(self, course: Course, error: DistcedError) -> list[ClientEffect]:
         effects = self._drop(course)
         if course.operation is not None:
             return effects + self._done(course, error)
         note = Note("warning", "subscription ended", {"subscription": course.state.id, "reason": str(error)})
         return [*effects, note, Ended(course.state.id, error)]
 
-    def _drop(self, course: _Course) -> list[ClientEffect]:
+    def _drop(self, course: Course) -> list[ClientEffect]:
         del self._courses[course.state.id]
         if course.state.type_name:
             typed = self._typed[course.state.type_name]
             del typed[course.state.id]
             if not typed:
                 del self._typed[course.state.type_name]
-        self._give_up(course)
+        self.places.give_up(course)
         self._timers.cancel(course.answer_timer)
-        return self._leave(course, list(course.state.places))
+        return self.places.leave(course, list(course.state.places))
 
-    def _give_up(self, course: _Course) -> None:
-        self._timers.cancel(course.ready_timer)
-        if course.attempt is not None:
-            self._timers.cancel(course.attempt.timer)
-            course.attempt = None
-            self._attempts -= 1
-
-    # Places.
-
-    def _listen(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
-        effects: list[ClientEffect] = []
-        for place in places:
-            if place not in course.state.places:
-                course.state.places[place] = False
-                number = next(self._numbers)
-                self._unconfirmed[number] = course.state.id, place
-                effects.append(Listen(course.state.id, place.home, place.filter, number))
-        return effects
-
-    def _leave(self, course: _Course, places: Iterable[Place]) -> list[ClientEffect]:
-        effects: list[ClientEffect] = []
-        for place in places:
-            del course.state.places[place]
-            effects.append(Leave(course.state.id, place.home, place.filter))
-        return effects
-
-    def _leave_others(self, course: _Course) -> list[ClientEffect]:
+    def _leave_others(self, course: Course) -> list[ClientEffect]:
         state = course.state
         if any(state.places.get(place) for place in self._offered(state)):
-            return self._leave(course, self._besides(state))
+            return self.places.leave(course, self._besides(state))
         return []
 
     def _offered(self, state: SubscriptionState) -> list[Place]:
@@ -647,28 +510,8 @@ class SubscriptionSession:
         offered = self._offered(state)
         return [place for place in state.places if place not in offered]
 
-    def _places(self, detector: str, entry: DetectorEntry) -> list[Place]:
-        """Places where a detector and its replicas publish."""
-        topic = composite_topic(detector, root=self._root)
-        return [Place(home, topic) for home in sorted({entry.home, *entry.replicas.values()})]
-
-    def _places_of_events(self, type_name: str) -> list[Place]:
-        """Places where sources publish a type; a source without an entry does at the server of the directory."""
-        homes = {each.home for each in self._directory.entries.sources.values() if type_name in each.types}
-        return [self._events_at(home, type_name) for home in sorted(homes | {""})]
-
-    def _events_at(self, home: str, type_name: str) -> Place:
-        return Place(home, event_filter(type_name, root=self._root))
-
-    def _of_type(self, names: Iterable[str]) -> Iterator[_Course]:
+    def _of_type(self, names: Iterable[str]) -> Iterator[Course]:
         return (course for name in names for course in list(self._typed.get(name, {}).values()))
-
-    def _missing_note(self, course: _Course, home: str, reason: BusError) -> Note:
-        return Note("warning", "listening deferred", {**_fields(course, home), "reason": str(reason)})
-
-
-def _fields(course: _Course, home: str) -> dict[str, object]:
-    return {"subscription": course.state.id, **({"home": home} if home else {})}
 
 
 def _elsewhere(state: SubscriptionState, answer: Answer) -> bool:
