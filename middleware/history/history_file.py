@@ -31,6 +31,7 @@ class HistoryFile:
         day: of its folder; of merged days their month or year (`layout.period_of`).
         checked: whether its rows were checked when it was written, and nobody has written it again.
         strange: columns of another kind than the event type says; they hold no values.
+        is_composite: whether it has a column for constituents.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class HistoryFile:
     note: FileNote
     checked: bool = False
     strange: tuple[str, ...] = ()
+    is_composite: bool = False
 
     @property
     def days(self) -> frozenset[int]:
@@ -84,7 +86,9 @@ def open_file(root: Path, path: Path) -> HistoryFile | Problem:
             )  # fmt: skip
         size = path.stat().st_size
         strange = strange_columns(schema, types[0])
-        found = HistoryFile(path, *place, metadata.num_rows, size, types[0], note, checked, strange)
+        found = HistoryFile(
+            path, *place, metadata.num_rows, size, types[0], note, checked, strange, "constituents" in schema.names
+        )
         if not all(period[0] <= each <= period[1] for each in found.days):
             raise HistoryError("a note that cannot be read", given=note.days, allowed="days of its folder")
         return found

@@ -11,9 +11,11 @@ first; a file that replaces others goes after them, or they would be seen again.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,10 @@ ROWS: Final = 2_000_000
 
 BYTES: Final = 128 * 1024 * 1024
 """Bytes of a file that is large enough."""
+
+
+AT_ONCE: Final = 16
+"""Files that are read or removed at once: what each waits for takes longer than the work."""
 
 
 class Form(NamedTuple):
@@ -112,7 +118,7 @@ def mergers_of(
 
     Args:
         periods: by day the period to merge it into, itself where it is missing.
-        form_of: form of a file; called for small files with others beside them only.
+        form_of: form of a file; called where small files beside each other are of different event types only.
         rows, size: of a file; one at least half as large stays, and none becomes much larger.
     """
     folders: dict[tuple[str, str], list[HistoryFile]] = {}
@@ -128,8 +134,11 @@ def mergers_of(
 
 
 def _mergers(
-    day: str, files: Iterable[HistoryFile], form_of: Callable[[HistoryFile], Form], rows: int, size: int
+    day: str, files: Sequence[HistoryFile], form_of: Callable[[HistoryFile], Form], rows: int, size: int
 ) -> list[Merger]:
+    if all(_noted_form(each) == _noted_form(files[0]) for each in files):
+        # They fit whatever attributes have no value, so that no file needs to be opened.
+        form_of = _noted_form
     full: list[Merger] = []
     filling: list[Merger] = []
     for file in files:
@@ -149,6 +158,11 @@ def _mergers(
     return [each for each in (*full, *filling) if len(each.files) > 1]
 
 
+def _noted_form(file: HistoryFile) -> Form:
+    """Form of a file by its event type, where every attribute has a kind."""
+    return Form(dict(file.event_type.attributes), file.is_composite)
+
+
 def form_of(file: HistoryFile) -> Form:
     """Form of a file, from its metadata."""
     metadata = import_pyarrow().parquet.read_metadata(file.path)
@@ -166,7 +180,7 @@ def form_of(file: HistoryFile) -> Form:
         column = column_of(name)
         has_value = {column, WHOLE + column} & set(names) - empty
         kinds[name] = kind if has_value else None
-    return Form(kinds, "constituents" in names)
+    return Form(kinds, file.is_composite)
 
 
 WORK: Final = ".compact"
@@ -216,8 +230,7 @@ class Compacting:
         try:
             path, repeated = self._written()
             if not self.keep:
-                for each in files:
-                    remove(self.root, each.path)
+                remove_all(self.root, {each.path: each.note for each in files})
             rows = import_pyarrow().parquet.read_metadata(path).num_rows
             done = msgspec.structs.replace(done, rows=rows, repeated=repeated, size=path.stat().st_size)
         except (DistcedError, OSError) as error:
@@ -242,13 +255,17 @@ class Compacting:
         if check.rejected:
             raise check.rejected[0].error(str(check.rejected[0].file.path))
         # Readers take the files by their names, and the first event of an id.
-        tables = [read_table(each) for each in sorted(files, key=lambda file: file.path)]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            tables = list(pool.map(read_table, sorted(files, key=lambda file: file.path)))
         table, repeated = joined(tables, self.merger.form.kinds, noted, composite=self.merger.form.composite)
         if len(table) + repeated != sum(each.rows for each in files):
             raise HistoryError("files that have changed", given=", ".join(names), where=str(folder))
         watermarks = [each.note.watermark for each in files if each.note.watermark is not None]
         writer = HistoryWriter(self.root, recorders.pop() if len(recorders) == 1 else COMPACTION)
         path = writer.write_table(day, noted, table, max(watermarks, default=None), names)
+        # It outlives a power failure, as the files that it replaces do not.
+        for part in (path, path.parent, path.parent.parent, self.root):
+            _flush(part)
         return path, repeated
 
 
@@ -269,8 +286,10 @@ class Compaction:
             across_days: merge small days, too, into months and years.
         """
         self.root = root
-        self.left = self._clean(History(root))
         self.history = History(root)
+        self.left = self._clean(self.history)
+        if self.left:
+            self.history = History(root)
         periods = periods_of(self.history.files, rows, size) if across_days else None
         self.mergers = mergers_of(self.history.files, form_of, rows=rows, size=size, periods=periods)
         self.done: list[Compacted] = []
@@ -315,26 +334,38 @@ class Compaction:
 
     @staticmethod
     def _clean(history: History) -> int:
-        return sum(
-            remove(history.root, replaced_path(history.root, each.path, name))
-            for each in history.files
-            for name in each.note.replaces
-        )
+        notes = {each.path: each.note for each in history.replaced}
+        paths = {replaced_path(history.root, each.path, name) for each in history.files for name in each.note.replaces}
+        return remove_all(history.root, {path: notes.get(path) for path in paths})
 
 
-def remove(root: Path, path: Path) -> int:
+def remove_all(root: Path, notes: Mapping[Path, FileNote | None]) -> int:
+    """Remove replaced files, many at once, by their notes, None for unknown; returns the number of files removed."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return sum(pool.map(lambda path: _remove(root, path, notes[path]), notes))
+
+
+def _remove(root: Path, path: Path, note: FileNote | None = None) -> int:
     """Remove a replaced file after those that it replaces itself; returns the number of files removed."""
-    if not path.exists():
-        return 0
-    note = note_in(path)
-    names = note.replaces if note is not None else ()
-    count = sum(remove(root, replaced_path(root, path, name)) for name in names)
-    path.unlink(missing_ok=True)
+    note = note or note_in(path)
+    count = sum(_remove(root, replaced_path(root, path, name)) for name in (note.replaces if note is not None else ()))
+    try:
+        path.unlink()
+    except FileNotFoundError:
+        return count
     # Not empty is no error.
     with suppress(OSError):
         path.parent.rmdir()
         path.parent.parent.rmdir()
     return count + 1
+
+
+def _flush(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def note_in(path: Path) -> FileNote | None:

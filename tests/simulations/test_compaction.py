@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -275,6 +275,47 @@ def test_merged_days_are_read_with_later_ones(tmp_path: Path) -> None:
     across(root)
     assert {file.day for file in History(root).files} == {"1970", "1970-01-04", "1971-02-05"}
     assert seen(root) == without_nulls(in_order(events))
+
+
+@pytest.mark.slow
+def test_interrupted_compaction_across_days_leaves_a_valid_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daily(tmp_path / "given", range(0, 100, 15))
+    across(tmp_path / "given")
+    daily(tmp_path / "given", range(1, 40, 9))
+    daily(tmp_path / "given", [3, 10, 400, 500], "B")
+    expected = seen(tmp_path / "given")
+    faults = Faults(monkeypatch)
+    for at in count(1):
+        root = tmp_path / f"h{at}"
+        faults.at = -1
+        shutil.copytree(tmp_path / "given", root)
+        faults.steps, faults.at = 0, at
+        try:
+            across(root)
+            break
+        except Broken:
+            pass
+        faults.at = -1
+        assert seen(root) == expected, at
+        assert not History(root).problems, at
+        across(root)
+        assert seen(root) == expected, at
+        assert len(History(root).files) == len(list(root.rglob("*.parquet"))) == 3, at
+        shutil.rmtree(root)
+    assert at > 20
+
+
+def test_damaged_file_that_is_replaced_is_removed(tmp_path: Path) -> None:
+    daily(tmp_path, range(0, 40, 9))
+    compaction = Compaction(tmp_path, rows=1_000, across_days=True)
+    compaction.perform(Inline(), keep=True)
+    next(tmp_path.glob("day=1970-01-10/*/*.parquet")).write_bytes(b"no Parquet")
+    assert History(tmp_path).problems
+    assert across(tmp_path).left == 5
+    assert not History(tmp_path).problems
+    assert len(list(tmp_path.rglob("*.parquet"))) == 1
 
 
 def test_merged_days_are_dropped_as_a_whole(tmp_path: Path) -> None:

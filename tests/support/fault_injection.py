@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ class Faults:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps = 0
         self.at = -1
+        self._ticking = Lock()
         for owner, name in ((Path, "replace"), (Path, "unlink"), (HistoryWriter, "write_table"), (shutil, "rmtree")):
             self._watch(monkeypatch, owner, name)
 
@@ -36,6 +38,7 @@ class Faults:
         monkeypatch.setattr(owner, name, step)
 
     def _tick(self) -> None:
-        self.steps += 1
-        if self.steps == self.at:
-            raise Broken
+        with self._ticking:
+            self.steps += 1
+            if self.steps == self.at:
+                raise Broken
