@@ -7,7 +7,8 @@ readings are taken as spread evenly. A window of fixed length was rejected: it n
 leaves it.
 
 Crowds: a node reads `AT_ONCE` meters a second, in turn, and names as many detectors in its entry, those with the most
-load; with a hundred thousand it would do nothing else.
+load; with a hundred thousand it would do nothing else. Sum and selection are updated with each turn, so that an entry
+takes no look at the others; one whose load has fallen gives way to those that are read then or later.
 
 Warm-up: no figures before `WARM_UP`, because one frame would look like a stream. A source that joins later counts as
 silent before. Nothing here reads a clock; a frame costs a few additions, and decay is computed at readings, once a
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
-from math import exp, fsum
+from math import exp
 from struct import Struct
 from types import MappingProxyType
 from typing import Final
@@ -196,15 +197,21 @@ class Meter:
         self._read_at: int | None = None
         # Ids of the detectors whose turn it is, in a crowd.
         self._turns: Iterator[str] = iter(())
+        # Sum of all loads at their last readings, in thousandths, so that it is exact; ids of the greatest.
+        self._load = 0
+        self._most: list[str] = []
 
     def begin(self, detector: str, now: int, touched: int = 0) -> DetectorMeter:
         """Meter of a detector that runs here from now on, from zero also where it ran here before."""
+        self.end(detector)
         made = self.detectors[detector] = DetectorMeter(now, touched)
         return made
 
     def end(self, detector: str) -> None:
         """Remove the meter of a detector."""
-        self.detectors.pop(detector, None)
+        gone = self.detectors.pop(detector, None)
+        if gone is not None:
+            self._load -= _thousandths(gone.load)
 
     def tick(self, now: int, touched: Callable[[str], int], inputs: Iterable[DetectorMeter] = ()) -> bool:
         """Effects of the time; True where meters were read (once a second). `touched`: instances, by detector;
@@ -212,8 +219,14 @@ class Meter:
         if self._read_at is not None and 0 <= now - self._read_at < READ_EVERY:
             return False
         self._read_at = now
-        for identity in self._turn():
-            self.detectors[identity].read(now, touched(identity))
+        turn = self._turn()
+        for identity in turn:
+            detector = self.detectors[identity]
+            self._load -= _thousandths(detector.load)
+            detector.read(now, touched(identity))
+            self._load += _thousandths(detector.load)
+        candidates = dict.fromkeys((*(each for each in self._most if each in self.detectors), *turn))
+        self._most = nlargest(AT_ONCE, candidates, key=lambda identity: self.detectors[identity].load)
         for meter in inputs:
             meter.read(now, 0)
         return True
@@ -230,10 +243,9 @@ class Meter:
 
     def named(self) -> list[str]:
         """Ids of the detectors that the entry names, sorted."""
-        names: Iterable[str] = self.detectors
-        if len(self.detectors) > AT_ONCE:
-            names = nlargest(AT_ONCE, self.detectors, key=lambda identity: self.detectors[identity].load)
-        return sorted(names)
+        if len(self.detectors) <= AT_ONCE:
+            return sorted(self.detectors)
+        return sorted(each for each in self._most if each in self.detectors)
 
     def entry(self, latencies: Mapping[str, int]) -> LoadEntry:
         """Load of the node at the last reading; `latencies` are delays of a message to a server, ns, by home."""
@@ -241,8 +253,7 @@ class Meter:
         measured = {identity: self.detectors[identity].measured() for identity in named}
         known = {identity: each for identity, each in measured.items() if each is not None}
         others = len(self.detectors) - len(named)
-        loads = [each.load for each in (self.detectors if others else known).values()]
-        return LoadEntry(_rounded(fsum(loads)), known, dict(latencies), others)
+        return LoadEntry(_rounded(self._load / 1000), known, dict(latencies), others)
 
     def is_due(self, now: int) -> bool:
         """Whether to look at the entry: in a crowd not every second."""
@@ -281,6 +292,10 @@ def _figures(before: Measured, after: Measured) -> Iterable[tuple[float, float, 
 
 def _differ(figures: Iterable[tuple[float, float, float]]) -> bool:
     return any(abs(one - other) > max(CHANGE * max(one, other), least) for one, other, least in figures)
+
+
+def _thousandths(load: float) -> int:
+    return round(load * 1000)
 
 
 def _rounded(value: float) -> float:

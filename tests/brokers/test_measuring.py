@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from math import exp
+from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.brokers.node.metering import (
+    AT_ONCE,
     CHANGE,
     PUBLISH_EVERY,
     READ_EVERY,
@@ -21,6 +23,7 @@ from distced.brokers.node.metering import (
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory import KINDS
 from distced.middleware.wire.directory_entries import LoadEntry, Measured
 
 NOW = 1_700_000_000 * SECOND
@@ -175,10 +178,33 @@ def test_node_reads_meters_once_a_second_and_publishes_its_load() -> None:
     assert entry.detectors.keys() == {"c1", "c2"}
     assert entry.load == pytest.approx(20 + 100, rel=0.02)
     assert entry.detectors["c1"].events == pytest.approx(10, rel=0.02)
-    assert decode(encode(entry), LoadEntry, where="d") == entry
+    assert decode(encode(entry), KINDS["load"], where="d") == entry
     meter.end("c1")
     meter.end("nobody")
     assert meter.entry({}).detectors.keys() == {"c2"}
+
+
+def test_crowd_has_the_sum_of_all_loads_and_names_the_greatest() -> None:
+    meter, count = Meter(), 3 * AT_ONCE
+    random = Random(3)
+    rates = {f"c{number}": random.randrange(1_000) for number in range(count)}
+    for identity in rates:
+        meter.begin(identity, NOW)
+    now = NOW
+    for second in range(1, 10):
+        now = NOW + second * READ_EVERY
+        meter.tick(now, {each: rate * second for each, rate in rates.items()}.__getitem__)
+    entry = meter.entry({})
+    greatest = sorted(rates, key=rates.__getitem__)[-AT_ONCE:]
+    assert entry.others == count - AT_ONCE
+    assert min(rates[each] for each in entry.detectors) == min(rates[each] for each in greatest)
+    assert entry.load == pytest.approx(sum(rates.values()), rel=0.01)
+    for identity in greatest:
+        meter.end(identity)
+    assert meter.entry({}).load == pytest.approx(sum(rates.values()) - sum(map(rates.__getitem__, greatest)), rel=0.01)
+    for identity in rates:
+        meter.end(identity)
+    assert meter.entry({}) == LoadEntry()
 
 
 def test_detector_is_in_the_entry_after_warm_up() -> None:
