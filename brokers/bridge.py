@@ -210,7 +210,7 @@ class Bridge:
         effects: list[Effect] = []
         other = self.directory.sources.get(source)
         if other is not None and other.publisher != self.name:
-            effects.append(warning("source name taken by another publisher", source=source, publisher=other.publisher))
+            effects.append(warning("source claimed twice", source=source, publisher=other.publisher))
         return [*effects, self._announce(source)]
 
     # The directory.

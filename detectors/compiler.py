@@ -200,7 +200,7 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
 
 
 def _check_derived(name: str, registry: TypeRegistry) -> None:
-    """Check the conditions of a derived type, which somebody may have registered without a look at them."""
+    """Check the conditions of a derived type, which may have been registered unchecked."""
     found = registry.find(name)
     while found is not None and found.derived is not None:
         derived = found.derived

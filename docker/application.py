@@ -1,8 +1,8 @@
-"""An application at a site: a door with a motion detector, and somebody who wants to know who came in.
+"""An application at a site: a door with a motion detector, and a subscriber to the persons that enter.
 
     python application.py DIRECTORY HOME
 
-DIRECTORY is the MQTT server that everybody is connected to, HOME the one of the site. The pattern is detected wherever
+DIRECTORY is the MQTT server that all are connected to, HOME the one of the site. The pattern is detected wherever
 its distribution policy has put it, and nothing here depends on where that is.
 """
 

@@ -1,1 +1,1 @@
-"""Verbs of this package: `broker`, `subscribe`, `nodes`, `detectors`, `move`, `policy`, `record`."""
+"""Verbs of this package: `broker`, `subscribe`, `nodes`, `detectors`, `move`, `story`, `policy`, `record`."""

@@ -106,7 +106,7 @@ class BrokerOptions:
     max_subscriptions_in_all: Annotated[
         int, Option(metavar="N", help="Subscriptions of all clients together at most; more are refused.", min=1)
     ] = LIMITS.of_all
-    engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto is the cheaper for each.")] = (
+    engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto: the faster for each.")] = (
         "auto"
     )
     mapping: Annotated[

@@ -50,7 +50,7 @@ def published(url: str) -> Described:
         raise TopologyError(
             "there is no topology in the directory",
             where=server_name(url),
-            advice="name one with --topology FILE; who does so first publishes it for all",
+            advice="publish one for all nodes with --topology FILE",
         )
     name = "the topology in the directory"
     return Described(name, entry.text, parse_topology(entry.text, name=name))

@@ -31,7 +31,7 @@ from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.distribution.policy import DEFAULT, parse_policy
 
-EVERYBODY_SHOWN: Final = "all that ask for none"
+EVERYBODY_SHOWN: Final = "all without a request"
 
 PolicySet: TypeAlias = tuple[str, str]
 """Text of a policy that is set, and the problem with it; empty for none."""
@@ -61,7 +61,7 @@ class UnsetOptions(PolicyOptions):
         str | None, Option("--pattern", metavar="PATTERN", help="Only the detector of this pattern.")
     ] = None
     detector: Annotated[
-        str | None, Option("--detector", metavar="DETECTOR-PREFIX", help="Only the detector whose id begins so.")
+        str | None, Option("--detector", metavar="DETECTOR-PREFIX", help="Only the detector with this id prefix.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -84,7 +84,7 @@ class SetOptions(UnsetOptions):
 def set_policy(options: SetOptions) -> int:
     """Set the distribution policy of one detector, or of all whose subscriptions request none.
 
-    It holds for running detectors, too: they move where that pays. The policy of a detector precedes the one that its
+    It applies to running detectors, too: they move if that pays. The policy of a detector overrides the one that its
     subscriptions request. The server keeps it for broker nodes that start later. The exit code is 2 for an unknown
     policy or detector.
 
@@ -116,7 +116,7 @@ def set_policy(options: SetOptions) -> int:
 def unset_policy(options: UnsetOptions) -> int:
     """Unset the distribution policy of one detector, or the one for all.
 
-    The policies that subscriptions request hold again. The exit code is 2 where none was set.
+    The policies requested by subscriptions apply again. The exit code is 2 where none was set.
 
     \b
     Examples:

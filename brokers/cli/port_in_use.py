@@ -1,4 +1,4 @@
-"""Port of an MQTT server that is in use already: what listens there, and the offer to use it."""
+"""Port of an MQTT server in use: the program there, and the offer to use it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOOK_WITHIN: Final = 2.0
 
 
 class PortInUse:
-    """What listens at the port of a URL on this machine: `nodes` and number of `subscriptions` of its directory."""
+    """Program at the port of a URL on this machine: `nodes` and number of `subscriptions` of its directory."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -37,7 +37,7 @@ class PortInUse:
 
     @property
     def text(self) -> str:
-        """What listens there, as a phrase."""
+        """Description of the program, as a phrase."""
         if not self.is_server:
             return "a program that does not answer as an MQTT server"
         if not self.nodes:
@@ -46,7 +46,7 @@ class PortInUse:
         return f"an MQTT server with {nodes}, {self.subscriptions} subscription{'s' * (self.subscriptions != 1)}"
 
     def advice(self, names: list[str]) -> str:
-        """What to do, for a broker whose nodes are to have these names."""
+        """Remedy for a broker with nodes of these names."""
         if not self.is_server:
             return "name another port, 0 for a free one"
         if set(names) & set(self.nodes):

@@ -52,12 +52,12 @@ class RecordOptions:
     ] = DEFAULT
     home: HomeOption = None
     name: Annotated[str | None, Option(help="Name of the recorder, unique; this machine's if left out.")] = None
-    flush_every: Annotated[int, duration_option(help="Time for which stable events wait at most.")] = Duration("60s")
-    flush_events: Annotated[int, Option(help="Number of stable events that wait at most.", min=1)] = 100_000
+    flush_every: Annotated[int, duration_option(help="Longest wait of stable events for a write.")] = Duration("60s")
+    flush_events: Annotated[int, Option(help="Largest number of waiting stable events.", min=1)] = 100_000
     keep: Annotated[
         int, duration_option(help="Time for which the server keeps messages for an absent recorder; 0s for none.")
     ] = Duration("1d")
-    duration: Annotated[int | None, duration_option("--for", help="Time after which recording ends.")] = None
+    duration: Annotated[int | None, duration_option("--for", help="Duration; default: no limit.")] = None
     as_json: AsJson = False
 
     @property

@@ -65,22 +65,22 @@ class SubscribeOptions:
     ]
     server: ServerOption = DEFAULT
     best_effort: Annotated[
-        bool, Option("--best-effort", help="Consume events on arrival: sooner, and wrong where some are late.")
+        bool, Option("--best-effort", help="Consume events on arrival: less delay, errors with late events.")
     ] = False
     constituents: Annotated[bool, Option("--constituents", help="Print the constituents of composite events.")] = False
     decomposition: Annotated[
         Decompositions | None,
-        Option("--decomposition", help="Parts of the pattern with detectors of their own; the policy's if left out."),
+        Option("--decomposition", help="Parts with detectors of their own; default: that of the policy."),
     ] = None
     policy: Annotated[
         str, Option("--policy", help="Distribution policy: its name, or three words in quotes.", show_default=False)
     ] = ""
-    on: Annotated[list[str], Option("--on", metavar="NODE", help="Node that may host detectors; repeatable.")] = field(
+    on: Annotated[list[str], Option("--on", metavar="NODE", help="Allowed node, default all; repeatable.")] = field(
         default_factory=list
     )
-    avoid: Annotated[
-        list[str], Option("--avoid", metavar="NODE", help="Node that may not host detectors; repeatable.")
-    ] = field(default_factory=list)
+    avoid: Annotated[list[str], Option("--avoid", metavar="NODE", help="Excluded node, default none; repeatable.")] = (
+        field(default_factory=list)
+    )
     rate: Annotated[
         list[str], Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable.")
     ] = field(default_factory=list)
@@ -99,11 +99,11 @@ class SubscribeOptions:
     ] = ""
     home: HomeOption = None
     near: Annotated[
-        str | None, Option("--near", metavar="NODE", help="Node whose site is your own, in place of --home.")
+        str | None, Option("--near", metavar="NODE", help="Node at the site of the subscriber, in place of --home.")
     ] = None
-    first: Annotated[bool, Option("--first", help="End with the first event; of a file, of each pattern.")] = False
-    count: Annotated[int | None, Option(help="Number of events after which to end.", min=1)] = None
-    timeout: Annotated[int | None, duration_option(help="Time after which to end.")] = None
+    first: Annotated[bool, Option("--first", help="End after the first event; of a file: of each pattern.")] = False
+    count: Annotated[int | None, Option(help="Number of events to print; default: no limit.", min=1)] = None
+    timeout: Annotated[int | None, duration_option(help="Time limit; default: none.")] = None
     as_json: AsJson = False
 
     @property

@@ -1,7 +1,7 @@
 """Causes of effects: the stimuli that reach a broker node, and the lines of a story.
 
 Every effect of a node carries the number of its stimulus, and a node keeps the last changes of each detector,
-subscription and source with their causes (`brokers.node.story`). Numbers count the stimuli of one life of one node,
+subscription and source with their causes (`brokers.node.story`). Numbers count the stimuli of one run of one node,
 events included. Identifiers across nodes in messages were rejected: every frame would be longer, and times and topics
 tell as much.
 

@@ -25,13 +25,13 @@ PERIOD: Final = 10 * SECOND
 
 
 _EVENTS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
-    "node": ("node up", "node gone", ()),
+    "node": ("node joined", "node left", ()),
     "detector": ("detector created", "detector destroyed", ("node", "pattern", "policy")),
     "subscription": ("subscribed", "unsubscribed", ("client", "pattern", "policy")),
     "source": ("source joined", "source left", ("types", "publisher")),
     "topology": ("topology published", "topology withdrawn", ()),
-    "recorder": ("recorder up", "recorder gone", ()),
-    "type": ("type registered", "type forgotten", ()),
+    "recorder": ("recorder joined", "recorder left", ()),
+    "type": ("type registered", "type removed", ()),
 }
 """By kind of entry: events of its appearance and its end, and the fields shown."""
 
@@ -82,7 +82,7 @@ class Watch:
         self._period = now
         letters, self._letters = self._letters, Counter()
         return [
-            warning("more dead letters", reason=reason, by=by, count=count - SHOWN)
+            warning("dead letters counted", reason=reason, by=by, count=count - SHOWN)
             for (reason, by), count in letters.items()
             if count > SHOWN
         ]
@@ -106,4 +106,6 @@ class Watch:
         self._letters[letter.reason, by] += 1
         if self._letters[letter.reason, by] > SHOWN:
             return []
-        return [warning("dead letter", reason=letter.reason, topic=letter.topic, by=by, message=letter.message)]
+        return [
+            warning("dead letter published", reason=letter.reason, topic=letter.topic, by=by, message=letter.message)
+        ]

@@ -103,7 +103,7 @@ def find_detector(directory: Directory, prefix: str, *, node: str | None = None)
     heads = {name[: max(len(prefix), SHORTEST)]: short[name] for name in known}
     near = [heads[head] for head in get_close_matches(prefix, list(heads), n=3)]
     raise DistcedError(
-        f"no detector whose id begins so{on_it}",
+        f"no detector with this id prefix{on_it}",
         given=prefix,
         allowed=few([short[name] for name in known], _MOST) or "none is there",
         advice=f"did you mean {' or '.join(near)}?" if near else "distced detectors lists them",

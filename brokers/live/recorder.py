@@ -186,7 +186,7 @@ class LiveRecorder(Participant):
             raise HistoryError("a journal that cannot be read", given=str(journal.path), advice=str(error)) from None
         journal.operations.clear()
         if journal.cut_off:
-            self.log.warning("journal truncated: its end was incomplete, and is delivered again", bytes=journal.cut_off)
+            self.log.warning("journal truncated", bytes=journal.cut_off)
         state.counts = dict.fromkeys(state.counts, 0)
         return state, (None, None)
 
@@ -235,7 +235,7 @@ class LiveRecorder(Participant):
 
     def _failed(self, error: HistoryError) -> None:
         if self.problem is None:
-            self.log.error("batch not written, tried again", reason=str(error))
+            self.log.error("batch deferred", reason=str(error))
         self.problem = error
         self._again_at = self.clock.now() + AGAIN_EVERY
 

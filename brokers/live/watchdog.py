@@ -50,7 +50,7 @@ def remove_folder(folder: Path) -> None:
 
 
 def _send(sign: bytes, folder: Path) -> None:
-    """Name a folder to the watchdog; one that somebody has killed is started again, with all of them."""
+    """Register a folder with the watchdog; a killed watchdog is started again, with all folders."""
     global _pipe
     try:
         if _pipe is not None:

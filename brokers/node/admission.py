@@ -290,7 +290,7 @@ class Admission(NodePart):
         return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
 
     def _wait(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
-        """Defer a served subscription that cannot be served for now, and tell its client; it is tried again."""
+        """Defer a served subscription that cannot be served for now, and notify its client; it is tried again."""
         if self._held.get(name) == str(error):
             return []
         self._held[name] = str(error)

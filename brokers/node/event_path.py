@@ -256,7 +256,7 @@ class EventPath:
         return effects
 
     def _publish_turn(self, members: list[HostedDetector], watermark: int, now: int, effects: list[Effect]) -> None:
-        """Publish the watermark of members of a crowd: to each client one message for all its subscriptions."""
+        """Publish the watermark of members of a large input: to each client one message for all its subscriptions."""
         told: dict[tuple[str, str], list[str]] = {}
         for hosted in members:
             if not hosted.told_together:

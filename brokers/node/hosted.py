@@ -327,14 +327,14 @@ class HostedDetector:
         self.attributes_read = attributes_read
 
     def wait_for_types(self, reason: str) -> None:
-        """Note why nothing can be found for the time being; empty for no reason."""
+        """Set the reason of a suspension; empty for none."""
         if reason != self.waits:
             self.changed(self.id)
             self.happened("detector", self.id, f"waits: {reason}" if reason else "waits no longer")
             self.waits = reason
 
     def subscriptions_told(self) -> None:
-        """Its subscriptions have been told whether it waits."""
+        """Its subscriptions were notified of `waits`."""
         self.changed(self.id)
         self.told = self.waits
 
@@ -406,7 +406,7 @@ class HostedDetector:
 
     @property
     def told_together(self) -> bool:
-        """Whether its clients are told of a watermark together with that of other detectors: all listen to the primary,
+        """Whether its watermark is published together with those of other detectors: all clients listen to the primary,
         and there are few, with names as `Client` gives them."""
         if not self.primary or self.replicas or self.has_readers or not 0 < len(self.subscriptions) <= FEW:
             return False

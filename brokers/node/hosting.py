@@ -253,7 +253,7 @@ class DetectorHosting(NodePart):
         return self._begin(hosted, now)
 
     def _announce_active(self, hosted: HostedDetector, names: Iterable[str], now: int) -> list[Effect]:
-        """Answer subscriptions that the detector runs, as soon as it hears all its inputs."""
+        """Answer `active` to subscriptions, once the detector receives all its inputs."""
 
         def tell(now: int) -> list[Effect]:
             known = self.directory.subscriptions
@@ -304,7 +304,7 @@ class DetectorHosting(NodePart):
         self.serve_none(hosted)
         self.event_path.rest(self.event_path.inventory.remove(hosted.id))
         hosted.end()
-        note = info("detector given up", detector=hosted.id, reason=reason)
+        note = info("detector released", detector=hosted.id, reason=reason)
         return [note, *self._leave_parts(hosted), *self.topic_filters.refilter()]
 
     def publish_entries(self) -> list[Effect]:
@@ -380,16 +380,16 @@ class DetectorHosting(NodePart):
         return self.topic_filters.refilter()
 
     def _tell_waiting(self, hosted: HostedDetector) -> list[Effect]:
-        """Tell subscriptions that nothing can be found for the time being, and why, or that it goes on.
+        """Notify subscriptions of a suspension with its reason, or of the resumption.
 
         Not at once: a publisher that moves or is taken over is back in a moment.
         """
         effects: list[Effect] = []
         known = self.directory.subscriptions
         if hosted.waits:
-            effects.append(warning("detector waits", detector=hosted.id, reason=hosted.waits))
+            effects.append(warning("detector suspended", detector=hosted.id, reason=hosted.waits))
         elif hosted.told:
-            effects.append(info("detector goes on", detector=hosted.id))
+            effects.append(info("detector resumed", detector=hosted.id))
         for name in hosted.ready_subscriptions():
             if name in known:
                 answer = self.announcements.answer(name, "waiting" if hosted.waits else "active", hosted)
@@ -515,5 +515,5 @@ class DetectorHosting(NodePart):
 
 
 def _as_type(entry: DetectorEntry | None) -> tuple[object, ...] | None:
-    """What a detector is to readers of its type."""
+    """Fields of a detector's entry that concern readers of its type."""
     return None if entry is None else (entry.policy, entry.publishes, entry.attributes, entry.waits)

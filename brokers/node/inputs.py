@@ -129,7 +129,7 @@ class HostedInput:
                 self._behind += hosted.published != watermark
 
     def turn(self, watermark: int, now: int) -> list[HostedDetector]:
-        """Members of a crowd whose turn it is to have their watermark published; more, the later it is."""
+        """Next members of a large input for the publication of their watermark; more, the later it is."""
         found: list[HostedDetector] = []
         if len(self.shared.members) <= UNREAD_AT_ONCE or now < self._turn_at:
             return found

@@ -256,7 +256,7 @@ class Meter:
         return LoadEntry(_rounded(self._load / 1000), known, dict(latencies), others)
 
     def is_due(self, now: int) -> bool:
-        """Whether to look at the entry: in a crowd not every second."""
+        """Whether the entry is due: with many detectors not every second."""
         return len(self.detectors) <= AT_ONCE or not 0 <= now - self._published_at < CROWD_EVERY
 
     def news(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:

@@ -19,7 +19,7 @@ EVERYBODY: Final = "default"
 
 
 class Asks(Protocol):
-    """What names a distribution policy as text, empty for none: a subscription, or the terms it is served on."""
+    """Object with the text of a distribution policy, empty for none: a subscription, or the terms it is served on."""
 
     @property
     def distribution(self) -> str: ...

@@ -83,7 +83,7 @@ class Replication(NodePart):
         replicas = {**hosted.replicas, self.name: hosted.home}
         del replicas[node]
         entry = replace(self.announcements.entry(hosted), node=node, home=home, replicas=replicas)
-        note = info("detector handed over to a replica", detector=hosted.id, node=node)
+        note = info("detector handed over", detector=hosted.id, node=node)
         return [note, self.put("detector", hosted.id, entry)]
 
     def lost(self, node: str) -> list[Effect]:

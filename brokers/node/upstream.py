@@ -234,9 +234,9 @@ class Upstream(NodePart):
             publishers = self.directory.publishers(name, hosted.detector.policy.name)
             waits = [self.directory.detectors[each].waits for each in publishers]
             if not publishers:
-                yield f"nobody publishes the type {name} any more"
+                yield f"the type {name} has no publisher any more"
             elif all(waits):
-                yield f"the type {name} is not found for the time being: {waits[0]}"
+                yield f"the type {name} is not available: {waits[0]}"
 
     def wanted_homes(self, hosted: HostedDetector, detector: str) -> tuple[str, ...]:
         """Homes at which a detector read by its type is needed."""

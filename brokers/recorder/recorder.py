@@ -326,7 +326,7 @@ class Recorder:
         if change.entry.since > self._entry.since and not self._has_namesake:
             self._has_namesake = True
             advice = "sources wait for one of the two only: give one another name"
-            return [warning("name taken by another recorder", since=change.entry.since, advice=advice)]
+            return [warning("recorder claimed twice", since=change.entry.since, advice=advice)]
         return []
 
     def _entered(self) -> Publish:

@@ -1,1 +1,1 @@
-"""Verbs of this package: `check`, `run`, `test`."""
+"""Verbs of this package: `check`, `run`; views of patterns for `explain`."""

@@ -61,7 +61,7 @@ class ExplainOptions:
     consumption: ConsumptionOption = "ordered"
     cuts: Annotated[
         bool,
-        typer.Option("--cuts", help="List sub-patterns with permission or reason against a detector of their own."),
+        typer.Option("--cuts", help="List sub-patterns, with the reasons against a detector of their own."),
     ] = False
     decomposition: Annotated[
         Decomposition | None,
@@ -119,7 +119,7 @@ def _check(options: ExplainOptions) -> None:
         raise DistcedError(
             "--cuts and --decomposition ask for different things",
             allowed="one of them",
-            advice="--cuts tells what may be cut out of each pattern, --decomposition what comes of it for all of them",
+            advice="--cuts lists the cuts of each pattern, --decomposition shows the detectors of all of them",
         )
     if options.verbose and not options.cuts:
         raise DistcedError("--verbose goes with --cuts", advice="it lists single atoms, too")

@@ -52,7 +52,7 @@ class MoveView(msgspec.Struct, frozen=True):
     opens: tuple[str, ...]
 
     def notes(self) -> list[str]:
-        """What there is besides matching."""
+        """Properties besides matching."""
         notes = ["hidden"] * self.hidden + [f"as {self.binds}"] * bool(self.binds)
         return [*notes, *(f"set {each}" for each in self.sets), *self.opens]
 

@@ -39,7 +39,7 @@ LIVE_AFTER: Final = 8
 
 
 class Seat:
-    """Place of a member in the pass: what its detector has instead of an engine of its own."""
+    """Place of a member in the pass, in place of an engine of its own."""
 
     __slots__ = ("_behind", "_consumed", "_keeper", "_touched", "detector", "members", "unit")
 

@@ -46,7 +46,7 @@ class _Ways:
 
 
 class OutputPlan:
-    """What composite events of an automaton have in common, whatever its texts.
+    """Common properties of the composite events of an automaton, whatever its texts.
 
     Attributes:
         may_repeat: whether equal composite events may recur.

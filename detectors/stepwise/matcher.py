@@ -1,4 +1,4 @@
-"""The matcher runs one automaton: it offers events to instances, and fires time events.
+"""Matcher: run of one automaton, with events offered to instances, and time events fired.
 
 Design, section 1, "Automata", rules 1 to 3, in order of consumption; late events go to instances they still follow.
 """

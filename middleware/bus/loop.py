@@ -65,7 +65,7 @@ class Timers:
             self._most = 2 * len(self._heap) + _FEW
 
     def next_due(self) -> int | None:
-        """When the next timer is due; None where there is none."""
+        """Due time of the next timer; None without one."""
         while self._heap and self._heap[0][2].cancelled:
             heappop(self._heap)
         return self._heap[0][0] if self._heap else None

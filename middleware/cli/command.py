@@ -124,7 +124,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Each verb tells more, with examples: distced check --help.",
+    epilog="Details and examples of a verb: distced check --help.",
 )
 
 

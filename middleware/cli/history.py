@@ -98,10 +98,13 @@ class SelectionOptions(HistoryOptions):
         list[str] | None, typer.Option("--source", metavar="SOURCE", help="Events of this source only; repeatable.")
     ] = None
     begin: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="The least hi: ISO 8601, or ns since 1970.")
+        str | None, typer.Option("--from", metavar="TIME", help="Least hi, ISO 8601 or ns; default: no bound.")
     ] = None
     end: Annotated[
-        str | None, typer.Option("--to", metavar="TIME", help="The greatest hi, of a day its end.", show_default=False)
+        str | None,
+        typer.Option(
+            "--to", metavar="TIME", help="Greatest hi, a day to its end; default: no bound.", show_default=False
+        ),
     ] = None
 
     @property
@@ -141,12 +144,12 @@ class DropOptions(HistoryOptions):
 @history.command("ls")
 @verb
 def ls(options: HistoryOptions) -> int:
-    """Show what is in a history: days and types, recorders, and what is wrong with it.
+    """Show the content of a history: days, types, recorders, problems.
 
-    For each day and type there are the events, what they take, how many sources they come from, and until when they are
-    complete: until then a recorder has heard all sources. Below are the recorders, how far they are, and when they
-    heard nothing; events that came too late; files that cannot be read; attributes that changed; days without anything.
-    The exit code is 1 where something cannot be read.
+    For each day and type: number of events, size, number of sources, and the instant up to which they are complete: the
+    watermark of a recorder over all sources. Below: recorders with their watermarks and gaps, late events, unreadable
+    files, changed attributes, days without events.
+    The exit code is 1 if a file is unreadable.
 
     \b
     Examples:
@@ -196,7 +199,7 @@ def show(options: ShowOptions) -> int:
                 console.print(lines.line(each))
         sys.stdout.flush()
     except (BrokenPipeError, SystemExit):
-        # Whoever read has had enough, for which rich exits; what is in the buffer must not fail a second time.
+        # The reader has closed the pipe, on which rich exits; flushing the buffer must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if more:
@@ -239,11 +242,11 @@ def export(options: ExportOptions) -> int:
 @history.command("drop")
 @verb
 def drop_days(options: DropOptions) -> int:
-    """Drop old days, whole ones, after asking.
+    """Drop whole old days, after a confirmation.
 
-    It says what would go, and how much that is. Late events go with those of their time. What is not known stays: files
-    that cannot be read, and what others have put there; they are named. A recorder may be at work meanwhile. The exit
-    code is 1 where the answer is no.
+    The confirmation lists the days and their size. Late events are dropped with the events of their day. Unreadable and
+    foreign files stay, and are listed. A recorder may write at the same time. The exit
+    code is 1 if the confirmation is refused.
 
     \b
     Examples:
@@ -261,7 +264,7 @@ def drop_days(options: DropOptions) -> int:
     if found.paths and not options.yes:
         messages().print(Text.assemble(("to be dropped: ", "bold"), _what(found)))
         if options.as_json or not sys.stdin.isatty():
-            raise HistoryError("nothing was dropped: nobody is here to be asked", advice="say --yes")
+            raise HistoryError("nothing was dropped: no terminal for the confirmation", advice="say --yes")
         if not typer.confirm("Drop them?", err=True):
             messages().print("nothing was dropped")
             return 1

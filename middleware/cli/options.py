@@ -33,7 +33,7 @@ ServerOption: TypeAlias = Annotated[
 HomeOption: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--home", metavar="URL", help="The MQTT server of your own site, where that is another.", show_default=False
+        "--home", metavar="URL", help="MQTT server of the own site; default: that of --server.", show_default=False
     ),
 ]
 

@@ -68,8 +68,8 @@ def publish(options: PublishOptions) -> int:
     """Publish an event, or a recording with its types and sources.
 
     The kinds of attributes are those of the registered type. Values are numbers, true, false, null, or text; write
-    '"null"' for a text that would be read otherwise. A recording keeps its times and ids; its types are registered, its
-    sources come, promise as they go, and leave.
+    '"null"' for a text that would be read otherwise. A recording keeps its times and ids. Its types are
+    registered; its sources are announced, publish events and watermarks, and end.
 
     \b
     Examples:

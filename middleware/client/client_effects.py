@@ -66,7 +66,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Waits(msgspec.Struct, frozen=True):
-    """News of a subscription: why nothing can be found for the time being; an empty reason where it goes on."""
+    """Suspension of a subscription, with its reason; empty for the resumption."""
 
     subscription: str
     reason: str

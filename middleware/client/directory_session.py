@@ -137,7 +137,7 @@ class DirectorySession:
             return ""
         if known is not None:
             return f"the type {type_name} is derived now: no events are published under it"
-        return f"nobody publishes the type {type_name} any more"
+        return f"the type {type_name} has no publisher any more"
 
     # Entries of its own.
 

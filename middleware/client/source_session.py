@@ -274,5 +274,5 @@ class SourceSession:
         if known is not None and known.publisher in entries.clients.keys() - {self.name}:
             raise DistcedError(
                 "a source of this name is open already", given=name, where=f"client {known.publisher}",
-                advice="choose another name: events are told apart by it",
+                advice="choose another name: it identifies events",
             )  # fmt: skip

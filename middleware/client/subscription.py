@@ -68,7 +68,7 @@ class QueuedSubscription(SubscriptionState, ABC):
         self.end()
 
     def tell_waiting(self, reason: str) -> None:
-        """Tell the application why nothing can be found, or with an empty reason that it goes on."""
+        """Notify the application of the reason of a suspension; empty for the resumption."""
         try:
             self.on_wait(reason)
         except Exception:

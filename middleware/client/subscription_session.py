@@ -327,7 +327,7 @@ class SubscriptionSession:
         effects = self._publishers_changed(change)
         if entry is None:
             course = self._courses.get(change.name) if change.kind == "subscription" else None
-            error = SubscriptionError("somebody has cleared the subscription", given=change.name)
+            error = SubscriptionError("the subscription was cleared from the directory", given=change.name)
             return effects if course is None else [*effects, *self._fail(course, error)]
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
@@ -343,7 +343,7 @@ class SubscriptionSession:
         return effects
 
     def _publishers_changed(self, change: Change) -> list[ClientEffect]:
-        """Look in a while whether a type that is subscribed to is published: a detector that is taken over is back."""
+        """Check later whether a subscribed type has a publisher: detectors return after a take-over."""
         if change.kind not in ("detector", "type"):
             return []
         entries = [each for each in (change.before, change.entry) if each is not None]
@@ -360,16 +360,16 @@ class SubscriptionSession:
         return [effect for course in self._of_type({name}) for effect in self._waits(course, reason)]
 
     def _waits(self, course: Course, reason: str) -> list[ClientEffect]:
-        """Tell the application that nothing can be found for the time being, and why, or that it goes on."""
+        """Notify the application of a suspension with its reason, or of the resumption."""
         state = course.state
         if course.operation is not None or state.waits == reason:
             return []
         state.statistics.waits += not state.waits
         state.waits = reason
         fields: dict[str, object] = {"subscription": state.id, "pattern": state.pattern}
-        note = Note("info", "subscription goes on", fields)
+        note = Note("info", "subscription resumed", fields)
         if reason:
-            note = Note("warning", "subscription waits", {**fields, "reason": reason})
+            note = Note("warning", "subscription suspended", {**fields, "reason": reason})
         return [note, Waits(state.id, reason)]
 
     # Servers.

@@ -342,7 +342,7 @@ def format_of(path: Path) -> FileFormat:
     found = FORMATS.get(suffix.lower())
     if found is None:
         raise EventError(
-            "a file whose name does not tell its format",
+            "a file name without a known format",
             given=str(path),
             allowed=f"{', '.join(FORMATS)}, each with .gz",
             advice="rename it, or give file.format in its mapping",

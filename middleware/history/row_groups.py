@@ -1,6 +1,6 @@
-"""Rows of a file of a history as a table, row group by row group: one that cannot be read does not take others along.
+"""Rows of a file of a history as a table, by row group, without unreadable ones.
 
-Everyone who reads a history reads it here, so that all leave out the same rows.
+All readers of a history use it, so that all leave out the same rows.
 """
 
 from __future__ import annotations

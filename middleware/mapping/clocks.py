@@ -1,4 +1,4 @@
-"""Timestamps of a mapping's events: instants that messages claim, in the formats people use, and trust in their clocks.
+"""Timestamps of a mapping's events: instants of messages in common formats, and corrections of their clocks.
 
 A clock is judged by the arrival of its messages: a message arrives after it was sent, and soon after as a rule. So the
 smallest difference between arrival and claim seen from a source bounds a constant error of its clock from above (the

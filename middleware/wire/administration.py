@@ -1,4 +1,4 @@
-"""Administration: JSON messages in passing between clients, nodes and administrators (design, section 4).
+"""Administration: JSON messages between clients, nodes and administrators (design, section 4).
 
 Messages are not kept, but for the retained ones.
 

@@ -72,7 +72,7 @@ class DirectoryHandshake:
         return [each for each in entries if each not in self._seen]
 
     def forget(self) -> None:
-        """Drop what was delivered, which nobody asks for any more."""
+        """Drop the record of delivered entries."""
         self._seen = set()
 
     def _ask(self, now: int) -> Publish:

@@ -110,7 +110,7 @@ def parse_topic(topic: str, *, root: str = ROOT) -> Topic:
     """Parse a topic; raise `TopicError` for one that is not distced's under this root."""
     prefix = check_root(root) + "/"
     if not topic.startswith(prefix):
-        raise TopicError("a topic of somebody else's", given=topic, allowed=f"topics that begin with {prefix}")
+        raise TopicError("not a topic of distced", given=topic, allowed=f"topics that begin with {prefix}")
     name, *levels = topic[len(prefix) :].split("/")
     area = _AREAS.get(name)
     if area is None:

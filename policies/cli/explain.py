@@ -1,4 +1,4 @@
-"""The verb `explain`: a pattern and its automaton, how it is cut, and where a policy would have its detectors."""
+"""The verb `explain`: a pattern and its automaton, its cuts, and the placement of its detectors by a policy."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class PlacementOptions(ExplainOptions):
 
     policy: Annotated[
         str | None,
-        typer.Option("--policy", metavar="POLICY", help="Place them by a policy: its name, three words, or all."),
+        typer.Option("--policy", metavar="POLICY", help="Placement by this policy: a name, three words, or all."),
     ] = None
     topology: Annotated[
         Path | None, typer.Option("--topology", metavar="FILE", help="With --policy: topology, - for standard input.")

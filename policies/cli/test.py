@@ -32,7 +32,7 @@ class TestOptions:
     )
     cut: Annotated[
         CutMode | None,
-        typer.Option("--cut", help="Run each pattern as a graph of detectors, cut so, with random delays."),
+        typer.Option("--cut", help="Run each pattern as a graph of detectors with these cuts and random delays."),
     ] = None
     seed: Annotated[
         int | None,

@@ -178,7 +178,7 @@ class Guaranteed:
                 unstable.append(key)
         state = self.sources.get(source)
         if state is None and not fenced and (not events or len(late) + duplicates < len(events)):
-            # Nobody announced this source: it is waited for from here on. A straggler of one that has left is not its
+            # An unannounced source: it is waited for from here on. A straggler of one that has left is not its
             # word that it is back.
             self.join(source, floor, now)
             state = self.sources[source]
@@ -207,7 +207,7 @@ class Guaranteed:
         """Release what has become stable; `unstable`: keys of further events that wait, not in the heap yet."""
         stable = min((state.watermark for state in self.sources.values()), default=None)
         if stable is None and self.waiting:
-            # Everybody has left or was fenced off: nobody can send anything before what is here.
+            # All sources have left or were fenced off: no earlier event can arrive.
             stable = max(self.waiting)[0]
         heap, keys = self._heap, unstable or []
         events: list[Event] = []

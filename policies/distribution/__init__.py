@@ -1,1 +1,1 @@
-"""Distribution policies: what of a pattern is cut out, what is reused, and where detectors stand."""
+"""Distribution policies: decomposition of patterns, reuse of detectors, placement."""

@@ -1,1 +1,1 @@
-"""What a distribution policy would do with patterns in a deployment that is described: `distced explain --policy`."""
+"""Preview of a distribution policy: placement of patterns in a described deployment, for `distced explain --policy`."""

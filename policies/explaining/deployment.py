@@ -40,7 +40,7 @@ def subscribers_of(topology: Topology, names: Sequence[str], sites: Sequence[str
         found = [each.place for each in topology.subscribers.values()]
     if not found:
         raise TopologyError(
-            "who subscribes makes a difference, and nobody is named",
+            "no subscriber is named",
             allowed=f"--subscriber {' | '.join(topology.subscribers) or '(there is none)'}, "
             f"--near {' | '.join(topology.sites)}",
             where=where,
@@ -54,7 +54,7 @@ def unpublished(topology: Topology, types: Iterable[str]) -> list[str]:
     for name in sorted(set(types) - set(topology.types)):
         advice = unknown("", name, topology.types).advice
         hint = f" ({advice})" if advice else ""
-        notes.append(f"nobody in the topology publishes {name}{hint}: it comes as often as --rate says, or never")
+        notes.append(f"the topology has no publisher of {name}{hint}: its rate is that of --rate, or 0")
     return notes
 
 

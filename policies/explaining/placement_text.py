@@ -152,8 +152,8 @@ def _about(explained: Explained, placement: Placement) -> Iterator[RenderableTyp
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     for place in explained.asked.subscribers:
-        who = f"somebody at {place.name}" if place.kind == "site" else place.name
-        facts.add_row("delay", f"{show_time(explained.delay(placement, place))} until {who} hears, on average")
+        who = f"a subscriber at {place.name}" if place.kind == "site" else place.name
+        facts.add_row("delay", f"{show_time(explained.delay(placement, place))} to {who}, mean")
     for each in placement.placed:
         facts.add_row(f"why {each.id[:SHORT]}", each.suggestion.reason)
     yield facts
@@ -192,7 +192,7 @@ def _candidate(each: Candidate) -> tuple[str, ...]:
 
 def _listed(explained: Explained, places: Sequence[Place]) -> str:
     return ", ".join(
-        f"somebody at {each.name}" if each.kind == "site" else f"{each.name} at {explained.after.site_of(each)}"
+        f"a subscriber at {each.name}" if each.kind == "site" else f"{each.name} at {explained.after.site_of(each)}"
         for each in places
     )
 

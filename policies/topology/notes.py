@@ -19,7 +19,7 @@ def notes_on(topology: Topology) -> list[str]:
 
 def _on_nodes(topology: Topology) -> Iterator[str]:
     if not topology.nodes:
-        yield "there is no broker node, so no detector can stand anywhere"
+        yield "there is no broker node, so no detector can be placed"
         return
     bare = [name for name in topology.sites if not topology.nodes_at(name)]
     busy = [name for name in bare if topology.publishers_at(name) or topology.subscribers_at(name)]
@@ -27,7 +27,7 @@ def _on_nodes(topology: Topology) -> Iterator[str]:
         yield f"no broker node at {listed(busy)}: nothing is detected there"
     idle = [name for name in bare if name not in busy]
     if idle:
-        yield f"nobody is at {listed(idle)}: messages only pass through"
+        yield f"no participants at {listed(idle)}: messages only pass through"
     unknown = [name for name, node in topology.nodes.items() if node.capacity is None]
     if unknown and len(unknown) < len(topology.nodes):
         yield f"no capacity is known of {listed(unknown)}, of the other nodes it is"
@@ -35,9 +35,9 @@ def _on_nodes(topology: Topology) -> Iterator[str]:
 
 def _on_events(topology: Topology) -> Iterator[str]:
     if not topology.publishers:
-        yield "nobody publishes"
+        yield "no publisher"
     if not topology.subscribers:
-        yield "nobody subscribes"
+        yield "no subscriber"
     silent = [name for name, each in topology.publishers.items() if not each.types]
     if silent:
         yield f"no event types are given for {listed(silent)}"
@@ -52,7 +52,7 @@ def _on_ways(topology: Topology) -> Iterator[str]:
         if topology.find_path(Place("site", one), Place("site", other), "hops") is None
     ]
     if apart:
-        yield f"there is no way {listed(apart)}"
+        yield f"no path {listed(apart)}"
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:

@@ -246,7 +246,7 @@ def _at(where: str) -> Iterator[None]:
         raise located(error, where) from None
     except ValueError as error:
         # Digits by the thousand.
-        raise TopologyError("not a number that anybody means", where=where, advice=str(error)) from None
+        raise TopologyError("a number with too many digits", where=where, advice=str(error)) from None
 
 
 @contextmanager

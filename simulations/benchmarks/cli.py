@@ -284,10 +284,10 @@ def bench_disturbance(
         float, typer.Option(metavar="SECONDS", help="Duration of a delay measurement, s.", min=0.1)
     ] = 10.0,
     soak: Annotated[
-        float, typer.Option(metavar="SECONDS", help="Time for which memory is watched, s; 0 for none.", min=0.0)
+        float, typer.Option(metavar="SECONDS", help="Duration of the memory measurement, s; 0 for none.", min=0.0)
     ] = 60.0,
 ) -> None:
-    """Many subscriptions while something happens: a hostile client, events for long, the loss of the node, its return.
+    """Many subscriptions under disturbance: hostile client, long run, loss and return of the node.
 
     A node takes over the subscriptions of one that is killed; then it is killed, too, and started again.
     """

@@ -1,4 +1,4 @@
-"""`distced bench disturbance`: many subscriptions while something happens to their node.
+"""`distced bench disturbance`: many subscriptions under disturbance of their node.
 
 Nodes run in processes of their own. First a client subscribes, and all is quiet; then another publishes entries of
 subscriptions as fast as it can, with a bare paho client, far beyond the limit of a node. In both phases events come at

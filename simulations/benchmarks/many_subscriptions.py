@@ -306,7 +306,7 @@ def _age(payload: bytes) -> float:
 
 
 def host_node(url: str, limit: int, asked: Any, name: str = "bench") -> None:
-    """Broker node that answers questions over a pipe until it is told to stop."""
+    """Broker node that answers requests over a pipe until its stop."""
     quieten()
     times: list[float] = []
     with LiveNode(url, name, limits=SubscriptionLimits(limit)) as node:

@@ -50,19 +50,19 @@ def place(
     ] = False,
     candidate: Annotated[
         list[str] | None,
-        typer.Option(metavar="POLICY", help="Replay it through this policy as well, whether named or not; repeatable."),
+        typer.Option(metavar="POLICY", help="With --what-if: another policy to replay; repeatable."),
     ] = None,
     seed: SeedOption = 0,
     solver: SolverOption = 60.0,
     spark: Annotated[
-        str, typer.Option(metavar="MASTER", help="Spark master that counts days as tasks, local[*] or a cluster.")
+        str, typer.Option(metavar="MASTER", help="Spark master for the count of days; default: in this process.")
     ] = "",
     figures: Annotated[
         bool, typer.Option("--figures", help="Show sources, sub-patterns, and the traffic between sites, too.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Compute where the detectors of patterns had best be placed, given a history.
+    """Compute the best placement of the detectors of patterns, given a history.
 
     The patterns and all sub-patterns they may be cut into are counted in the history; each named policy places their
     detectors, and a solver finds the optimum. With --what-if the simulator runs the policy of the metric and the

@@ -2,7 +2,7 @@
 
 The nodes of the simulation are the live ones; each source publishes its recorded events at their `hi`, and promises
 every quarter of a second. Predicted are the bytes on each link for the simulated placement, measured while no detector
-moved: of events, composite events and administration with acknowledgements, as in `simulations.experiments.metrics`,
+moved: of events, composite events and administration with acknowledgements, as in `benchmarks.policy_comparison`,
 since the directory and connections are the same whatever is detected. Delays shift the watermarks that detectors
 receive, so heartbeat rates are computed again for the placement.
 """

@@ -26,17 +26,18 @@ def replay(
     history: HistoryOption,
     begin: Annotated[
         str | None,
-        typer.Option("--from", metavar="INSTANT", help="First instant, ISO 8601 (2026-11-21T08:00:00Z) or ns."),
+        typer.Option("--from", metavar="INSTANT", help="First hi, ISO 8601 or ns; default: no bound."),
     ] = None,
     until: Annotated[
-        str | None, typer.Option("--to", metavar="INSTANT", help="Last instant, ISO 8601 or ns; of a day its end.")
+        str | None,
+        typer.Option("--to", metavar="INSTANT", help="Last hi, ISO 8601 or ns, a day to its end; default: no bound."),
     ] = None,
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Cut the work by this attribute of the patterns' keys.")
     ] = None,
     way: Annotated[
         Literal["key", "time", "parts", "whole"] | None,
-        typer.Option("--way", help="Way to cut the work; by default as planned."),
+        typer.Option("--way", help="Partition of the work; default: that of the plan."),
     ] = None,
     master: MasterOption = None,
     out: Annotated[

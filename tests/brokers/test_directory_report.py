@@ -544,11 +544,11 @@ NOT_FOUND = [
         ("several detectors whose ids begin so", "c123456, c123456.best-effort)", "give more of the id"),
     ),
     (KNOWN, "", None, ("several detectors whose ids begin so: ''", "c123456, c123456.best-effort, c77777")),
-    (KNOWN, "c77777x", None, ("no detector whose id begins so: c77777x", "did you mean c77777?")),
-    (KNOWN, "zz", None, ("no detector whose id begins so: zz", "distced detectors lists them")),
-    (KNOWN, "c9", "n2", ("no detector whose id begins so on the node n2: c9", "allowed: c77777)")),
+    (KNOWN, "c77777x", None, ("no detector with this id prefix: c77777x", "did you mean c77777?")),
+    (KNOWN, "zz", None, ("no detector with this id prefix: zz", "distced detectors lists them")),
+    (KNOWN, "c9", "n2", ("no detector with this id prefix on the node n2: c9", "allowed: c77777)")),
     (KNOWN, "c777777", "n1", ("a detector that is not on the node n1: c777777", "at node n2")),
-    (directory(["n1"]), "c1", None, ("no detector whose id begins so: c1", "none is there")),
+    (directory(["n1"]), "c1", None, ("no detector with this id prefix: c1", "none is there")),
 ]
 
 

@@ -543,7 +543,7 @@ def test_recorder_publishes_its_cleared_entry_again() -> None:
     assert directory_topic("recorder", "r") in network.retained
     network.publish(directory_topic("recorder", "r"), b'{"since": 5}', retain=True)
     network.run()
-    assert "name taken by another recorder" in network.notes[-1].event
+    assert "recorder claimed twice" in network.notes[-1].event
 
 
 def test_batches_make_a_history(tmp_path: Any) -> None:

@@ -55,7 +55,7 @@ def test_reader_waits_for_its_type_and_goes_on(nodes: int, decomposition: str) -
     leave(scene)
     assert waits(scene) == "", "a publisher may be back in a moment"
     scene.network.pass_time(3 * SECOND)
-    assert waits(scene) == "nobody publishes the type First any more"
+    assert waits(scene) == "the type First has no publisher any more"
     scene.happen("AB")
     scene.network.pass_time(10 * SECOND)
     assert scene.found("second") == 1
@@ -64,7 +64,7 @@ def test_reader_waits_for_its_type_and_goes_on(nodes: int, decomposition: str) -
     assert waits(scene) == ""
     scene.happen("AB")
     assert scene.found("second") == 2
-    assert told(scene) == ["subscription waits", "subscription goes on"]
+    assert told(scene) == ["subscription suspended", "subscription resumed"]
     assert scene.app._subscriptions["second"].statistics.waits == 1
     assert entry_of(scene.network, scene.app.detector("second")).waits == ""
 
@@ -85,7 +85,7 @@ def test_type_that_comes_back_with_other_attributes_is_checked_again(back: str, 
     assert scene.found("second") == 0
     leave(scene)
     scene.network.pass_time(3 * SECOND)
-    assert waits(scene) == "nobody publishes the type First any more"
+    assert waits(scene) == "the type First has no publisher any more"
     come_back(scene)
     assert waits(scene) == ""
     scene.happen("AB")
@@ -108,7 +108,7 @@ def test_reader_whose_own_attributes_would_change_waits() -> None:
     come_back(scene, "[A] -> First(v = 'text')")
     assert "its own type Second would have other attributes" in waits(scene)
     scene.network.pass_time(3 * SECOND)
-    assert "Second is not found for the time being" in waits(scene, "third")
+    assert "Second is not available" in waits(scene, "third")
     leave(scene)
     come_back(scene)
     scene.network.pass_time(3 * SECOND)
@@ -122,9 +122,7 @@ def test_readers_of_readers_are_told() -> None:
     scene.subscribe("third", "[Second] -> Third()")
     leave(scene)
     scene.network.pass_time(6 * SECOND)
-    assert waits(scene, "third") == (
-        "the type Second is not found for the time being: nobody publishes the type First any more"
-    )
+    assert waits(scene, "third") == ("the type Second is not available: the type First has no publisher any more")
     come_back(scene)
     scene.network.pass_time(6 * SECOND)
     assert waits(scene, "third") == ""

@@ -18,9 +18,9 @@ from distced.middleware.wire.directory_entries import (
 )
 
 ENTRIES = [
-    ("type/Temp", event_type("Temp", {"c": "number"}), "type registered", "type forgotten", {"has": "c: number"}),
+    ("type/Temp", event_type("Temp", {"c": "number"}), "type registered", "type removed", {"has": "c: number"}),
     ("source/pir", SourceEntry(("A", "B"), 0, 0, "br"), "source joined", "source left", {"types": "A, B"}),
-    ("node/n1", NodeEntry(1), "node up", "node gone", {"node": "n1"}),
+    ("node/n1", NodeEntry(1), "node joined", "node left", {"node": "n1"}),
     ("detector/c1", DetectorEntry("n1", "[A]", "guaranteed", ("A",)), "detector created", "detector destroyed", {}),
     ("subscription/s/1", SubscriptionEntry("s", "[A]"), "subscribed", "unsubscribed", {"client": "s"}),
 ]
@@ -52,11 +52,11 @@ def test_first_dead_letters_are_logged_and_further_ones_counted() -> None:
     told = [watch.receive("ced/x/late/bridge", letter) for _ in range(SHOWN + 4)]
     assert [len(notes) for notes in told] == [1] * SHOWN + [0] * 4
     fields = {"reason": "late", "topic": "home/hall", "by": "bridge", "message": "it came too late"}
-    assert told[0] == [Note("warning", "dead letter", fields)]
+    assert told[0] == [Note("warning", "dead letter published", fields)]
     assert len(watch.receive("ced/x/late/node", letter)) == 1
     assert watch.tick(PERIOD - 1) == []
     assert watch.tick(PERIOD) == [
-        Note("warning", "more dead letters", {"reason": "late", "by": "bridge", "count": 4}),
+        Note("warning", "dead letters counted", {"reason": "late", "by": "bridge", "count": 4}),
     ]
     assert len(watch.receive("ced/x/late/bridge", letter)) == 1
     assert watch.tick(2 * PERIOD) == []

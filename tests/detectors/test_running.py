@@ -253,7 +253,7 @@ def test_types_found_in_a_recording_cause_no_errors(tmp_path: Path) -> None:
     [
         (3, None, "nothing to read events from"),
         ("missing.jsonl", None, "cannot read the recording"),
-        ("recording.toml", None, "does not tell its format"),
+        ("recording.toml", None, "without a known format"),
         (EVENTS, parse_mapping(MAPPING), "a mapping for events"),
     ],
 )

@@ -137,7 +137,7 @@ def test_detectors_are_shown_by_id_and_by_node(system: System, printed: Callable
 
 
 WRONG = [
-    (("detectors", "nonsense"), "no detector whose id begins so"),
+    (("detectors", "nonsense"), "no detector with this id prefix"),
     (("detectors", ""), "several detectors whose ids begin so"),
     (("detectors", "--node", "celar"), "no broker node of this name"),
 ]

@@ -71,12 +71,12 @@ def test_policies_are_set_shown_and_unset(run: Callable[..., Any], server: Serve
         assert {each["key"]: each["policy"] for each in run("show")["policies"]} == wanted
         eventually(lambda: {key: each.text for key, each in live.node.policies.set.items()} == wanted)
         text = run("show", as_json=False)
-        assert "all that ask for none  min-load" in text
+        assert "all without a request  min-load" in text
         assert "[A] ; [B]" in text
         assert "not there now" in text
         assert run("unset", "--detector", other["key"][:7])["was"] == "min-impact"
         assert run("unset", "--pattern", "[A] ; [B]")["key"] == identity
-        assert "no longer set for all that ask for none" in run("unset", as_json=False)
+        assert "no longer set for all without a request" in run("unset", as_json=False)
         assert run("show")["policies"] == []
         eventually(lambda: not live.node.policies.set)
 

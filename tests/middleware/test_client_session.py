@@ -443,7 +443,7 @@ def test_type_that_comes_back_with_other_attributes_is_taken_as_it_is_now() -> N
     driven.entry("type", "A", b"")
     (look,) = driven.of(SetTimer)
     driven.fire(look)
-    assert state.waits == "nobody publishes the type A any more"
+    assert state.waits == "the type A has no publisher any more"
     other = event_type("A", {"k": "string"})
     driven.entry("type", "A", other)
     assert state.event_type == other

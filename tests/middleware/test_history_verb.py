@@ -211,7 +211,7 @@ def test_drop_removes_whole_days_and_nothing_that_is_not_known(
     assert main(["history", "drop", str(history), "--before", "2026-11-21"]) == 2
     told = capsys.readouterr().err
     assert "to be dropped: 3 events of 1 day, 2026-11-20, and 1 that came too late, in 3 files" in told
-    assert "nobody is here to be asked" in told
+    assert "no terminal for the confirmation" in told
     assert History(history).rows == 6
     told = json.loads(output(capsys, "drop", str(history), "--before", "2026-11-21", "--yes", "--json"))
     assert (told["events"], told["late"], told["days"], told["files"]) == (3, 1, ["2026-11-20"], 3)

@@ -355,7 +355,7 @@ def test_rejected_rows_are_kept_up_to_a_bound_and_all_counted(written: Callable[
 
 
 def test_unknown_format_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(EventError, match=r"does not tell its format.*allowed: \.csv, \.jsonl, \.json, \.parquet"):
+    with pytest.raises(EventError, match=r"without a known format.*allowed: \.csv, \.jsonl, \.json, \.parquet"):
         read_events(tmp_path / "events.xml")
     with pytest.raises(EventError, match="a text file without a mapping"):
         read_events(tmp_path / "events.log")

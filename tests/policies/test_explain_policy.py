@@ -84,7 +84,7 @@ def test_explanation_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     links = [line for line in lines if "→" in line and "floor-2 →" in line]
     assert links[0].startswith("floor-2 → floor-1  0 B/s")
     assert " %" in links[0]
-    assert any(line.startswith("delay") and "until facility hears" in line for line in lines)
+    assert any(line.startswith("delay") and "to facility, mean" in line for line in lines)
     assert "min-bandwidth: a new detector on attic" in out
     choices = lines[next(place for place, line in enumerate(lines) if "choices for" in line) + 1 :]
     assert choices[0].startswith("→  a new detector on attic ")
@@ -93,12 +93,12 @@ def test_explanation_as_text(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_parts_are_below_their_reader(capsys: pytest.CaptureFixture[str]) -> None:
     out = explained(capsys, "[Door] ; [Motion] ; [Tick]", "--policy", "min-load", "--near", "street")
-    assert out.startswith("min-load, for somebody at street\n")
+    assert out.startswith("min-load, for a subscriber at street\n")
     rows = out.partition("\n\n")[2].partition("\n\n")[0].splitlines()[1:]
     assert [row.split()[0] for row in rows][1:] == ["└─"]
     assert rows[0].endswith("[Door] ; [Motion] ; [Tick]")
     assert rows[1].endswith("[Door] ; [Motion]")
-    assert "until somebody at street hears" in out
+    assert "to a subscriber at street, mean" in out
 
 
 def test_running_detector_is_reused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +225,7 @@ WRONG = [
     (("--policy", "min-load", "--topology", "none.toml"), ("cannot read the topology: none.toml",)),
     (
         ("--policy", "min-load", "--topology", "floors.toml"),
-        ("nobody is named", "--subscriber facility | pda, --near floor-1"),
+        ("no subscriber is named", "--subscriber facility | pda, --near floor-1"),
     ),
     (
         ("--policy", "min-load", "--topology", "floors.toml", "--subscriber", "facilty"),
@@ -270,9 +270,9 @@ def test_all_policies_fail_alike(folder: Path, capsys: pytest.CaptureFixture[str
 def test_unpublished_type_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["explain", "[Dor] ; [Motion] -> In()", "--policy", "min-load", *FACILITY]
     assert main(arguments) == 0
-    assert "note: nobody in the topology publishes Dor (did you mean Door?)" in capsys.readouterr().err
+    assert "note: the topology has no publisher of Dor (did you mean Door?)" in capsys.readouterr().err
     assert main([*arguments, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["notes"][0].startswith("nobody in the topology publishes Dor")
+    assert json.loads(capsys.readouterr().out)["notes"][0].startswith("the topology has no publisher of Dor")
 
 
 # The figures.

@@ -133,17 +133,17 @@ def test_topology_as_json() -> None:
         (OFFICE, ["no broker node at <street>: nothing is detected there"]),
         (
             "[sites.a]",
-            ["there is no broker node, so no detector can stand anywhere", "nobody publishes", "nobody subscribes"],
+            ["there is no broker node, so no detector can be placed", "no publisher", "no subscriber"],
         ),
         (
             "allow_partitions = true\n[sites.a]\n[sites.b]\n"
             "[nodes.n]\nsite = 'a'\ncapacity = 1\n[nodes.m]\nsite = 'a'\n"
             "[publishers.p]\nsite = 'a'\n[subscribers.s]\nsite = 'a'\n",
             [
-                "nobody is at b: messages only pass through",
+                "no participants at b: messages only pass through",
                 "no capacity is known of m, of the other nodes it is",
                 "no event types are given for p",
-                "there is no way a → b, b → a",
+                "no path a → b, b → a",
             ],
         ),
     ],

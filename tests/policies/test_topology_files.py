@@ -96,7 +96,7 @@ one_way = true
         (BOTH + "cost = nan", "not a cost per byte: nan"),
         (SITES + LINK.replace("'20ms'", "20"), r'20 \(allowed: text\), at f.toml, links 1, latency; .*"20ms"'),
         (SITES + LINK.replace("20ms", "20msec"), "not a duration: 20msec .*f.toml, links 1, latency"),
-        (SITES + LINK.replace("20ms", "1" * 5000 + "s"), "not a number that anybody means, at f.toml, links 1"),
+        (SITES + LINK.replace("20ms", "1" * 5000 + "s"), "a number with too many digits, at f.toml, links 1"),
         (SITES + LINK.replace("latency", "jitter"), "a key is missing: latency .*links 1"),
         (SITES + LINK.replace("'milan'", "'rome'"), "from a site to itself: rome .*links 1; within a site"),
         (SITES + LINK.replace("'milan'", "'pisa'"), r"no site of this name: pisa .*f.toml, links 1 \(pisa – rome\)"),

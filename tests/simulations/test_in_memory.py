@@ -266,7 +266,7 @@ def test_readers_of_a_type_are_told_when_its_publisher_leaves_and_when_it_is_bac
         by_type.on_wait = lambda reason: told.append(("type", reason))
         publisher.unsubscribe(cold)
         deployment.advance(5)
-        reason = "nobody publishes the type Cold any more"
+        reason = "the type Cold has no publisher any more"
         assert sorted(told) == [("pattern", reason), ("type", reason)]
         assert again.waits == by_type.waits == reason
         cold = _subscribe(publisher, COLD.replace("d.room)", "5)"))

@@ -163,7 +163,7 @@ def test_report_has_the_figures_of_the_history(folder: Path) -> None:
 
 
 def test_subscribers_have_to_be_given(folder: Path) -> None:
-    with pytest.raises(DistcedError, match="who subscribes makes a difference"):
+    with pytest.raises(DistcedError, match="no subscriber is named"):
         placed(folder)
     with pytest.raises(DistcedError, match="there is no pattern of this name"):
         placed(folder, "--subscriber", "Mett=subscriber-1")

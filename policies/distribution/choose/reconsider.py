@@ -67,7 +67,7 @@ def reconsider(
     hosts = situation.hosts(detector)
     primary = situation.detectors[detector].node
     if primary not in hosts:
-        # Whoever takes over looks again.
+        # The next host decides.
         return None
     standing = _Standing(policy, situation, detector, subscribers, hosts, primary)
     free = [node for node in allowed_nodes(hints, situation) if node not in hosts]
@@ -139,7 +139,7 @@ class _Standing:
         homes = list(self.hosts.values())
         for node, rest in left.items():
             idle = self.hosts[node] not in heard
-            # Who listens at a server hears everybody who publishes there.
+            # A listener at a server receives from all publishers there.
             twice = homes.count(self.hosts[node]) > 1 and self.policy.reuse != "none"
             if not idle and not twice:
                 continue

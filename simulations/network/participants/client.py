@@ -65,7 +65,7 @@ class SimulatedClient(Participant):
         """Handle the end of a subscription by others."""
 
     def waits(self, subscription: SubscriptionState, reason: str) -> None:
-        """Handle that nothing can be found for a subscription, or with an empty reason that it goes on."""
+        """Handle the suspension of a subscription, or with an empty reason its resumption."""
 
     # As any driver of a client session.
 
