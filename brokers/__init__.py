@@ -1,1 +1,1 @@
-"""distced: see README.md for what the package holds."""
+"""Broker nodes of distced: hosting, placement and moves of detectors, recorders, bridges, and their drivers."""

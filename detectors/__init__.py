@@ -1,1 +1,1 @@
-"""distced: see README.md for what the package holds."""
+"""Detection of patterns in distced: language, automata, cutting, engines, and detectors with their inputs."""

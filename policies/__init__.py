@@ -1,1 +1,1 @@
-"""distced: see README.md for what the package holds."""
+"""Policies of distced: detection (when an event may be used), distribution (where detectors are placed), topology."""

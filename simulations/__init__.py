@@ -1,1 +1,1 @@
-"""distced: see README.md for what the package holds."""
+"""Simulations of distced: simulated network, Active Office, replay and placement on Spark, ingest, benchmarks."""

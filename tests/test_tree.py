@@ -133,3 +133,17 @@ def test_decoders_are_made_at_import() -> None:
     assert late == []
     known = {*made, "float", "wanted"}  # `mapping.schema.shape` has the three types of its module
     assert {where: kind for where, kind in converted.items() if kind not in known} == {}
+
+
+def test_rename_map_leads_to_files() -> None:
+    """The right-hand side of each row is there, in the package of its section or as it stands."""
+    section, missing = "", []
+    for line in (ROOT / "docs/contributing/renames.md").read_text(encoding="utf-8").splitlines():
+        section = line[3:] if line.startswith("## ") else section
+        cells = line.split("|")
+        missing += [
+            f"{section}: {path}"
+            for path in (re.findall(r"`([^`]+)`", cells[2]) if len(cells) == 4 else ())
+            if not any((ROOT / folder / path).exists() for folder in (section, ""))
+        ]
+    assert missing == []

@@ -15,6 +15,7 @@ from distced.brokers.live.participant import Participant
 from distced.middleware.bus import Bus
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError
+from distced.middleware.wire.mqtt_effects import Note
 from distced.middleware.wire.topics import ROOT
 
 ANSWER_WITHIN: Final = 4.0
@@ -77,7 +78,7 @@ class LiveDirectory(Participant):
         return []
 
     def _time(self, now: int) -> list[Effect]:
-        return self._reader.tick(now) if self.bus.connected else ()
+        return self._reader.tick(now) if self.bus.connected else []
 
 
 class LiveWatch(Participant):
@@ -100,10 +101,10 @@ class LiveWatch(Participant):
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         return self.watch.start()
 
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> list[Effect]:
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> list[Note]:
         return self.watch.receive(topic, payload)
 
-    def _time(self, now: int) -> list[Effect]:
+    def _time(self, now: int) -> list[Note]:
         return self.watch.tick(now)
 
     def _end(self, now: int) -> list[Effect]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -264,7 +264,7 @@ class LiveRecorder(Participant):
             # Behind all messages that have arrived together with it.
             bus.call_soon(lambda: self._settle(home, bus))
 
-    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Iterable[RecorderEffect]:
+    def _message(self, home: str, topic: str, payload: bytes, now: int) -> Collection[RecorderEffect]:
         return self.recorder.receive(topic, payload, now, home)
 
     def _settle(self, home: str, bus: Bus) -> None:
