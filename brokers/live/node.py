@@ -30,13 +30,19 @@ TOGETHER: Final = 256 * 1024
 SLICE: Final = 0.002
 QUIET_SLICE: Final = 0.02
 QUIET_AFTER: Final = 0.2
-"""Seconds for which requests about subscriptions are served between messages, while events arrive, and where none have
-come for a while, s; the last request may take longer. The answers of a slice go out together."""
+"""Seconds for which requests are served between messages, while events arrive, and where none have come for a while, s;
+the last request may take longer. The answers of a slice go out together."""
+
+PAUSE: Final = 0.002
+"""Time between slices while events arrive, s. Behind a process that is always busy the server waits for a processor."""
 
 CROWD: Final = 32
 CROWDED_PAUSE: Final = 0.02
 """Number of messages that arrive together from which more are behind them, perhaps events; and the time between slices
 meanwhile, s."""
+
+AT_ONCE: Final = 16
+"""Messages about the directory that are consumed in one go at most; events pass further ones, which wait."""
 
 
 @dataclass(slots=True)
@@ -143,25 +149,26 @@ class LiveNode(Participant):
             return []
         messages, arrived.messages, arrived.size = arrived.messages, [], 0
         self._crowded = len(messages) >= CROWD
-        return self.node.receive_all(messages, now, home)
+        return self.node.receive_all(messages, now, home, at_once=AT_ONCE)
 
     def _serve(self) -> None:
         """Serve requests for a while, on the bus of the directory, whose messages take turns with that."""
         begin = time.monotonic()
-        crowded, self._crowded = self._crowded, False
-        if crowded and begin - self._slice_end < CROWDED_PAUSE:
-            self.bus.call_soon(self._serve)
-            return
-        self._slice_due = False
         before, self._events = self._events, self.node.counts["events"]
         if self._events != before:
             self._quiet_from = begin + QUIET_AFTER
-        length = SLICE if crowded or begin < self._quiet_from else QUIET_SLICE
+        quiet = not self._crowded and begin >= self._quiet_from
+        rest = self._slice_end - begin + (CROWDED_PAUSE if self._crowded else 0.0 if quiet else PAUSE)
+        self._crowded = False
+        if rest > 0:
+            self.bus.call_later(rest, self._serve)
+            return
+        self._slice_due = False
+        length = QUIET_SLICE if quiet else SLICE
         self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() - begin < length))
         self._slice_end = time.monotonic()
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
-        # Those of the last connection came before this one.
         effects = self._consumed(home, now)
         effects += self.node.linked(home, now) if home else self.node.start(now)
         if home not in ("", self.node.home):

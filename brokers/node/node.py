@@ -30,6 +30,7 @@ from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
 from distced.brokers.node.admission import Admission
+from distced.brokers.node.delayed_messages import DelayedMessages
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.hosted import Phase
 from distced.brokers.node.hosting import DetectorHosting
@@ -63,6 +64,9 @@ from distced.policies.detection.guaranteed import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND
 """Interval of status entries, ns."""
+
+ALL: Final = 2**63
+"""Number of messages beyond any."""
 
 
 class Node(NodePart):
@@ -124,6 +128,7 @@ class Node(NodePart):
         self._joinable = tuple(f"{administration_topic(kind, root=root)}/" for kind in ("answer", "ready"))
         self._below = f"{root}/"
         self._event_areas = (f"{root}/{Area.EVENTS}/", f"{root}/{Area.COMPOSITE_EVENTS}/")
+        self._delayed = DelayedMessages(root)
         self._handshake = DirectoryHandshake(name, root)
         self._status: bytes = b""
         self._status_at = now
@@ -139,8 +144,10 @@ class Node(NodePart):
         """Effects of a connection, perhaps a repeated one."""
         if self.claim.lost:
             return []
+        # Those of the last connection came before this one.
+        effects = self._take_delayed(now)
         self.stories.begin(Connected(), now)
-        return self.stories.end(self._start(now))
+        return [*effects, *self.stories.end(self._start(now))]
 
     def _start(self, now: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -191,12 +198,21 @@ class Node(NodePart):
             return self.receive_all(((topic, payload),), now, home)
         return self._consumed(topic, home, now, self.event_path.collect(route, topic, payload, now, home))
 
-    def receive_all(self, messages: Iterable[tuple[str, bytes]], now: int, home: str = "") -> list[Effect]:
+    def receive_all(
+        self, messages: Iterable[tuple[str, bytes]], now: int, home: str = "", *, at_once: int = ALL
+    ) -> list[Effect]:
         """Effects of messages that have arrived together over the connection to this home, topic and payload of each;
-        frames in a row are consumed in one go."""
+        frames in a row are consumed in one go.
+
+        Of the messages about the directory some are consumed `at_once`; further ones wait for `serve`, and so do all
+        behind them, while events pass.
+        """
         effects: list[Effect] = []
         collected: list[Effect] | None = None
         last, joins = "", False
+        delayed = self._delayed
+        if delayed:
+            at_once = 0
         for topic, payload in messages:
             if self._stopped:
                 break
@@ -206,29 +222,54 @@ class Node(NodePart):
                 collected = made if collected is None else collected + made
                 last = topic
                 continue
+            if not home and delayed.takes(topic):
+                if at_once <= 0:
+                    delayed.put(topic, payload)
+                    continue
+                at_once -= 1
             if collected is not None:
                 effects += self._consumed(last, home, now, collected)
                 collected = None
             joins = True
-            self.stories.begin(MessageArrived(topic, home), now)
-            effects += self.stories.end(self._message(topic, payload, now, home))
-            if self._validates:
-                self.validate()
+            effects += self._handled(topic, payload, now, home)
         if collected is not None:
             effects += self._consumed(last, home, now, collected)
+        if delayed.full:
+            effects += self._take_delayed(now)
+            joins = True
         return self._joined(effects + self.refusals.effects(now)) if joins else effects
+
+    def _handled(self, topic: str, payload: bytes, now: int, home: str) -> list[Effect]:
+        """Effects of a message that is no event."""
+        self.stories.begin(MessageArrived(topic, home), now)
+        effects = self.stories.end(self._message(topic, payload, now, home))
+        if self._validates:
+            self.validate()
+        return effects
+
+    def _take_delayed(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
+        """Effects of delayed messages, while `goes_on`; of one at least where there is any."""
+        effects: list[Effect] = []
+        while self._delayed and not self._stopped:
+            effects += self._handled(*self._delayed.take(), now, "")
+            if not goes_on():
+                break
+        return effects + self.refusals.effects(now)
 
     @property
     def waiting(self) -> int:
-        """Number of requests about subscriptions that wait to be served, and of refused ones to be cleared."""
-        return 0 if self._stopped else len(self.admission.queue) + len(self.refusals.topics)
+        """Number of delayed messages, of requests about subscriptions that wait to be served, and of refused ones to be
+        cleared."""
+        return 0 if self._stopped else len(self._delayed) + len(self.admission.queue) + len(self.refusals.topics)
 
     def serve(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
-        """Effects of requests about subscriptions, which wait since their messages: one of each client in turn, at
-        least one where any waits, while `goes_on`. Call it again where any is `waiting`, between messages."""
+        """Effects of delayed messages, and of requests about subscriptions, which wait since their messages: one of
+        each client in turn. At least one of each where any waits, while `goes_on`. Call it again where any is
+        `waiting`, between messages."""
         if self._stopped:
             return []
-        effects = self.refusals.clear_some()
+        # Entries are cleared behind their answers, which were sent with an earlier call.
+        effects = [*self.refusals.clear_some(), *self._take_delayed(now, goes_on)]
         while self.admission.queue:
             request = self.admission.queue.take()
             self.stories.begin(request.stimulus, now)

@@ -199,9 +199,9 @@ def _node(url: str, count: int, frame: int, ready: Any, answer: Any, profiled: b
         times: list[float] = []
         counts, receive = node.node.counts, node.node.receive_all
 
-        def timed(messages: Any, now: int, home: str = "") -> Any:
+        def timed(*arguments: Any, **options: Any) -> Any:
             begin = time.perf_counter()
-            effects = receive(messages, now, home)
+            effects = receive(*arguments, **options)
             if counts["events"]:
                 times.extend((begin, time.perf_counter()))
             return effects

@@ -314,9 +314,9 @@ def host_node(url: str, limit: int, asked: Any, name: str = "bench") -> None:
         counts, receive = node.node.counts, node.node.receive_all
         consumed = 0
 
-        def timed(messages: Any, now: int, home: str = "") -> Any:
+        def timed(*arguments: Any, **options: Any) -> Any:
             before, begin = counts["events"], time.perf_counter()
-            effects = receive(messages, now, home)
+            effects = receive(*arguments, **options)
             if counts["events"] > before:
                 times.extend((begin, time.perf_counter()))
                 del times[1:-1]

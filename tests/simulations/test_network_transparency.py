@@ -337,6 +337,17 @@ def test_composite_events_do_not_depend_on_the_columnar_pass(seeds: int, monkeyp
     assert entered > seeds
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [8, pytest.param(1_000, marks=pytest.mark.properties)])
+def test_composite_events_do_not_depend_on_events_that_pass_the_directory(
+    seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a client publishes entries faster than nodes consume them."""
+    for seed in range(30_000, 30_000 + seeds):
+        monkeypatch.setattr(broker_node.SimulatedNode, "delayed", Random(seed).choice((0.1, 0.5)))
+        check(seed, crowded=True)
+
+
 @pytest.mark.properties
 @pytest.mark.parametrize("start", range(1_000, 6_000, 500))
 def test_composite_events_do_not_depend_on_shared_inputs_at_length(start: int) -> None:

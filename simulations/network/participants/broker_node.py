@@ -1,12 +1,13 @@
 """Simulated broker node: driver of `brokers.node.node.Node` in virtual time, as `brokers.live.node` is on MQTT.
 
-It chooses engines as live; the columnar engine is ready at a fixed virtual instant instead of after an effect.
+It chooses engines as live; the columnar engine is ready at a fixed virtual instant instead of after an effect. Deciding
+takes no virtual time, unless some messages about the directory are to be delayed, as live where they come in crowds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import ClassVar, Final
 
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.node import Node
@@ -42,8 +43,18 @@ class VirtualReadiness:
         return not self.problem and self._now() >= self._ready_at
 
 
+LONGEST_DELAY: Final = 50 * MILLISECOND
+"""Longest delay of messages about the directory, ns of virtual time."""
+
+
 class SimulatedNode(Participant):
-    """Driver of a `Node`, with the number of messages received."""
+    """Driver of a `Node`, with the number of messages received.
+
+    `delayed`: share of the messages about the directory that wait, with all behind them, for up to `LONGEST_DELAY`,
+    while events pass.
+    """
+
+    delayed: ClassVar[float] = 0.0
 
     def __init__(
         self, network: Fabric, place: Place, capacity: float, tick: int = TICK, engine: EngineName = "auto"
@@ -59,6 +70,7 @@ class SimulatedNode(Participant):
         )
         self.received = 0
         self._interval = tick
+        self._waits = False
 
     def begin(self) -> None:
         super().begin()
@@ -80,12 +92,24 @@ class SimulatedNode(Participant):
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
         self.received += 1
-        self.do(self.node.receive(topic, payload, self.network.engine.instant, home))
-        self._serve()
+        engine = self.network.engine
+        if self.delayed and not self._waits and engine.random.random() < self.delayed:
+            self._waits = True
+            engine.after(engine.random.randrange(LONGEST_DELAY), self._go_on)
+        if self._waits:
+            self.do(self.node.receive_all(((topic, payload),), engine.instant, home, at_once=0))
+        else:
+            self.do(self.node.receive(topic, payload, engine.instant, home))
+            self._serve()
+
+    def _go_on(self) -> None:
+        self._waits = False
+        if self.alive:
+            self._serve()
 
     def _serve(self) -> None:
-        """Serve all requests at once: deciding takes no virtual time."""
-        while self.node.waiting:
+        """Serve all requests at once, unless they wait."""
+        while self.node.waiting and not self._waits:
             self.do(self.node.serve(self.network.engine.instant))
 
     def _tick(self) -> None:
