@@ -17,7 +17,7 @@ from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.json_events import encode_json
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.test_delegating import CHAIN, Scene
+from tests.brokers.test_coordinated import CHAIN, Scene
 from tests.brokers.test_replicas import RELIABLE, entry_of
 
 AB = "[A] ; [B] -> Out()"

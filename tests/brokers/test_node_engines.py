@@ -36,7 +36,7 @@ class Scene:
         self.published = 0
 
     def publish(self, frames: int, size: int, value: int = 0) -> None:
-        """So many frames of so many events, over two virtual seconds."""
+        """`frames` frames of `size` events, over two virtual seconds."""
         for _ in range(frames):
             events = []
             for _ in range(size):

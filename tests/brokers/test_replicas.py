@@ -12,7 +12,7 @@ from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.node_messages import Hosting
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.test_delegating import CHAIN, Scene
+from tests.brokers.test_coordinated import CHAIN, Scene
 from tests.support.virtual_nodes import Network, VirtualNode
 
 AB = "[A] ; [B] -> Out()"

@@ -8,7 +8,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.test_delegating import Scene
+from tests.brokers.test_coordinated import Scene
 from tests.brokers.test_replicas import entry_of
 
 FIRST = "[A as x] -> First(v = x.v)"

@@ -72,7 +72,7 @@ def test_throttling_continues_after_a_snapshot() -> None:
 
 
 def test_strong_joint_at_the_beginning_binds_to_nothing() -> None:
-    """Found by chance: a bound before all time did not fit into a snapshot."""
+    """Found by a random run: a bound before all time did not fit into a snapshot."""
     pattern = compile_pattern("[A]* ; ([B] & [C])")
     engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern])
     engine.feed([Event("B", 1, 1, "s", 0, {})])

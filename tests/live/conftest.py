@@ -197,7 +197,7 @@ class Received(list[Any]):
             self._changed.notify_all()
 
     def wait(self, count: int, timeout: float = 10.0) -> list[Any]:
-        """The first items, as soon as there are so many; fails where there are not in time."""
+        """The first items, as soon as there are `count`; fails where there are not in time."""
         with self._changed:
             if not self._changed.wait_for(lambda: len(self) >= count, timeout):
                 pytest.fail(f"{len(self)} of {count} after {timeout} s: {self[-5:]}")

@@ -61,7 +61,7 @@ class Site:
         return self.stack.enter_context(Client(self.url, name=f"{self.root}-{name}", root=self.root, **arguments))
 
     def ready(self, nodes: int = 1) -> tuple[Client, Source]:
-        """So many nodes, and a client that has registered types and is a source."""
+        """Start nodes, and a client that has registered types and is a source."""
         for _ in range(nodes):
             self.node()
         client = self.client()
@@ -83,7 +83,7 @@ def send(source: Source, *events: tuple[str, int], watermark: int | None = None)
 
 
 def his(subscription: Subscription, count: int) -> list[int]:
-    """The `hi` of the next so many events."""
+    """The `hi` of the next `count` events."""
     taken = [subscription.get(10) for _ in range(count)]
     assert None not in taken
     return [each.hi for each in taken if each is not None]

@@ -96,7 +96,7 @@ def home(start_mosquitto: Callable[..., Server]) -> Iterator[Callable[..., Home]
 
 
 def ago(seconds: float, hours: float = 0.0) -> str:
-    """ISO 8601, as a clock shows it in a zone so many hours ahead that it does not name."""
+    """ISO 8601, as a clock shows it in an unnamed zone `hours` ahead."""
     moment = datetime.now(UTC) + timedelta(hours=hours, seconds=-seconds)
     return moment.isoformat().replace("+00:00", "" if hours else "Z")
 

@@ -100,8 +100,8 @@ def test_nodes_run_as_actors_and_come_back_when_they_are_killed(
         processes = nodes.processes()
         assert set(processes.values()) <= started
 
-        # It comes back as an empty node. What it hosted is taken over by the others, or made anew where it was if it is
-        # back within a moment.
+        # It comes back as an empty node. What it hosted is taken over by the others, or made again where it was if
+        # it is back within a moment.
         killed = subscription.node
         since = client.nodes[killed].since
         os.kill(processes[killed], signal.SIGKILL)

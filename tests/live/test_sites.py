@@ -92,7 +92,7 @@ def heard(subscription: Subscription, source: Source) -> bool:
 
 
 def his(subscription: Subscription, count: int) -> list[int]:
-    """The `hi` of the next so many events."""
+    """The `hi` of the next `count` events."""
     taken = [subscription.get(10) for _ in range(count)]
     assert None not in taken
     return [each.hi for each in taken if each is not None]

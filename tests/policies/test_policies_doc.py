@@ -23,7 +23,7 @@ from distced.policies.distribution.policy import (
     parse_policy,
     replicas_of,
 )
-from tests.policies.test_suggesting import EAST, LINE
+from tests.policies.test_suggest import EAST, LINE
 from tests.support.deployments import situation_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "explanation" / "policies.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Suggestions compared with everything there is, reckoned slowly: each figure for each node from what the directory
+"""Suggestions compared with everything there is, computed slowly: each figure for each node from what the directory
 says now, with nothing that was kept."""
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, inputs
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
-from tests.policies.test_suggesting import EAST, LINE
+from tests.policies.test_suggest import EAST, LINE
 from tests.support.deployments import PATTERNS, patterns, random_situation, request_for, seeds, situation_of
 
 
-class Reckoned:
+class Computed:
     """The figures of one way on some nodes, and what they are ranked by."""
 
     def __init__(self, situation: Situation, request: Request, policy: Policy, way: int, nodes: Sequence[str]) -> None:
@@ -182,7 +182,7 @@ def rounded(values: Sequence[float]) -> tuple[float, ...]:
 def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
     random = Random(seed)
     kept = stirred(random_situation(seed, running=random.choice([0, 4, 8])), random)
-    anew = kept.copy()
+    fresh = kept.copy()
     people = random.sample(sorted(kept.topology.subscribers), random.randint(1, 3))  # type: ignore[union-attr]
     subscribers = tuple(Place("subscriber", each) for each in people)
     for policy in NAMED.values():
@@ -191,11 +191,11 @@ def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
         if found.action != "create":
             continue
         # Where parts of parts end up is for the policy itself to say.
-        known = [way for way, graph in enumerate(request.graphs) if parts_run(anew, graph)]
+        known = [way for way, graph in enumerate(request.graphs) if parts_run(fresh, graph)]
         every = {
-            (way, frozenset(nodes)): Reckoned(anew, request, policy, way, nodes)
+            (way, frozenset(nodes)): Computed(fresh, request, policy, way, nodes)
             for way in known
-            for nodes in combinations(sorted(anew.nodes), policy.replicas)
+            for nodes in combinations(sorted(fresh.nodes), policy.replicas)
         }
         candidates = [each for each in (found.chosen, *found.alternatives) if each.way in known]
         assert {(each.way, frozenset(each.nodes)) for each in candidates} == every.keys()
@@ -203,8 +203,8 @@ def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
             own = every[each.way, frozenset(each.nodes)]
             for name in ("delay", "farthest", "bytes", "own", "peak", "bytes_before", "peak_before", "impact"):
                 assert getattr(each, name) == pytest.approx(getattr(own, name), rel=1e-6, abs=1e-6), name
-        reckoned = [(each, every[each.way, frozenset(each.nodes)]) for each in candidates]
-        ranks = [(each.overloaded, rounded(own.rank(each.impact))) for each, own in reckoned]
+        computed = [(each, every[each.way, frozenset(each.nodes)]) for each in candidates]
+        ranks = [(each.overloaded, rounded(own.rank(each.impact))) for each, own in computed]
         for before, after in pairwise(ranks):
             assert before <= after or before == pytest.approx(after), policy.name
 
@@ -229,15 +229,15 @@ def test_mean_wait_is_documented_integral(drawn: list[tuple[int, int]]) -> None:
 def test_incremental_reports_equal_union(seed: int) -> None:
     random = Random(seed)
     kept = stirred(random_situation(seed, running=6), random)
-    anew = kept.copy()
+    fresh = kept.copy()
     streams = {each for name in kept.detectors for each in kept.reading.streams_of(name)}
-    assert {each: kept.measures.flow(each) for each in streams} == {each: anew.measures.flow(each) for each in streams}
+    assert {each: kept.measures.flow(each) for each in streams} == {each: fresh.measures.flow(each) for each in streams}
     for name in kept.detectors:
         for read in (False, True):
-            assert kept.measures.told(name, read=read) == anew.measures.told(name, read=read)
-    assert kept.measures.payload == anew.measures.payload
-    assert kept.uses == anew.uses
-    assert kept.bytes_over_links == anew.bytes_over_links
+            assert kept.measures.told(name, read=read) == fresh.measures.told(name, read=read)
+    assert kept.measures.payload == fresh.measures.payload
+    assert kept.uses == fresh.uses
+    assert kept.bytes_over_links == fresh.bytes_over_links
 
 
 def test_detector_without_input_is_waited_for() -> None:

@@ -206,17 +206,17 @@ def test_updated_situation_equals_new_one(seed: int, changes: list[tuple[int, in
     for kind, number in changes:
         _change(kept, kind, Random(number))
         told(kept)
-    anew = Situation(kept.topology)
+    fresh = Situation(kept.topology)
     for name, table in (
         ("nodes", kept.nodes),
         ("sources", kept.sources),
         ("detectors", kept.detectors),
         ("loads", kept.loads),
     ):
-        getattr(anew, name).update(table)
-    anew.measures.expected.update(kept.measures.expected)
-    assert told(kept) == told(anew)
-    assert told(kept.copy()) == told(anew)
+        getattr(fresh, name).update(table)
+    fresh.measures.expected.update(kept.measures.expected)
+    assert told(kept) == told(fresh)
+    assert told(kept.copy()) == told(fresh)
 
 
 def _change(situation: Situation, kind: int, random: Random) -> None:

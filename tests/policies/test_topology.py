@@ -227,7 +227,7 @@ def test_disconnected_sites_need_allow_partitions() -> None:
         apart.tree(server("a"), [server("b"), server("c")])
 
 
-# Against other ways to reckon the same.
+# Against other computations of the same.
 
 
 @st.composite

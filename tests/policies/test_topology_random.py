@@ -1,4 +1,4 @@
-"""Topologies made by chance: as many parts as asked for, shaped as asked for, the same for the same seed."""
+"""Random topologies: numbers of parts and shape as requested, the same for the same seed."""
 
 from __future__ import annotations
 

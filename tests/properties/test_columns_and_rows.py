@@ -16,7 +16,7 @@ from distced.middleware.event_files import events_of_table, read_events
 from distced.middleware.event_files.reader import EventReader
 from distced.middleware.mapping import Mapping, parse_mapping
 from distced.middleware.model.errors import EventError, MappingError
-from tests.support.reading_ways import assert_same_both_ways
+from tests.support.rows_and_columns import assert_same_both_ways
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
 

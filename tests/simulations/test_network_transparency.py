@@ -1,7 +1,7 @@
 """Transparency on the simulated network: what subscriptions get does not depend on where, how and when it is detected.
 
 Random patterns, one of which may read what another publishes, on random topologies with delays, jitter and narrow
-links; by each of the distribution policies, cut or whole; with detectors that are moved by chance, messages that come
+links; by each of the distribution policies, cut or whole; with detectors that are moved at random, messages that come
 twice, nodes that come late, and links that are down for less time than connections take to break. What each subscriber
 received are those of one engine in the events.
 """

@@ -207,7 +207,7 @@ def test_solver_writes_nothing_to_standard_output(
 
 
 def test_listeners_receive_from_the_nearest_host() -> None:
-    """Nearest by latency, over more links than to another one: so many bytes are what the programme reckons with."""
+    """Nearest by latency, over more links than to another one: the programme computes with those bytes."""
     text = """
         [sites.one]
         [sites.two]

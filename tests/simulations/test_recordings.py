@@ -19,7 +19,7 @@ from distced.middleware.mapping import NO_RULE, load_mapping
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, MINUTE, SECOND, parse_instant
-from tests.support.reading_ways import events_of_chunk
+from tests.support.rows_and_columns import events_of_chunk
 
 RECORDINGS = Path(simulations.__file__).parent / "recordings"
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -1,4 +1,4 @@
-"""Engines that change while a detector runs, for tests: by chance, at once, or never."""
+"""Engines that change while a detector runs, for tests: at random, at once, or never."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def told(found: list[CompositeEvent]) -> list[object]:
 
 
 def spread(random: Random, count: int, sources: int, *, span: int = 10) -> list[Event]:
-    """Random events, each from one of so many sources, whose sequence numbers follow the order of time."""
+    """Random events, each from one of `sources` sources, whose sequence numbers follow the order of time."""
     numbers = dict.fromkeys(range(sources), 0)
     events = []
     for event in make_events(random, count, span=span):

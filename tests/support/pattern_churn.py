@@ -85,8 +85,8 @@ def come_and_go(
     """Have patterns come and go as a seed says, and hold what is found to what each finds by itself; how much that was.
 
     Args:
-        most: so many are there at once, at most.
-        checked: each so many steps all that is placed is looked at.
+        most: greatest number at a time.
+        checked: number of steps between checks of all that is placed.
         moves: let patterns leave for a stepwise engine, and come back; events may be late, too.
     """
     random = Random(f"come and go {seed}")
@@ -124,7 +124,7 @@ class _Traffic:
         self.apart: list[tuple[StepwiseEngine, StepwiseEngine, Compiled]] = []
 
     def run(self, steps: int, checked: int) -> int:
-        """So many steps; how much was found."""
+        """Take `steps` steps; the number of composite events."""
         random = self.random
         now = count = 0
         for step in range(steps):
@@ -411,7 +411,7 @@ def _check_starts(assembler: Assembler) -> None:
 
 
 def automata_of(random: Random, count: int) -> list[Automaton]:
-    """So many different automata of all kinds."""
+    """Different automata of all kinds."""
     found: dict[str, Automaton] = {}
     while len(found) < count:
         automaton = a_pattern(random).automaton

@@ -61,7 +61,7 @@ def outcome(found: Sequence[CompositeEvent]) -> Outcome:
 
 
 def chosen(seed: int, *, without: frozenset[str] = NOTHING) -> Choose:
-    """A cut, by chance: mostly random ones, now and then the full decomposition."""
+    """A random cut: mostly of some parts, now and then the full decomposition."""
     random = Random(seed)
     if not without and random.random() < 0.2:
         return full

@@ -129,7 +129,7 @@ class PatternMaker:
                 return Keyed(self.pattern(size - 1, timers), ("k",))
 
     def init(self, size: int, timers: tuple[str, ...]) -> Pattern:
-        """A pattern with a register that begins anew on entering it."""
+        """A pattern with a register that begins again on each entry."""
         random = self.random
         name = random.choice(("n", "m"))
         if name in self.open:

@@ -64,7 +64,7 @@ def space_of_texts(texts: Sequence[str], topology: Topology, random: Random) -> 
 
 
 def all_placements(instance: PlacementProblem, hosts: int = 1) -> Iterator[dict[str, DetectorEntry]]:
-    """Every way to cut the patterns, with every set of so many nodes for each detector that is needed."""
+    """Every way to cut the patterns, with every set of nodes of this size for each detector that is needed."""
     space, nodes = instance.space, sorted(instance.topology.nodes)
     text = "max-reliability" if hosts > 1 else ""
     for cuts in _cuts(space, list(dict.fromkeys(space.roots)), {}):

@@ -1,4 +1,4 @@
-"""The verbs of `distced` as pyproject.toml has them, whether it was installed anew since or not."""
+"""The verbs of `distced` as pyproject.toml has them, also where it was not installed again since."""
 
 from __future__ import annotations
 

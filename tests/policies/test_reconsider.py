@@ -14,7 +14,7 @@ from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology_file import parse_topology
-from tests.policies.test_suggesting import EAST, LINE, WEST
+from tests.policies.test_suggest import EAST, LINE, WEST
 from tests.support.deployments import policies, random_situation, seeds, situation_of
 
 BANDWIDTH = NAMED["min-bandwidth"]

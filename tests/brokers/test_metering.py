@@ -1,4 +1,4 @@
-"""Rates are what they are said to be, from the first reading on, and only news is told."""
+"""Meters of detectors: rates from the first reading on, and publication of changes only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found(*his: int) -> list[Event]:
 
 
 def steady(meter: DetectorMeter, start: int, seconds: int, rate: int) -> int:
-    """So many events a second from two sources, 100 bytes each, every tenth of them detected; read once a second."""
+    """`rate` events a second from two sources, 100 bytes each, every tenth of them detected; read once a second."""
     now = start
     touched = 3 * rate * ((start - meter.since) // SECOND)
     for _ in range(seconds):

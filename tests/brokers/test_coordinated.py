@@ -1,4 +1,4 @@
-"""Nodes that leave parts of a pattern to others: who hosts what, and what happens when somebody comes or goes."""
+"""Nodes that leave parts of a pattern to others: hosts of the parts, and nodes and clients that join and leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggestions: the best of everything that may be done, by figures that are reckoned here once more."""
+"""Suggestions: the best of everything that may be done, by figures computed here independently."""
 
 from __future__ import annotations
 

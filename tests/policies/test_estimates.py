@@ -1,4 +1,4 @@
-"""Estimates: what a detector may be expected to do, against what it does."""
+"""Estimates of detectors, against their measured figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a history has foreseen of detectors: it counts until hosts have measured it, and after what they measure."""
+"""Figures of detectors expected from a history: they count until hosts have measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.rates import flow_of
 from distced.policies.distribution.situation.readers import Stream
-from tests.policies.test_suggesting import EAST, LINE, WEST
+from tests.policies.test_suggest import EAST, LINE, WEST
 from tests.support.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 
 FORESEEN = Foreseen(3.0, Told(100.0, 1.0), Told(400.0, 5.0), Told(900.0, 5.0), {"": 50.0})

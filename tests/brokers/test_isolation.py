@@ -8,7 +8,7 @@ from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.test_delegating import Scene
+from tests.brokers.test_coordinated import Scene
 from tests.support.virtual_nodes import Network
 
 AB = "[A] ; [B] -> Out()"

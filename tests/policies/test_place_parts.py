@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import place
 from distced.policies.distribution.policy import NAMED, DistributionPolicy, parse_policy
-from tests.policies.test_suggesting import EAST, LINE, WEST
+from tests.policies.test_suggest import EAST, LINE, WEST
 from tests.support.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, patterns)
 def test_placed_detector_adds_its_estimate(seed: int, pattern: str) -> None:
-    """The figures of a suggestion, and those of everything before and after, are reckoned in different ways."""
+    """The figures of a suggestion, and those of everything before and after, are computed in different ways."""
     situation = random_situation(seed)
     before, loads = situation.bytes_by_link, {node: situation.load(node) for node in situation.nodes}
     for name in ("min-latency", "min-bandwidth", "max-reliability"):

@@ -1,4 +1,4 @@
-"""Detectors that move from node to node: nothing is lost, nothing comes twice, and who subscribes notices nothing."""
+"""Moves of detectors from node to node: no composite event is lost or published twice, subscribers notice nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import SubscriptionEntry
 from distced.middleware.wire.node_messages import Arrival, DetectorState, Refusal
 from distced.middleware.wire.topics import administration_topic
-from tests.brokers.test_delegating import CHAIN, Scene
+from tests.brokers.test_coordinated import CHAIN, Scene
 from tests.brokers.test_transparency import KINDS, _send
 from tests.support.engine_switches import by_chance
 from tests.support.event_streams import END, messages, spread, told
