@@ -16,9 +16,9 @@ from rich.text import Text
 
 from distced.detectors.batch_run.runner import Replay
 from distced.middleware.cli.output import messages
-from distced.middleware.event_files import REJECTED_KEPT, EventReader, json_line, write_events
+from distced.middleware.event_files import EventReader, json_line, write_events
 from distced.middleware.event_files.rows import written
-from distced.middleware.mapping import REMARKS, Rejected
+from distced.middleware.mapping import REMARKS
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import format_instant
@@ -42,24 +42,6 @@ def event_as_dict(event: Event, *, with_events: bool = False) -> dict[str, Any]:
         if with_events:
             shown["events"] = [event_as_dict(each) for each in event.events]
     return shown
-
-
-@dataclass(frozen=True, slots=True)
-class Reason:
-    """Reason of rejected rows: the rule of the mapping (empty for a native form), the problem, their number among those
-    that were kept, and the first."""
-
-    rule: str
-    problem: str
-    count: int
-    first: Rejected
-
-
-def reasons(reader: EventReader) -> list[Reason]:
-    """Reasons of rejected rows, the most frequent first."""
-    counts = Counter((each.rule, each.error.problem) for each in reader.rejected)
-    firsts = {(each.rule, each.error.problem): each for each in reversed(reader.rejected)}
-    return [Reason(*key, count, firsts[key]) for key, count in counts.most_common()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +75,7 @@ class Summary:
         """The summary as JSON."""
         counts = self.replay.counts
         rows = self.reader.counts if self.reader is not None else Counter[str]()
-        why = reasons(self.reader) if self.reader is not None else []
+        why = self.reader.reasons.sorted() if self.reader is not None else []
         mapping = self.reader.mapping if self.reader is not None else None
         return {
             "rows": rows["row"],
@@ -153,13 +135,11 @@ def _reading_lines(reader: EventReader) -> Iterator[Text]:
     yield line
     for path in mapping.missing_paths if mapping is not None else ():
         yield Text.assemble(("  ! ", "bold yellow"), str(path))
-    why = reasons(reader)
+    why = reader.reasons.sorted()
     for each in why[:_REASONS_SHOWN]:
         yield Text.assemble((f"  {each.count:,} ", "red"), f"{each.first.error}")
     if len(why) > _REASONS_SHOWN:
         yield Text(f"  and {len(why) - _REASONS_SHOWN} more reasons")
-    if rejected > REJECTED_KEPT:
-        yield Text(f"  (reasons of the first {REJECTED_KEPT:,})", "dim")
 
 
 TABLES: Final = (".csv", ".parquet")

@@ -13,6 +13,7 @@ from distced.middleware.event_files.row_blocks import Fields, Row
 from distced.middleware.event_files.rows import CsvRows, JsonFileRows, JsonRows, JsonTextRows, Rows, TextRows, format_of
 from distced.middleware.event_files.tables import ParquetRows, TableRows
 from distced.middleware.mapping import FileSpec, Mapping, Rejected
+from distced.middleware.mapping.reasons import Reasons
 from distced.middleware.mapping.rules import located
 from distced.middleware.model.errors import DistcedError, EventError
 from distced.middleware.model.event_types import EventType, Kind
@@ -37,6 +38,7 @@ class EventReader(Iterable[Event]):
     Attributes:
         name: the path, or the name of the table.
         rejected: first `REJECTED_KEPT` rows, of the present pass, that should have given an event and did not.
+        reasons: those of all rejected rows of the present pass, with the first row of each.
         counts: of the present pass: `row`, `event`, `rejected`.
         mapping: the mapping of the present pass, with its own counts; None for a native form.
         on_rejected: called with every rejected row.
@@ -48,8 +50,7 @@ class EventReader(Iterable[Event]):
     def __init__(self, rows: Rows, mapping: Mapping | None) -> None:
         self.name = rows.name
         self.mapping = mapping
-        self.rejected: list[Rejected] = []
-        self.counts: Counter[str] = Counter()
+        self._begin_pass()
         self.on_rejected: Callable[[Rejected], None] = lambda _: None
         self.is_incomplete = False
         self._rows = rows
@@ -73,8 +74,7 @@ class EventReader(Iterable[Event]):
         return self._types
 
     def __iter__(self) -> Iterator[Event]:
-        self.rejected = []
-        self.counts = Counter()
+        self._begin_pass()
         return self._native() if self.mapping is None else self._mapped(self.mapping)
 
     in_order: ClassVar[bool] = False
@@ -99,7 +99,7 @@ class EventReader(Iterable[Event]):
         """
         from distced.middleware.event_files.native_columns import KindChangedError, NativeColumns
 
-        self.rejected, self.counts = [], Counter()
+        self._begin_pass()
         if self.mapping is not None:
             yield from self._mapped_chunks(self.mapping)
             return
@@ -203,13 +203,23 @@ class EventReader(Iterable[Event]):
     def _reject_row(self, row: Row, error: DistcedError) -> None:
         self._reject(self._rejection(row, error))
 
+    def _begin_pass(self) -> None:
+        self.rejected: list[Rejected] = []
+        self.reasons = Reasons(_first)
+        self.counts: Counter[str] = Counter()
+
     def _reject(self, rejected: Rejected) -> None:
         self.counts["rejected"] += 1
+        self.reasons.add(rejected)
         # What is read again is rejected again.
         if self.counts["rejected"] > self._told:
             self.on_rejected(rejected)
         if len(self.rejected) < REJECTED_KEPT:
             self.rejected.append(rejected)
+
+
+def _first(rejected: Rejected) -> Rejected:
+    return rejected
 
 
 def read_events(path: Path | str, mapping: Mapping | None = None) -> EventReader:

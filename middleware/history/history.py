@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
@@ -239,7 +238,8 @@ class HistoryReader(EventReader):
         """Begin a pass: what is known to be wrong."""
         from distced.middleware.history.row_check import check_rows
 
-        self.rejected, self.counts, self.is_incomplete = [], Counter(), False
+        self._begin_pass()
+        self.is_incomplete = False
         for problem in self._history.problems:
             self._problem(problem)
         check = check_rows(self._history.files)

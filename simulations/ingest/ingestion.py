@@ -41,9 +41,10 @@ from distced.simulations.ingest.recording_task import (
 from distced.simulations.ingest.recordings import (
     UNDER_WAY,
     Ingested,
-    Reasons,
     Recording,
+    noted_reasons,
     read_note,
+    reasons_of,
     recording_of,
     writing,
 )
@@ -108,7 +109,7 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
     days: Counter[str] = Counter()
     types: Counter[str] = Counter()
     free = _free_numbers(files) if recording.count_on else {}
-    reasons = Reasons(note.reasons)
+    reasons = reasons_of(note.reasons)
     with (work / TAKEN).open("wb") as rejected:
         for file in read:
             kept: list[Event] | None = None
@@ -138,7 +139,7 @@ def _dedup(recording: Recording, read: Sequence[HistoryFile], files: Sequence[Hi
         days=dict(sorted(days.items())),
         types=dict(sorted(types.items())),
         counted_on=recording.count_on,
-        reasons=reasons.sorted(),
+        reasons=noted_reasons(reasons),
     )
     return Deduplication(ingested, tuple(dropped))
 

@@ -33,12 +33,13 @@ from distced.middleware.history.history_file import HistoryFile
 from distced.middleware.history.layout import write_whole
 from distced.middleware.history.row_groups import read_table
 from distced.middleware.mapping import Mapping, Rejected, load_mapping
+from distced.middleware.mapping.reasons import Reasons
 from distced.middleware.mapping.rules import rejected_line
 from distced.middleware.model.errors import DistcedError, EventError, HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.simulations.ingest.recorded_tables import RecordedTables
-from distced.simulations.ingest.recordings import Ingested, Reasons, Recording, writing
+from distced.simulations.ingest.recordings import Ingested, Recording, noted_reasons, reasons_of, writing
 
 
 class DedupResult(NamedTuple):
@@ -205,7 +206,7 @@ class _Pass:
     rejected: IO[bytes]
     events: int = 0
     rejections: Counter[str] = field(default_factory=Counter)
-    reasons: Reasons = field(default_factory=Reasons)
+    reasons: Reasons[str] = field(default_factory=reasons_of)
     trouble: str = ""
 
     def ingested(self, tell: Callable[[], None]) -> Ingested:
@@ -228,7 +229,7 @@ class _Pass:
             () if mapping is None else tuple(map(str, mapping.missing_paths)),
             jumps=tables.clocks.jumps(),
             trouble=self.trouble,
-            reasons=self.reasons.sorted(),
+            reasons=noted_reasons(self.reasons),
         )
 
     def _read(self, reader: EventReader | None, tell: Callable[[], None]) -> RecordedTables:

@@ -21,35 +21,12 @@ from typing import Final
 
 import msgspec
 
-from distced.middleware.mapping import Rejected
+from distced.middleware.mapping.reasons import Reason, Reasons
 from distced.middleware.model.errors import EventError, HistoryError
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"
 UNDER_WAY: Final = ".ingest"
-
-
-MOST_REASONS: Final = 100  # kept of one recording
-
-
-class Reasons:
-    """Reasons of rejected rows and events, counted."""
-
-    def __init__(self, known: Iterable[RejectionReason] = ()) -> None:
-        self._found = {(each.rule, each.problem): (each.count, each.first) for each in known}
-
-    def add(self, rejected: Rejected) -> None:
-        """Count a rejection."""
-        key = (rejected.rule, rejected.error.problem)
-        if key not in self._found and len(self._found) >= MOST_REASONS:
-            key = ("", "other reasons")
-        count, first = self._found.get(key) or (0, str(rejected.error))
-        self._found[key] = (count + 1, first)
-
-    def sorted(self) -> tuple[RejectionReason, ...]:
-        """The reasons, the most frequent first."""
-        found = [RejectionReason(*key, *each) for key, each in self._found.items()]
-        return tuple(sorted(found, key=lambda each: (-each.count, each.rule, each.problem)))
 
 
 class ClockJump(msgspec.Struct, frozen=True):
@@ -76,6 +53,18 @@ class RejectionReason(msgspec.Struct, frozen=True):
     problem: str
     count: int
     first: str
+
+
+def reasons_of(known: Iterable[RejectionReason] = ()) -> Reasons[str]:
+    """Counts of reasons, begun with known ones."""
+    found = (Reason(each.rule, each.problem, each.count, each.first) for each in known)
+    return Reasons(lambda rejected: str(rejected.error), found)
+
+
+def noted_reasons(reasons: Reasons[str]) -> tuple[RejectionReason, ...]:
+    """The reasons, the most frequent first."""
+    found = reasons.sorted()
+    return tuple(RejectionReason(each.rule, each.problem, each.count, each.first) for each in found)
 
 
 class Ingested(msgspec.Struct, frozen=True):

@@ -151,6 +151,15 @@ def test_all_rejected_rows_are_written(folder: Path) -> None:
     assert [each["where"] for each in kept] == [f"bad.jsonl, row {number}" for number in range(1, count + 1)]
 
 
+def test_reasons_count_all_rejected_rows(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    count = REJECTED_KEPT + 5
+    (folder / "bad.jsonl").write_text("{\n" * count + '{"type": "A"}\n' * 2 * count, encoding="utf-8")
+    assert main(["run", "[A]", "--input", "bad.jsonl", "--json"]) == 0
+    summary = lines(capsys.readouterr().out)[-1]["summary"]
+    assert [each["count"] for each in summary["reasons"]] == [2 * count, count]
+    assert f"row {count + 1}" in summary["reasons"][0]["first"]["where"]
+
+
 def test_rejected_rows_are_kept(folder: Path) -> None:
     assert main(["run", "[A]", "--input", "events.jsonl", "--rejected", "rejected.jsonl"]) == 0
     kept = lines((folder / "rejected.jsonl").read_text(encoding="utf-8"))
