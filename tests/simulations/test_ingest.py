@@ -126,8 +126,8 @@ def test_rejected_rows_are_kept(tmp_path: Path) -> None:
     assert len(kept) == 1_502
     assert [(each.count, each.rule) for each in outcome.ingested.reasons] == [
         (1_500, "1 (Reading)"),
-        (1, ""),
         (1, "1 (Reading)"),
+        (1, ""),
     ]
     assert "warm" in outcome.ingested.reasons[0].first
     assert kept[0]["where"].startswith(f"{tmp_path / 'r.csv'}, row 3")
