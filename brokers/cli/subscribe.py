@@ -35,6 +35,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, SECOND
+from distced.policies.cli.hint_options import AllowedNodes, EventRates, ExcludedNodes, Selectivity
 from distced.policies.distribution.choose.hints import read_hints
 from distced.policies.distribution.policy import parse_policy
 
@@ -75,18 +76,10 @@ class SubscribeOptions:
     policy: Annotated[
         str, Option("--policy", help="Distribution policy: its name, or three words in quotes.", show_default=False)
     ] = ""
-    on: Annotated[list[str], Option("--on", metavar="NODE", help="Allowed node, default all; repeatable.")] = field(
-        default_factory=list
-    )
-    avoid: Annotated[list[str], Option("--avoid", metavar="NODE", help="Excluded node, default none; repeatable.")] = (
-        field(default_factory=list)
-    )
-    rate: Annotated[
-        list[str], Option("--rate", metavar="TYPE=NUMBER", help="Expected events of a type per second; repeatable.")
-    ] = field(default_factory=list)
-    selectivity: Annotated[
-        float | None, Option("--selectivity", help="Expected composite events per event of the pattern's types.")
-    ] = None
+    on: AllowedNodes = None
+    avoid: ExcludedNodes = None
+    rate: EventRates = None
+    selectivity: Selectivity = None
     isolated: Annotated[bool, Option("--isolated", help="Run the detector in a process of its own.")] = False
     publish_json: Annotated[
         str,
@@ -116,7 +109,9 @@ class SubscribeOptions:
             decomposition=None if self.decomposition is None else self.decomposition.value,
             distribution=parse_policy(self.policy).text if self.policy else "",
             publish_json=self.publish_json,
-            hints=read_hints(self.on, self.avoid, self.rate, self.selectivity, isolated=self.isolated),
+            hints=read_hints(
+                self.on or (), self.avoid or (), self.rate or (), self.selectivity, isolated=self.isolated
+            ),
         )
 
 

@@ -25,6 +25,7 @@ from distced.detectors.pattern_files import compile_source, read_source
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import show_notes
 from distced.middleware.model.errors import DistcedError
+from distced.policies.cli.hint_options import AllowedNodes, EventRates, ExcludedNodes, Selectivity
 from distced.policies.distribution.choose.hints import read_hints
 from distced.policies.distribution.policy import NAMED, Policy, parse_policy
 from distced.policies.distribution.situation.situation import Situation
@@ -58,13 +59,10 @@ class PlacementOptions(ExplainOptions):
     ] = None
     subscriber: Annotated[_Names, _named("--subscriber", "NAME", "With --policy: subscriber of the topology")] = None
     near: Annotated[_Names, _named("--near", "SITE", "With --policy: site with a subscriber")] = None
-    on: Annotated[_Names, _named("--on", "NODE", "Hint: allowed node, default all")] = None
-    avoid: Annotated[_Names, _named("--avoid", "NODE", "Hint: excluded node, default none")] = None
-    rate: Annotated[_Names, _named("--rate", "TYPE=NUMBER", "Hint: events/s of a type, default the topology's")] = None
-    selectivity: Annotated[
-        float | None,
-        typer.Option("--selectivity", metavar="NUMBER", help="Hint: composite events per event, default estimated."),
-    ] = None
+    on: AllowedNodes = None
+    avoid: ExcludedNodes = None
+    rate: EventRates = None
+    selectivity: Selectivity = None
 
 
 @verb

@@ -12,6 +12,7 @@ from distced.middleware.cli.output import AsJson, messages, output, print_json, 
 from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
 from distced.simulations.options import HistoryOption, SeedOption, SolverOption
+from distced.simulations.replay.runners import INLINE
 
 if TYPE_CHECKING:
     from distced.policies.topology.model import Place
@@ -54,9 +55,9 @@ def place(
     ] = None,
     seed: SeedOption = 0,
     solver: SolverOption = 60.0,
-    spark: Annotated[
-        str, typer.Option(metavar="MASTER", help="Spark master for the count of days; default: in this process.")
-    ] = "",
+    master: Annotated[
+        str, typer.Option(metavar="URL", help="Spark master for the count of days, or inline to count without Spark.")
+    ] = INLINE,
     figures: Annotated[
         bool, typer.Option("--figures", help="Show sources, sub-patterns, and the traffic between sites, too.")
     ] = False,
@@ -113,7 +114,7 @@ def place(
     sources = located(sources_of(recorded, wanted_types(space)), network)
     console = messages()
     with console.status("counting") as status:
-        counts = counts_of(recorded, history, compiled.source, space, sources, spark, status.update)
+        counts = counts_of(recorded, history, compiled.source, space, sources, master, status.update)
         instance = instance_of(counts, space, network, sources)
         found = analyse(instance, metric, further=policies, seconds=solver, on_progress=status.update)
         simulated = [OWN[metric], OPTIMUM] if what_if else []

@@ -172,7 +172,7 @@ def test_subscribers_have_to_be_given(folder: Path) -> None:
 def test_history_without_events_is_refused(folder: Path, tmp_path: Path) -> None:
     """Said of the history, not of the types that it has not."""
     HistoryWriter(tmp_path / "empty", "test", TYPES)
-    for options in ((), ("--spark", "local[1]")):
+    for options in ((), ("--master", "local[1]")):
         with pytest.raises(DistcedError, match="a history without events"):
             placed(folder, "--near", "site-1", "--history", str(tmp_path / "empty"), *options)
 

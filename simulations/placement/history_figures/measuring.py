@@ -43,7 +43,7 @@ from distced.simulations.placement.history_figures.counting import (
 from distced.simulations.placement.optimum.search_space import PatternRequest, SearchSpace, space_of
 from distced.simulations.placement.problem import PlacementProblem
 from distced.simulations.replay.pattern_properties import reach_among
-from distced.simulations.replay.runners import LOG, session_of
+from distced.simulations.replay.runners import INLINE, LOG, session_of
 
 OnProgress: TypeAlias = Callable[[str, int, int], None]
 
@@ -286,14 +286,14 @@ def counts_of(
     source: PatternSource,
     space: SearchSpace,
     sources: Mapping[str, SourceEntry],
-    spark: str,
+    master: str,
     on_progress: Callable[[str], object],
 ) -> HistoryCounts:
-    """Counts of a history, in this process or with days as tasks of a Spark master (`spark`)."""
-    if spark:
+    """Counts of a history, with days as tasks of a Spark master, or inline."""
+    if master != INLINE:
         on_progress("counting on Spark")
         task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources))
-        return count_days(task, on_spark(spark))
+        return count_days(task, on_spark(master))
     return measured(
         history, space, sources, on_progress=lambda what, done, of: on_progress(f"counting {what}: {done} of {of}")
     )
