@@ -19,7 +19,7 @@ from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.policies.detection.recent_ids import RecentIds
 
 HANDED_ON: Final = 1_000
-"""Number of ids in the state of a policy; they only separate duplicates from late events."""
+"""Number of ids in the state and in a copy of a policy; they only separate duplicates from late events."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Guaranteed:
         }
         waiting = [pack_event(self.waiting[key]) for key in sorted(self._heap)]
         # An older event that comes again is late, and not consumed a second time.
-        return [self.watermark, sources, self.fenced, waiting, self.recent.ids()[-HANDED_ON:]]
+        return [self.watermark, sources, self.fenced, waiting, self.recent.ids(HANDED_ON)]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
@@ -146,7 +146,7 @@ class Guaranteed:
 
     def copy(self) -> Self:
         made = type(self)()
-        made.watermark, made.fenced, made.recent = self.watermark, dict(self.fenced), self.recent.copy()
+        made.watermark, made.fenced, made.recent = self.watermark, dict(self.fenced), self.recent.copy(HANDED_ON)
         made.sources = {name: replace(each) for name, each in self.sources.items()}
         made.waiting, made._heap = dict(self.waiting), list(self._heap)
         return made

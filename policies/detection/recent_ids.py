@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final, Self
 
 from distced.detectors.runtime.detection_policy import delivery_id
@@ -46,15 +47,20 @@ class RecentIds:
         """Whether another memory has every id of this one."""
         return all(map(other._ids.__contains__, reversed(self._ids)))
 
-    def copy(self) -> Self:
-        """An independent memory with the same ids."""
+    def copy(self, last: int | None = None) -> Self:
+        """An independent memory with the same ids, or the `last` ones."""
         made = type(self)(self.limit)
-        made._ids = self._ids.copy()
+        made._ids = self._ids.copy() if last is None else OrderedDict.fromkeys(self._last(last))
         return made
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def ids(self) -> list[Any]:
-        """Ids as plain values, the oldest first."""
-        return [pack_id(identity) for identity in self._ids]
+    def ids(self, last: int | None = None) -> list[Any]:
+        """Ids as plain values, the oldest first; all, or the `last` ones."""
+        return [pack_id(identity) for identity in (self._ids if last is None else self._last(last))]
+
+    def _last(self, count: int) -> list[EventId]:
+        found = list(islice(reversed(self._ids), count))
+        found.reverse()
+        return found

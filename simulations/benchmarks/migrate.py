@@ -11,6 +11,7 @@ at the first, the source at the last. A second connection observes the steps of 
 
 from __future__ import annotations
 
+import gc
 import multiprocessing as mp
 import threading
 import time
@@ -27,6 +28,7 @@ from statistics import median
 from typing import Any, Final
 
 from distced.brokers.core.node_location import NodeLocation
+from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.mqtt_server import start_server
 from distced.brokers.ray.local_sites import LocalSites
 from distced.middleware.bus import Bus
@@ -150,6 +152,11 @@ def measure(
         url, home = _start(stack, names, sites, ray)
         client = stack.enter_context(Client(url, name="bench-subscriber", patience=PATIENCE))
         client.wait_for_nodes(nodes, PATIENCE)
+        if not ray:
+            # As a process of nodes does.
+            stack.callback(gc.set_threshold, *gc.get_threshold())
+            stack.callback(gc.unfreeze)
+            adapt_garbage_collection()
         client.register(TYPE)
         client.subscribe_many([OTHERS.format(number) for number in range(others)])
         subscription = client.subscribe(PATTERN)

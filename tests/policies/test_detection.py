@@ -13,6 +13,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.policies.detection import detection_policy
+from distced.policies.detection import guaranteed as guaranteed_detection
 from distced.policies.detection.best_effort import BestEffort
 from distced.policies.detection.guaranteed import Guaranteed
 from distced.policies.detection.recent_ids import REMEMBERED, RecentIds
@@ -283,6 +284,18 @@ def test_recent_ids_are_bounded() -> None:
     assert [recent.add(("s", number)) for number in (1, 2, 1, 3, 4)] == [True, True, False, True, True]
     assert recent.add(("s", 2)) is False
     assert recent.add(("s", 1)) is True
+
+
+def test_state_and_copy_have_the_last_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ids of an input that many share are not handed on with each detector that leaves it."""
+    monkeypatch.setattr(guaranteed_detection, "HANDED_ON", 2)
+    policy = Guaranteed()
+    policy.receive("s", [event(5), event(6), event(7)], 7, 0)
+    for other in (policy.copy(), again(policy)):
+        assert other.recent.ids() == policy.recent.ids()[1:]
+        released = other.receive("s", [event(5), event(6), event(7)], 7, 0)
+        assert released.duplicates == 2 and not released.events
+        assert [each.hi for each in released.late] == [5]
 
 
 def test_detection_policies_have_names() -> None:
