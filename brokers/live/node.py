@@ -157,11 +157,15 @@ class LiveNode(Participant):
         before, self._events = self._events, self.node.counts["events"]
         if self._events != before:
             self._quiet_from = begin + QUIET_AFTER
-        quiet = not self._crowded and begin >= self._quiet_from
-        rest = self._slice_end - begin + (CROWDED_PAUSE if self._crowded else 0.0 if quiet else PAUSE)
-        self._crowded = False
-        if rest > 0:
-            self.bus.call_later(rest, self._serve)
+        crowded, self._crowded = self._crowded, False
+        quiet = not crowded and begin >= self._quiet_from
+        rest = begin - self._slice_end
+        if crowded and rest < CROWDED_PAUSE:
+            # What is behind the crowd is read first, and perhaps that is all.
+            self.bus.call_soon(self._serve)
+            return
+        if not quiet and rest < PAUSE:
+            self.bus.call_later(PAUSE - rest, self._serve)
             return
         self._slice_due = False
         length = QUIET_SLICE if quiet else SLICE

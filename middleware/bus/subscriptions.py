@@ -20,7 +20,8 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 from paho.mqtt.matcher import MQTTMatcher
 
-from distced.middleware.bus.connection import Connection, split_key
+from distced.middleware.bus.connection import Connection
+from distced.middleware.bus.paho_client import split_key
 from distced.middleware.model.errors import BusError
 from distced.middleware.wire.topics import is_shared, matches, ungrouped
 

@@ -16,11 +16,12 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
-from distced.middleware.bus.connection import BufferedSocket, Client, Connection, Settings, split_key
+from distced.middleware.bus.connection import Connection, Settings
 from distced.middleware.bus.delivery import Outbox
 from distced.middleware.bus.failures import lost, refused, unreachable
 from distced.middleware.bus.loop import Timer, Timers
 from distced.middleware.bus.messages import Message
+from distced.middleware.bus.paho_client import BufferedSocket, Client, _identifier_property, split_key
 from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.bus.subscriptions import MEMORY, Cover, Route, Routes, check_filter, overlap, union
 from distced.middleware.model.errors import BusError
@@ -460,6 +461,13 @@ def key(topic: str, **values: Any) -> bytes:
     return len(raw).to_bytes(2, "big") + raw + properties.pack()
 
 
+@pytest.mark.parametrize("identifier", [1, 127, 128, 16_383, 16_384, 268_435_455])
+def test_requests_are_marked_as_paho_does_it(identifier: int) -> None:
+    properties = Properties(PacketTypes.SUBSCRIBE)
+    properties.SubscriptionIdentifier = identifier
+    assert _identifier_property(identifier) == properties.pack()
+
+
 def test_key_of_a_message_is_split() -> None:
     assert split_key(b"\x00\x03a/b") == (b"a/b", (), False)  # MQTT 3.1.1
     assert split_key(key("a/b")) == (b"a/b", (), False)
@@ -469,6 +477,9 @@ def test_key_of_a_message_is_split() -> None:
 
 
 PINGRESP = b"\xd0\x00"
+SUBACK = b"\x90\x04\x00\x09\x00\x01"
+REFUSED = b"\x90\x04\x00\x0a\x00\x87"
+PUBACK = b"\x40\x02\x00\x07"  # of a message that was not sent
 
 
 def packet(topic: str, payload: bytes, number: int) -> tuple[bytes, tuple[bytes, bytes, bool, int]]:
@@ -484,28 +495,37 @@ def packet(topic: str, payload: bytes, number: int) -> tuple[bytes, tuple[bytes,
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(st.sampled_from([0, 1, 130, 20_000]), st.integers(0, 3), st.booleans()), max_size=12),
+    st.lists(
+        st.tuples(
+            st.sampled_from([0, 1, 130, 20_000]),
+            st.integers(0, 3),
+            st.sampled_from([b"", PINGRESP, SUBACK, REFUSED, PUBACK]),
+        ),
+        max_size=12,
+    ),
     st.lists(st.sampled_from([1, 2, 3, 40, 5_000, 70_000]), max_size=60),
 )
 def test_messages_are_delivered_in_order_however_they_are_cut(
-    messages: list[tuple[int, int, bool]], cuts: list[int]
+    messages: list[tuple[int, int, bytes]], cuts: list[int]
 ) -> None:
     data, expected = b"", []
     for size, number, answered in messages:
         raw, delivered = packet(f"t/{len(expected)}", bytes(size), number)
-        data += raw + PINGRESP * answered
+        data += raw + answered
         expected.append(delivered)
     pieces = []
     for cut in (*cuts, len(data)):
         pieces.append(data[:cut])
         data = data[cut:]
     got: list[tuple[bytes, bytes, bool, int]] = []
+    answers: list[tuple[int, str | None]] = []
     client = Client(
         MQTTProtocolVersion.MQTTv5,
         "c",
         clean=True,
         deliver=lambda *each: got.append(each),
         not_accepted=lambda *_: None,
+        subscribed=lambda *each: answers.append(each),
     )
     source: Any = Pieces([each for each in pieces if each])
     client.stream = client._sock = BufferedSocket(source)
@@ -517,6 +537,8 @@ def test_messages_are_delivered_in_order_however_they_are_cut(
             client.read_packet()
     client._sock = None
     assert got == expected
+    known = {SUBACK: (9, None), REFUSED: (10, "Not authorized")}
+    assert answers == [known[answer] for _, _, answer in messages if answer in known]
     if not cuts and messages and sum(size for size, _, _ in messages) < 60_000:
         # But for the first, with which the piece is read, and those behind an answer.
-        assert whole >= len(messages) - 1 - sum(answered for _, _, answered in messages)
+        assert whole >= len(messages) - 1 - sum(answer == PINGRESP for _, _, answer in messages)
