@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.engine_choice import COLUMNAR, MARGIN, STEPWISE
-from distced.detectors.runtime.engines import EngineName, chosen, has_columnar, make_engine
+from distced.detectors.runtime.engines import EngineName, chosen, has_columnar, is_compiled, make_engine
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
@@ -20,8 +20,11 @@ from distced.middleware.model.timestamps import SECOND
 if TYPE_CHECKING:
     from distced.detectors.columnar.batch.columns import Batch
 
-START: Final = 3 * SECOND
-"""Cost of taking the columnar engine, ns: the import of numba and the first use of the compiled loop."""
+START: Final = SECOND
+COMPILATION: Final = 20 * SECOND
+"""Cost of taking the columnar engine, ns: the import of numba and the first use of the compiled loop, and its
+compilation where it is not on disk.
+"""
 
 STEPWISE_STEP: Final = 5_000
 COLUMNAR_STEP: Final = 131_072
@@ -78,7 +81,8 @@ class BatchEngine:
     def _saves(events: int, touched: int, found: int, remaining: int) -> bool:
         """Whether the columnar engine would save more than it costs to take it, if all is as just now."""
         saved = STEPWISE.of(1, events, touched, found) - MARGIN * COLUMNAR.of(1, events, touched, found)
-        return saved * remaining > START * events
+        saved *= remaining / max(1, events)
+        return saved > START and (saved > START + COMPILATION or is_compiled())
 
     def _switch(self, engine: StepwiseEngine) -> None:
         from distced.detectors.columnar.engine import ColumnarEngine

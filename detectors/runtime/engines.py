@@ -36,6 +36,13 @@ def has_columnar() -> bool:
     return find_spec("numba") is not None
 
 
+def is_compiled() -> bool:
+    """Whether the columnar engine is compiled, in this process or on disk; this imports numba."""
+    from distced.detectors.columnar import loop
+
+    return loop.is_compiled()
+
+
 def chosen(name: EngineName, events: int) -> EngineName:
     """The engine for a replay of n events. Raises `DistcedError` for an unknown name, and if the columnar engine is
     asked for and unavailable."""
@@ -54,8 +61,6 @@ def chosen(name: EngineName, events: int) -> EngineName:
 def notice(name: EngineName, events: int = 0) -> str | None:
     """A note on the engine for the user of a replay of n events, while it is compiled or missing; None for none."""
     if chosen(name, events) == "columnar":
-        from distced.detectors.columnar.loop import is_compiled
-
         if not is_compiled():
             return "the columnar engine is being compiled, once for this version on this machine (about 20 s)"
     elif name == "auto" and events >= PAYS_FROM:

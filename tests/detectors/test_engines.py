@@ -8,7 +8,7 @@ import pytest
 
 from distced.detectors.batch_run.runner import Replay, run
 from distced.detectors.compiler import compile_pattern
-from distced.detectors.runtime import engines
+from distced.detectors.runtime import batch_engine, engines
 from distced.detectors.runtime.batch_engine import BatchEngine
 from distced.detectors.runtime.engines import PAYS_FROM, chosen, has_columnar, make_engine, notice
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -62,9 +62,12 @@ def test_replay_by_an_unavailable_engine_is_refused_before_reading() -> None:
         Replay([compile_pattern("[A]")], iter(()), engine="best")  # type: ignore[arg-type]
 
 
-def test_costly_pattern_is_worth_the_columnar_engine() -> None:
-    """5,000 events with 400 instances touched by each and 100,000 events to come, as closes have; and one each."""
-    assert BatchEngine._saves(5_000, 400 * 5_000, 0, 100_000)
+@pytest.mark.parametrize("compiled", (True, False))
+def test_costly_pattern_is_worth_the_columnar_engine(monkeypatch: pytest.MonkeyPatch, compiled: bool) -> None:
+    """5,000 events with some instances touched by each and 100,000 events to come, as closes have."""
+    monkeypatch.setattr(batch_engine, "is_compiled", lambda: compiled)
+    assert BatchEngine._saves(5_000, 600 * 5_000, 0, 100_000)
+    assert BatchEngine._saves(5_000, 40 * 5_000, 0, 100_000) == compiled
     assert not BatchEngine._saves(5_000, 5_000, 0, 100_000)
     assert not BatchEngine._saves(5_000, 400 * 5_000, 0, 1_000)
 
