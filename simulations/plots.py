@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _Point: TypeAlias = tuple[float, float]
 
 COLOURS: Final = ("#4a7ab5", "#c92a2a", "#2b8a3e", "#e67700", "#7048b6", "#495057")
-_STYLE: Final = {
+_STYLE: Final[Any] = {
     "axes.prop_cycle": "cycler('color', ['{}'])".format("', '".join(COLOURS)),
     "axes.spines.right": False,
     "axes.spines.top": False,

@@ -123,7 +123,7 @@ def with_automata(parameters: Parameters, count: int) -> Iterator[tuple[Query, A
     text = TEXTS[parameters.template].format(*map(format_expression, marks))
     template = compile_pattern(text).automaton
     for number, query in enumerate(queries(parameters, count)):
-        exchanged = dict(zip(marks, (*query.steps, query.primary), strict=True))
+        exchanged: dict[Expression, Expression] = dict(zip(marks, (*query.steps, query.primary), strict=True))
         known: dict[int, ConditionByType] = {}
         positions = tuple(
             replace(

@@ -255,7 +255,7 @@ def _served(node: _Host, subscriptions: int) -> float:
 
 def report(figures: Disturbance) -> Report:
     """The figures as a report."""
-    delays = [
+    delays: list[tuple[Any, ...]] = [
         (
             phase,
             *(percentile(each, share) * 1000 for each in found.values() for share in (0.5, 0.99)),

@@ -213,7 +213,8 @@ def _node(url: str, count: int, frame: int, ready: Any, answer: Any, profiled: b
         await_quiet(lambda: counts["events"], lambda: counts["events"] >= count)
         if profiler is not None:
             stopped = threading.Event()
-            node.bus.call_soon(lambda: (profiler.disable(), stopped.set()))
+            node.bus.call_soon(profiler.disable)
+            node.bus.call_soon(stopped.set)
             stopped.wait(PATIENCE)
         answer.put((counts["events"], _elapsed(times), _own_times(profiler) if profiler is not None else []))
 
@@ -270,14 +271,15 @@ def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
 def paho_client(url: str) -> Any:
     """Connected paho client, its loop running."""
     import paho.mqtt.client as paho
+    from paho.mqtt.enums import CallbackAPIVersion
 
     from distced.middleware.bus import parse_address
 
     address = parse_address(url)
-    client = paho.Client(paho.CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
+    client = paho.Client(CallbackAPIVersion.VERSION2, protocol=paho.MQTTv5)
     client.on_socket_open = _no_delay
     connected = threading.Event()
-    client.on_connect = lambda *_: connected.set()  # type: ignore[assignment]
+    client.on_connect = lambda *_: connected.set()
     client.connect(address.host, address.port)
     client.loop_start()
     if not connected.wait(PATIENCE):
@@ -294,7 +296,7 @@ def report(figures: LiveFigures) -> Report:
         if receiver == "bare"
     ]
     receivers = {"bare": "bare paho callback", "node": "detected, at the subscriber"}
-    delays = [
+    delays: list[tuple[Any, ...]] = [
         (what, *(percentile(figures.delays[receiver], share) * 1000 for share in (0.5, 0.99)))
         for receiver, what in receivers.items()
     ]

@@ -34,10 +34,10 @@ from distced.detectors.runtime.shared_input import SharedInput
 from distced.detectors.shapes import Shapes
 from distced.detectors.warm_start import in_background
 from distced.middleware.client.client import Client
-from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.quality import Detection, QualityOfService
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry, event_type
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.frames import decode, encode
 from distced.middleware.wire.topics import event_topic
@@ -64,7 +64,7 @@ KINDS: Final = {
 """Patterns by kind, with the number of the subscription to be filled in: a sequence on a device, keyed sequences with
 different thresholds, Cayuga's Filter template, absence, and a first step that all share."""
 
-BARS: Final = {
+BARS: Final[dict[tuple[int, int], Callable[[float], float]]] = {
     (1_000, 1): lambda one: one / 2,
     (10_000, 1): lambda one: 8_000.0,
     (10_000, 50): lambda one: 60_000.0,
@@ -81,7 +81,7 @@ class Case:
 
     kind: str
     subscriptions: int
-    detection: str
+    detection: Detection
 
 
 @dataclass
@@ -216,10 +216,13 @@ class ReadingStream:
 
     def take(self, count: int, hi: int | None = None) -> list[Event]:
         """Further events, a microsecond apart, or at an instant, ns."""
-        made = []
+        made: list[Event] = []
         for _ in range(count):
             self.now = self.now + 1_000 if hi is None else hi
-            attributes = {"dev": self._random.choice(self._names), "v": self._random.randrange(100)}
+            attributes: dict[str, Attribute] = {
+                "dev": self._random.choice(self._names),
+                "v": self._random.randrange(100),
+            }
             made.append(Event(TYPE.name, self.now, self.now, SOURCE, len(self.taken) + len(made), attributes))
         self.taken += made
         return made
@@ -252,7 +255,7 @@ def _round(url: str, asking: Any, events: Sequence[Event], frame: int) -> tuple[
 
     def progress() -> int:
         nonlocal consumed
-        consumed, _ = ask(asking, "figures")
+        consumed = int(ask(asking, "figures")[0])
         return consumed
 
     await_quiet(progress, lambda: consumed >= len(events), SETTLED)
@@ -426,7 +429,7 @@ def report(figures: NodeFigures) -> Report:
                 f"{case.kind}, {case.subscriptions:,} subscriptions, {case.detection}: {made.lost:,} events lost, "
                 f"{made.found:,} composite events instead of {made.expected:,}"
             )
-    costs = [
+    costs: list[tuple[Any, ...]] = [
         (
             *(case.kind, case.subscriptions, case.detection, made.bulk, made.alone, made.ended),
             *(made.node_before / 1000, made.node_after / 1000, made.client / 1000),

@@ -397,13 +397,12 @@ def report(figures: MigrateFigures) -> Report:
         [usual, summary] if figures.sound else [usual],
         [] if figures.sound else [summary],
         {
-            f"migrate-{name}.svg": partial(draw, values, title=title, unit="ms")
-            for name, draw, values, title in (
-                ("pauses", bars, waits, "The subscriber's longest wait, beyond the usual"),
-                ("steps", bars, steps, "Steps of a move after the request, median"),
-                ("gaps", histogram, gaps, "Between notifications, moves included"),
-                ("delays", histogram, delays, "Delay of notifications, moves included"),
-            )
+            "migrate-pauses.svg": partial(
+                bars, waits, title="The subscriber's longest wait, beyond the usual", unit="ms"
+            ),
+            "migrate-steps.svg": partial(bars, steps, title="Steps of a move after the request, median", unit="ms"),
+            "migrate-gaps.svg": partial(histogram, gaps, title="Between notifications, moves included", unit="ms"),
+            "migrate-delays.svg": partial(histogram, delays, title="Delay of notifications, moves included", unit="ms"),
         },
     )
 

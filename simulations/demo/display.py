@@ -155,7 +155,9 @@ def _end(shown: tuple[Notification, int]) -> int:
 def nodes_table(nodes: dict[str, dict[str, int]]) -> RenderableType:
     """Counters of the broker nodes, as a table."""
     names = list(dict.fromkeys(name for counts in nodes.values() for name in counts))
-    rows = [(Text(node, "bold"), *(nodes[node].get(name, 0) for name in names)) for node in sorted(nodes)]
+    rows: list[tuple[Cell, ...]] = [
+        (Text(node, "bold"), *(nodes[node].get(name, 0) for name in names)) for node in sorted(nodes)
+    ]
     return ReportTable([Column("node"), *number_columns(",", *names)], rows).rendered()
 
 

@@ -133,8 +133,15 @@ class OfficeSummary:
 
     def snapshot(self, until: int) -> OfficeSummary:
         """Summary up to an instant, with the presences of meetings."""
-        happened = {"moves": list(self.moves), "logins": list(self.logins), "cold": list(self.cold)}
-        taken = replace(self, until=until, homes=dict(self.homes), places=dict(self.places), **happened)
+        taken = replace(
+            self,
+            until=until,
+            homes=dict(self.homes),
+            places=dict(self.places),
+            moves=list(self.moves),
+            logins=list(self.logins),
+            cold=list(self.cold),
+        )
         taken.meetings = [
             replace(each, present=taken.time_in(each.room, each.on, until if each.off is None else each.off))
             for each in self.meetings

@@ -145,8 +145,18 @@ def replay(
         _stream(source, entry, by_source[source], promises[source], start) for source, entry in recorded.sources.items()
     )
     asked, network = _asked(space, topology)
-    run = {"seed": seed, "start": start, "duration": duration, "distribution": policy, "hints": hints or {}}
-    simulation = Simulation(Scenario(network, recorded.types, streams, tuple(asked), **run))
+    scenario = Scenario(
+        network,
+        recorded.types,
+        streams,
+        tuple(asked),
+        seed=seed,
+        start=start,
+        duration=duration,
+        distribution=policy,
+        hints=hints or {},
+    )
+    simulation = Simulation(scenario)
     engine = simulation.network.engine
     engine.run(begin)
     before, standing = _bytes(simulation.network.links), simulation.administrator.detectors

@@ -231,9 +231,11 @@ class HistoryReplay(Iterable[CompositeEvent]):
                 rows = group.events // group.tasks
                 for slot in range(group.slots):
                     partition = slot if group.way == "key" else None
-                    where = (str(self.work), len(made), number)
-                    what = (patterns, self._names(group), units, wanted, partition)
-                    made.append(DetectTask(*where, *what, self._engine, rows))
+                    work, names = str(self.work), self._names(group)
+                    task = DetectTask(
+                        work, len(made), number, patterns, names, units, wanted, partition, self._engine, rows
+                    )
+                    made.append(task)
         return made
 
     def _parts(

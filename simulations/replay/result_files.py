@@ -93,11 +93,11 @@ def _unpacked(row: _ResultRow) -> Any:
     seq = row.seq if row.seq.__class__ is int else unpack_seq(row.seq)
     ids: Any = row.constituents
     if ids is None:
-        return Event(row.type, row.lo, row.hi, row.source, seq, row.attributes)  # type: ignore[arg-type]
+        return Event(row.type, row.lo, row.hi, row.source, seq, row.attributes)
     for _, number in ids:
         if number.__class__ is not int:
             ids = tuple([(source, unpack_seq(each)) for source, each in ids])
             break
     events = tuple(map(_unpacked, row.events)) if row.events else ()
     own = (row.type, row.lo, row.hi, row.source, seq, row.attributes)
-    return CompositeEvent(*own, constituents=ids, events=events)  # type: ignore[arg-type]
+    return CompositeEvent(*own, constituents=ids, events=events)

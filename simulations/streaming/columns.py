@@ -221,7 +221,7 @@ def json_key(text: str | None, by: Sequence[str]) -> str:
     """The key of attributes in a JSON object; rows with other texts are rejected."""
     fields = json.loads(text) if text is not None and is_object(text) else {}
     values = [attribute_of(fields.get(name)) for name in by]
-    return json.dumps([float(each) + 0.0 if type(each) in (int, float) else each for each in values])
+    return json.dumps([each if isinstance(each, bool | str | None) else float(each) + 0.0 for each in values])
 
 
 def _values(columns: EventColumns, name: str) -> list[Any]:

@@ -110,7 +110,7 @@ def _subscriptions(outcome: ScenarioOutcome, compared: Mapping[str, Comparison])
             rows.append([name, "refused", None, None, None, None, None, each.refused])
             continue
         homes = ", ".join(home or outcome.scenario.topology.directory for home in each.homes)
-        times = [f"{time:,.1f} ms" for time in delays(each).values()] or [None] * 3
+        times: list[Cell] = [f"{time:,.1f} ms" for time in delays(each).values()] or [None] * 3
         verdict = compared[name].verdict if name in compared else None
         rows.append([name, _host(outcome, each), homes, len(each.found), *times, verdict])
     left, right = map(Column, ("subscription", "node", "homes")), number_columns(",", "found", "p50", "p99", "most")
@@ -123,19 +123,25 @@ def _links(links: Iterable[LinkTraffic]) -> ReportTable:
     for each in used:
         total.update(each.bytes)
     summed = LinkTraffic("all", "", {}, total, sum(each.cost for each in used))
-    rows = [
-        [f"{each.origin} → {each.target}" if each.target else each.origin, _bytes(sum(each.bytes.values())), each.cost]
-        + [_bytes(each.bytes.get(area, 0)) for area in AREAS]
+    rows: list[list[Cell]] = [
+        [
+            f"{each.origin} → {each.target}" if each.target else each.origin,
+            _bytes(sum(each.bytes.values())),
+            each.cost,
+            *(_bytes(each.bytes.get(area, 0)) for area in AREAS),
+        ]
         for each in [*used, summed][: len(used) + (len(used) > 1)]
     ]
     return ReportTable([Column("link"), *number_columns(",.0f", "bytes", "cost", *AREAS.values())], rows)
 
 
 def _nodes(outcome: ScenarioOutcome) -> ReportTable:
-    rows = [
-        [name, each.site, each.detectors, each.received]
-        + [each.counts.get(count, 0) for count in ("events", "composite events", "late")]
-        + [None if each.load is None else f"{each.load.load:,.1f}/s"]
+    rows: list[list[Cell]] = [
+        [
+            *(name, each.site, each.detectors, each.received),
+            *(each.counts.get(count, 0) for count in ("events", "composite events", "late")),
+            None if each.load is None else f"{each.load.load:,.1f}/s",
+        ]
         for name, each in outcome.nodes.items()
     ]
     counted = number_columns(",", "detectors", "received", "events", "composite", "late", "load")

@@ -259,7 +259,8 @@ def _fault(raw: Any, where: str) -> Fault:
         raise ScenarioError(
             "not a kind of fault", given=kind, allowed=", ".join(map(str, _FAULTS)), where=f"{where}, kind"
         )
-    return _shape(raw, _FAULTS[kind], where)
+    fault: Fault = _shape(raw, _FAULTS[kind], where)
+    return fault
 
 
 def _duration(text: object, where: str) -> int:

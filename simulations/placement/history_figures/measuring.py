@@ -294,9 +294,11 @@ def counts_of(
         on_progress("counting on Spark")
         task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources))
         return count_days(task, on_spark(master))
-    return measured(
-        history, space, sources, on_progress=lambda what, done, of: on_progress(f"counting {what}: {done} of {of}")
-    )
+
+    def counted(what: str, done: int, of: int) -> None:
+        on_progress(f"counting {what}: {done} of {of}")
+
+    return measured(history, space, sources, on_progress=counted)
 
 
 def lead_of(space: SearchSpace) -> int:
