@@ -88,6 +88,11 @@ class Compiled:
         """The automaton, or that of the pattern's shape: equal but for texts and the id."""
         return self.automaton
 
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the pattern, in the order of the parameters of its structure."""
+        return self.automaton.texts
+
     def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
         """The published types read, those behind derived ones; None where the pattern reads `any`."""
         names = self.automaton.type_names()

@@ -24,8 +24,9 @@ from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import ROOT, pointer_topic
 
-TOGETHER: Final = 256 * 1024
-"""Bytes of messages, with their topics, that are consumed in one go at most: some hundredths of a second of work."""
+TOGETHER: Final = 64 * 1024
+"""Bytes of messages, with their topics, that are consumed in one go at most: some milliseconds of work, whose events
+take a megabyte."""
 
 SLICE: Final = 0.002
 QUIET_SLICE: Final = 0.02

@@ -80,6 +80,7 @@ _NEXT: Final[dict[Phase, frozenset[Phase]]] = {
 
 # Most detectors of a crowd have none of these.
 _NO_PARTS: Final[Mapping[str, bool]] = MappingProxyType({})
+_NO_TYPES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
 _NO_STREAMS: Final[Mapping[str, Streams]] = MappingProxyType({})
 _NO_REPLICAS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -145,7 +146,7 @@ class HostedDetector:
     primary: bool = True
     replicas: Mapping[str, str] = field(default_factory=lambda: _NO_REPLICAS)
     listed: bool = False
-    attributes_read: dict[str, Mapping[str, str]] = field(default_factory=dict)
+    attributes_read: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_TYPES)
     waits: str = ""
     told: str | None = ""
     json: JsonOutput | None = None
@@ -154,6 +155,7 @@ class HostedDetector:
     def __post_init__(self) -> None:
         self.names = self.planned.compiled.names()
         self.parts = dict.fromkeys(self.planned.parts, False) if self.planned.parts else _NO_PARTS
+        self.checked_again(self.attributes_read)
 
     @property
     def id(self) -> str:
@@ -320,11 +322,12 @@ class HostedDetector:
         self.changed(self.id)
         for each in sorted(detectors - self.upstream):
             self.happened("detector", self.id, f"reads {each}")
-        self.upstream = self.upstream | detectors
+        if detectors:
+            self.upstream = self.upstream | detectors
 
-    def checked_again(self, attributes_read: dict[str, Mapping[str, str]]) -> None:
+    def checked_again(self, attributes_read: Mapping[str, Mapping[str, str]]) -> None:
         """Its pattern suits the types that it reads, with these attributes."""
-        self.attributes_read = attributes_read
+        self.attributes_read = attributes_read or _NO_TYPES
 
     def wait_for_types(self, reason: str) -> None:
         """Set the reason of a suspension; empty for none."""

@@ -101,6 +101,9 @@ class DetectorHosting(NodePart):
         reads = compiled.reads(self.directory.registry())
         policy = detection_policy(planned.policy)
         detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines)
+        if detector.id == planned.id:
+            # One object: of ten thousand ids these are many bytes.
+            detector.id = planned.id
         for part in planned.parts:
             self._for_parts[part_subscription(planned.id, part, self.name)] = (planned.id, part)
         return HostedDetector(

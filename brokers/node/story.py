@@ -7,7 +7,6 @@ repeated line is counted. Only faulty events are written: others would fill the 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -40,7 +39,7 @@ class Stories:
         self._root = root
         self._below = f"{root}/"
         self._unwritten = tuple(f"{root}/{area}/" for area in (Area.EVENTS, Area.COMPOSITE_EVENTS, Area.DEAD_LETTERS))
-        self._rings: dict[tuple[str, str], deque[StoryLine]] = {}
+        self._rings: dict[tuple[str, str], list[StoryLine]] = {}
         self.stimulus: Stimulus = TimePassed()
         self._now = 0
         # Changes with the present stimulus: kind, id, text; and the stimuli whose barriers it has ended.
@@ -113,7 +112,7 @@ class Stories:
 
     def _add(self, subject: tuple[str, str], line: StoryLine) -> None:
         # Subjects are ordered by their last line.
-        ring = self._rings.pop(subject, None) or deque(maxlen=LINES)
+        ring = self._rings.pop(subject, None) or []
         self._rings[subject] = ring
         if len(self._rings) > SUBJECTS:
             del self._rings[next(iter(self._rings))]
@@ -123,6 +122,8 @@ class Stories:
                 ring.pop()
                 line = replace(line, times=last.times + 1)
         ring.append(line)
+        if len(ring) > LINES:
+            del ring[0]
 
     def _text(self) -> str:
         match self.stimulus:

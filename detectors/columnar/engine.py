@@ -270,11 +270,11 @@ class ColumnarEngine:
 
     def _matchers(self, engine: StepwiseEngine) -> list[tuple[Loop, dict[int, Matcher]]]:
         """Each loop with the matchers of its automata, by unit number."""
-        # A pattern of a shape makes its automaton with each request, the states are those of the shape.
+        # A pattern of a shape makes its automaton with each request; states are those of the shape.
         waiting: dict[tuple[int, tuple[str, ...]], list[Matcher]] = {}
         for unit in engine.units:
-            automaton = unit.matcher.automaton
-            waiting.setdefault((id(automaton.states), automaton.texts), []).append(unit.matcher)
+            place = id(unit.matcher.automaton.states), unit.matcher.texts
+            waiting.setdefault(place, []).append(unit.matcher)
         return [
             (
                 stage.loop,

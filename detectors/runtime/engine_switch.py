@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.runtime.engine_choice import EngineChoice, EngineChooser, Forced
+from distced.detectors.runtime.engine_choice import LEAST, STEPWISE, EngineChoice, EngineChooser, Forced
 from distced.detectors.runtime.engines import EngineName, Kinds, chosen
 from distced.detectors.runtime.pass_choice import ForcedPass, PassChoice, PassChooser
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -55,11 +55,14 @@ class Engines:
         readiness: of the columnar one.
         choice: maker of the choice of each detector.
         shared: maker of the choice of the members of each shared pass (`detectors.runtime.shared_pass`).
+        begins: estimated work of a stepwise engine before its choice begins, ns; less than a switch costs, so that most
+            of ten thousand detectors have none.
     """
 
     readiness: Readiness
     choice: Callable[[], EngineChooser] = EngineChoice
     shared: Callable[[], PassChooser] = PassChoice
+    begins: int = 0
 
 
 def engines(name: EngineName, readiness: Readiness) -> Engines | None:
@@ -67,13 +70,13 @@ def engines(name: EngineName, readiness: Readiness) -> Engines | None:
     name, and if the columnar engine is asked for and unavailable."""
     if chosen(name, 0) == "columnar":
         return Engines(readiness, lambda: Forced("columnar"), ForcedPass)
-    return None if name == "stepwise" else Engines(readiness)
+    return None if name == "stepwise" else Engines(readiness, begins=LEAST)
 
 
 class SwitchedEngine:
     """The current engine of one pattern."""
 
-    __slots__ = ("_choice", "_compiled", "_consumed", "_engines", "_held", "_kinds", "_touched", "engine")
+    __slots__ = ("_choice", "_compiled", "_consumed", "_engines", "_held", "_kinds", "_touched", "_worked", "engine")
 
     def __init__(
         self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, derivations: bool = False
@@ -85,7 +88,9 @@ class SwitchedEngine:
         self._compiled = compiled
         self._kinds = kinds
         self._engines = None if derivations else engines
-        self._choice = None if self._engines is None else self._engines.choice()
+        # Made once it has worked enough: estimated work of its calls, events and composite events until then, ns.
+        self._choice: EngineChooser | None = None
+        self._worked = 0.0
         # What engines have touched that are gone.
         self._touched = 0
         # How many events the columnar engine has consumed since it was new, and since its last compaction request.
@@ -124,8 +129,13 @@ class SwitchedEngine:
     def used(self, calls: int, events: int, found: int, now: int) -> None:
         """Account for a call that consumed n events and detected m composite events; may switch the engine."""
         choice, settings = self._choice, self._engines
-        if choice is None or settings is None:
+        if settings is None:
             return
+        if choice is None:
+            self._worked += STEPWISE.of(calls, events, 0, found)
+            if self._worked + STEPWISE.touched * self.engine.touched < settings.begins:
+                return
+            choice = self._choice = settings.choice()
         wanted = choice.choose(calls, events, found, now, self)
         engine = self.engine
         if isinstance(engine, StepwiseEngine):
@@ -142,8 +152,7 @@ class SwitchedEngine:
 
     def home(self) -> StepwiseEngine:
         """Switch to the stepwise engine, and restart the choice."""
-        if self._engines is not None:
-            self._choice = self._engines.choice()
+        self._choice, self._worked = None, 0.0
         engine = self.engine
         if isinstance(engine, StepwiseEngine):
             return engine

@@ -34,6 +34,9 @@ from distced.middleware.sets.expressions import Expression, Field, Moment, Name,
 
 _REMEMBER_LEAST: Final = 4096
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
+# Of all that have found nothing; nothing is put into them.
+_NONE_FOUND: Final[list[CompositeEvent]] = []
+_NO_PLACES: Final[dict[int, int]] = {}
 _NOTHING: Final[dict[EventId, tuple[tuple[EventId, ...], int]]] = {}
 
 
@@ -106,6 +109,7 @@ class Composites:
         "_output",
         "_part_type",
         "_places",
+        "_source",
         "_type",
         "_ways",
         "automaton",
@@ -120,13 +124,16 @@ class Composites:
         output: OutputPlan,
         part_type: str | None,
         *,
+        source: str = "",
         derivations: bool = False,
         filtered: bool = False,
     ) -> None:
-        """Args: filtered: the final filter has been applied already."""
+        """Args: source: canonical id of the pattern; empty for that of the automaton. filtered: the final filter has
+        been applied already."""
         self.automaton = automaton
+        self._source = source or automaton.canonical_id
         self._derivations = derivations
-        self.found: list[CompositeEvent] = []
+        self.found = _NONE_FOUND
         self.now: Event = _NO_EVENT
         self.reported = {} if output.may_repeat else _NOTHING
         self._part_type = part_type
@@ -134,14 +141,14 @@ class Composites:
         # Composite events of the current moment: the index in `found` by digest.
         self._by: Event = _NO_EVENT
         self._moment: tuple[object, ...] = ()
-        self._places: dict[int, int] = {}
+        self._places = _NO_PLACES
         # Of a side that hands on different things: all the places in `found` by digest.
         self._ways: dict[int, list[int]] | None = None
         # Where derivations are kept: the ways to each event in `found`, by its place.
         self._found_in: dict[int, _Ways] | None = None
         self._forget_at = _REMEMBER_LEAST
         publication = automaton.output
-        self._type = automaton.canonical_id if publication is None else publication.type_name
+        self._type = self._source if publication is None else publication.type_name
         self._condition = True if filtered else output.condition
 
     def keep_derivations(self) -> None:
@@ -150,8 +157,8 @@ class Composites:
 
     def take(self) -> list[CompositeEvent]:
         """The composite events detected since the last call."""
-        found, self.found = self.found, []
-        self._places.clear()
+        found, self.found = self.found, _NONE_FOUND
+        self._by, self._moment, self._places = _NO_EVENT, (), _NO_PLACES
         if self._ways:
             for places in self._ways.values():
                 # One event, whatever it hands on: it has one timestamp.
@@ -195,7 +202,7 @@ class Composites:
             shown = Event("", lo, hi, "", 0, attributes)
             if self._condition is False or not self._condition(shown, bindings, registers):
                 return
-        source, digest = self.automaton.canonical_id, composite_digest(constituents, attributes)
+        source, digest = self._source, composite_digest(constituents, attributes)
         composite = CompositeEvent(
             self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
         )
@@ -220,9 +227,7 @@ class Composites:
     def add_plain(self, constituents: Constituents, lo: int, hi: int) -> None:
         """`add` for a match of which the constituents are known."""
         ids, events, digest = constituents
-        self._report(
-            CompositeEvent(self._type, lo, hi, self.automaton.canonical_id, digest, {}, constituents=ids, events=events)
-        )
+        self._report(CompositeEvent(self._type, lo, hi, self._source, digest, {}, constituents=ids, events=events))
 
     def forget(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
         """Periodically drop ids that cannot recur: begun before `floor`, hence spanning more than the window, or,
@@ -266,7 +271,7 @@ class Composites:
             self._part_type or "",
             lo,
             hi,
-            automaton.canonical_id,
+            self._source,
             composite_digest(constituents, {}),
             dict(zip(automaton.key, key_values(automaton.key, key), strict=True)),
             constituents=constituents,
@@ -310,7 +315,7 @@ class Composites:
     def _report_derivation(self, composite: CompositeEvent, derivation: Derivation | None) -> None:
         """Record a further way to a composite event. Those of one instant are grouped."""
         if self._by.hi != self.now.hi:
-            self._places.clear()
+            self._places = _NO_PLACES
         self._by = self.now
         moment = _place(self.now)
         if self._found_in is None:
@@ -320,8 +325,7 @@ class Composites:
             again = self._output.may_repeat and composite.id in self.reported
             if self._output.may_repeat and not again:
                 self.reported[composite.id] = (composite.constituents, composite.lo)
-            place = self._places[composite.seq] = len(self.found)
-            self.found.append(structs.replace(composite, again=True) if again else composite)
+            place = self._put(structs.replace(composite, again=True) if again else composite)
             self._found_in[place] = _Ways(moment, {})
         ways = self._found_in[place]
         # The first moment counts and, among those of one moment, the one that began first.
@@ -339,8 +343,7 @@ class Composites:
             self._by = self.now
             moment = _place(self.now)
             if moment != self._moment:
-                self._places.clear()
-                self._moment = moment
+                self._places, self._moment = _NO_PLACES, moment
         digest = composite.seq
         place = self._places.get(digest)
         if place is not None:
@@ -358,8 +361,17 @@ class Composites:
             if composite.id in self.reported:
                 return
             self.reported[composite.id] = (composite.constituents, composite.lo)
-        self._places[digest] = len(self.found)
+        self._put(composite)
+
+    def _put(self, composite: CompositeEvent) -> int:
+        """Add a composite event to those found; its place there."""
+        if not self.found:
+            self.found = []
+        if not self._places:
+            self._places = {}
+        place = self._places[composite.seq] = len(self.found)
         self.found.append(composite)
+        return place
 
 
 def _place(event: Event) -> OrderKey:

@@ -55,6 +55,9 @@ class _Unit:
         self.inbox += events
 
 
+# Of all engines without any; nothing is put into them.
+_NONE_PENDING: Final[list[Event]] = []
+_NO_PARTS: Final[dict[str, Delegated]] = {}
 _NOBODY: Final[dict[str, list[tuple[_Unit, str, Delegated]]]] = {}
 """Readers of delegated parts, of all engines without any."""
 
@@ -103,15 +106,16 @@ class StepwiseEngine:
         self.patterns = tuple(patterns)
         self._derivations = derivations
         self._published: list[CompositeEvent] | None = None
-        self.units: list[_Unit] = []
+        self.units: tuple[_Unit, ...] = tuple[_Unit, ...]()
         throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
         self.throttlers = tuple(Throttler(throttling) for throttling in throttlings.values())
-        self.pending: list[Event] = []
+        self.pending: list[Event] = _NONE_PENDING
         self.clock = BEFORE_ALL
         self.late = 0
         several = len(self.patterns) > 1
         for pattern in in_order(self.patterns):
-            self._add(pattern.automaton, kinds, None, pattern.names() if several else _NO_TYPES)
+            names = pattern.names() if several else _NO_TYPES
+            self._add(pattern.structure, kinds, None, names, pattern.canonical_id, pattern.texts)
         self._link()
         self._from_outside = _NOBODY
         for unit in self.units:
@@ -149,6 +153,8 @@ class StepwiseEngine:
                 offer(event)
             if composites.reported:
                 single.tidy()
+            if not single.store.live:
+                single.let_go()
             return composites.take() if composites.found else []
         if self.by_instants:
             for event in events:
@@ -232,10 +238,14 @@ class StepwiseEngine:
     @property
     def touched(self) -> int:
         """Examined (instance, event) pairs, inner automata included, since the start or the last snapshot."""
+        if self.single is not None:
+            return self.single.touched
         return sum(unit.matcher.touched for unit in self.units)
 
     def sweep(self, clock: int) -> bool:
         """Drop what no event behind an instant, ns, can concern; whether it is then as new."""
+        if self.single is not None:
+            return self.single.sweep(clock) and not self.pending
         swept = [unit.matcher.sweep(clock) for unit in self.units]
         return all(swept) and not (self.pending or self.throttlers or self._derivations)
 
@@ -259,7 +269,7 @@ class StepwiseEngine:
 
     def _offer_pending(self, until: int) -> None:
         if self.pending and self.pending[0].hi <= until:
-            pending, self.pending = self.pending, []
+            pending, self.pending = self.pending, _NONE_PENDING
             self._offer(pending)
 
     # One instant after the other.
@@ -271,6 +281,8 @@ class StepwiseEngine:
             self.late += 1
             self._run_instant(event.hi, [self._mark(event)])
             return
+        if not self.pending:
+            self.pending = []
         self.pending.append(self._mark(event))
 
     def _run_until(self, limit: int) -> None:
@@ -285,7 +297,7 @@ class StepwiseEngine:
                 break
             events: list[Event] = []
             if self.pending and self.pending[0].hi == instant:
-                events, self.pending = self.pending, []
+                events, self.pending = self.pending, _NONE_PENDING
             self._run_instant(instant, events)
         self.clock = max(self.clock, limit)
 
@@ -347,20 +359,25 @@ class StepwiseEngine:
         kinds: Callable[[str], Mapping[str, Kind] | None],
         own_type: str | None,
         reads: frozenset[str],
+        source: str = "",
+        texts: tuple[str, ...] = (),
     ) -> _Unit:
         parts = [
             self._add(part, kinds, part_type(index), reads)
             for index, part in enumerate(automaton.parts)
             if isinstance(part, Automaton)
         ]
-        delegated = {
-            part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
-        }
-        matcher = Matcher(automaton, kinds, own_type=own_type, derivations=self._derivations and own_type is None)
+        delegated = _NO_PARTS
+        if automaton.parts:
+            delegated = {
+                part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
+            }
+        derivations = self._derivations and own_type is None
+        matcher = Matcher(automaton, kinds, source=source, texts=texts, own_type=own_type, derivations=derivations)
         unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:
             part.readers = (*part.readers, unit)
-        self.units.append(unit)
+        self.units = (*self.units, unit)
         return unit
 
     def _link(self) -> None:

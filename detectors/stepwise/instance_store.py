@@ -111,8 +111,10 @@ class InstanceStore:
                     instance.alive = instance.alive and id(instance) in staying
             if kept:
                 self.pools[state][key] = kept
-            else:
+            elif len(self.pools[state]) > 1:
                 del self.pools[state][key]
+            else:
+                self.pools[state] = NO_POOL
 
     def leave_out(self, gone: dict[int, Instance]) -> None:
         """Remove these instances from all buckets."""

@@ -26,10 +26,13 @@ from distced.detectors.stepwise.plans import (
 )
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
 from distced.middleware.model.event_types import Kind
-from distced.middleware.model.events import TIME, Event
+from distced.middleware.model.events import PRIMITIVE, TIME, Attribute, Event
 
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8
+# Of all matchers without new instances; nothing is put into it.
+_NONE_BORN: Final[list[Instance]] = []
+_NO_ATTRIBUTES: Final[dict[str, Attribute]] = {}
 _NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
 
 
@@ -37,8 +40,10 @@ class Matcher:
     """Runs one automaton.
 
     Attributes:
+        automaton: without texts of its own, the same for all patterns of a shape.
+        texts: of the pattern, in the order of the parameters.
         plans: effects of events by type.
-        latest: latest offered event; None before the first.
+        latest: latest offered event, perhaps without its attributes; None before the first.
         late: number of late events.
         touched: examined pairs of an instance and an event with its key, and wait key, that its state's plan reads;
             the start counts as one; 0 after a snapshot.
@@ -64,6 +69,7 @@ class Matcher:
         "plans",
         "root",
         "store",
+        "texts",
         "touched",
     )
 
@@ -72,10 +78,14 @@ class Matcher:
         automaton: Automaton,
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
+        source: str = "",
+        texts: tuple[str, ...] = (),
         own_type: str | None = None,
         derivations: bool = False,
     ) -> None:
+        """Args: source: canonical id of the pattern; empty for that of the automaton. texts: of its parameters."""
         self.automaton = automaton
+        self.texts = texts
         self.gaps = StartGaps() if derivations else None
         self.latest: Event | None = None
         self.late = 0
@@ -87,7 +97,7 @@ class Matcher:
         waits = None if derivations else self.plans.waits
         self.store = InstanceStore(len(automaton.states), self._window, waits, timed=bool(automaton.timers))
         self._latest_hi = BEFORE_ALL
-        self._born: list[Instance] = []
+        self._born = _NONE_BORN
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] | None = None
         self.key_of = self.plans.key_of
         self._key_attribute = self.plans.key_attribute
@@ -99,13 +109,13 @@ class Matcher:
             BEFORE_ALL,
             None,
             (None,) * len(automaton.variables),
-            (*self.plans.nothing, *automaton.texts),
+            (*self.plans.nothing, *texts),
             (None,) * len(automaton.windows),
             (None,) * len(automaton.timers),
             (None,) * automaton.joints,
             _NOTHING_SPENT,
         )
-        self.composites = Composites(automaton, self.plans.output, own_type, derivations=derivations)
+        self.composites = Composites(automaton, self.plans.output, own_type, source=source, derivations=derivations)
 
     # What is offered.
 
@@ -317,7 +327,7 @@ class Matcher:
         """`_take` and `_follow` in one loop, for unconditional moves that change only constituents and timestamp (the
         common case); returns the instances that stay."""
         kept: list[Instance] = []
-        event_lo, event_hi, window, born = event.lo, event.hi, self._window, self._born
+        event_lo, event_hi, window, born = event.lo, event.hi, self._window, list[Instance]()
         seen: set[tuple[object, ...]] = set()
         for instance in bucket:
             apart = event_lo > instance.hi
@@ -350,6 +360,8 @@ class Matcher:
                 seen.add(mark)
                 instance.lo, instance.hi, instance.last = lo, event_hi, event
                 kept.append(instance)
+        if born:
+            self._born = [*self._born, *born]
         return kept
 
     def _take_open(self, instance: Instance, event: Event, plan: StatePlan) -> bool:
@@ -440,7 +452,7 @@ class Matcher:
                     chain, lo, event.hi, instance.bindings, instance.registers, instance.key, instance.origin
                 )
             if target.goes_on:
-                self._born.append(instance.moved(target.state, chain, lo, event))
+                self._bear(instance.moved(target.state, chain, lo, event))
 
     def _follow_full(self, instance: Instance, event: Event, move: MovePlan, lo: int) -> None:
         windows = list(instance.windows)
@@ -465,7 +477,7 @@ class Matcher:
             if target.accepting:
                 self.composites.add(chain, lo, event.hi, bindings, registers, instance.key, instance.origin)
             if target.goes_on:
-                self._born.append(
+                self._bear(
                     Instance(
                         target.state,
                         instance.key,
@@ -485,11 +497,17 @@ class Matcher:
 
     # Bookkeeping.
 
+    def _bear(self, instance: Instance) -> None:
+        if self._born:
+            self._born.append(instance)
+        else:
+            self._born = [instance]
+
     def _settle(self, *, one_key: bool = True) -> None:
         """Put new instances into their buckets; `one_key` if one event brought them forth, so that all have its key."""
         born = self._born
         if born:
-            self._born = []
+            self._born = _NONE_BORN
             self.store.settle(born, self._latest_hi, one_key=one_key)
 
     def _settle_splits(self, affected: Iterable[int] = ()) -> None:
@@ -502,6 +520,13 @@ class Matcher:
     def tidy(self) -> None:
         """Drop state that has become irrelevant; to be called periodically."""
         self.composites.forget(self._latest_hi - self._window, self.store.instances)
+
+    def let_go(self) -> None:
+        """Keep of the latest event its place in the order alone, where no instance holds it."""
+        latest = self.latest
+        if latest is not None and latest.rank == PRIMITIVE and latest.attributes and not self.store.live:
+            latest = Event(latest.type, latest.lo, latest.hi, latest.source, latest.seq, _NO_ATTRIBUTES)
+            self.latest = self.composites.now = latest
 
     def sweep(self, clock: int) -> bool:
         """Drop what no event behind an instant, ns, can concern; whether nothing is left."""

@@ -122,7 +122,7 @@ class _SnapshotWriter:
             matcher.late,
             matcher.store.numbers,
             reported,
-            [self.instance(instance, len(matcher.automaton.texts)) for instance in matcher.store.instances()],
+            [self.instance(instance, len(matcher.texts)) for instance in matcher.store.instances()],
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
@@ -207,7 +207,7 @@ class _SnapshotReader:
             for identity, constituents, lo in state.reported
         }
         for packed in state.instances:
-            matcher.store.add(self._instance(packed, matcher.automaton.texts))
+            matcher.store.add(self._instance(packed, matcher.texts))
         if state.gaps:
             matcher.keep_derivations()
             assert matcher.gaps is not None

@@ -13,7 +13,7 @@ pytest.importorskip("numba", reason="the columnar engine needs the extra distced
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
 from distced.detectors.runtime import engine_switch
 from distced.detectors.runtime.detector import Detector
-from distced.detectors.runtime.engine_choice import EngineLoad, Forced
+from distced.detectors.runtime.engine_choice import LEAST, STEPWISE, EngineLoad, Forced
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -240,3 +240,21 @@ def test_time_events_fire_whichever_engine_is_at_work() -> None:
     assert [(each.lo, each.hi) for each in found] == [(1, 6)]
     found += detector.heartbeat(["s"], END, 0).events
     assert [(each.lo, each.hi) for each in found] == [(1, 6), (3, 8)]
+
+
+def test_choice_begins_once_the_engine_has_worked_enough() -> None:
+    begun = list[Script]()
+
+    def choice() -> Script:
+        begun.append(Script("stepwise"))
+        return begun[-1]
+
+    pattern = compile_pattern("[A where v > 90] ; [B]")
+    settings = Engines(AtOnce(), choice, begins=LEAST)
+    detector = Detector(pattern, BestEffort(), engines=settings)
+    most = LEAST // STEPWISE.of(1, 1, 1, 0)
+    for at in range(2 * int(most)):
+        detector.receive("s", [Event("A", at, at, "s", at, {"v": 0})], None, at)
+        if begun:
+            break
+    assert at == pytest.approx(most, rel=0.01)

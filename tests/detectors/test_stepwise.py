@@ -261,3 +261,18 @@ def test_planners_are_shared_by_threads(monkeypatch: pytest.MonkeyPatch) -> None
 
 def _no_kinds(name: str) -> None:
     return None
+
+
+def test_matcher_without_instances_holds_the_place_of_its_latest_event_alone() -> None:
+    engine = StepwiseEngine([compile_pattern("[A] ; [B]")])
+    first, last = event("A", 1, v=1), event("B", 2, v=1)
+    engine.feed([first])
+    (unit,) = engine.units
+    assert unit.matcher.latest is first
+    assert len(engine.feed([last])) == 1
+    assert unit.matcher.latest == Event("B", 2, 2, last.source, last.seq, {})
+    # The same once more changes nothing, and one before it is late.
+    assert engine.feed([last]) == []
+    assert engine.behind == 0
+    assert engine.feed([first]) == []
+    assert engine.behind == 1
