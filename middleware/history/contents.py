@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -13,12 +14,15 @@ from distced.middleware.history.layout import period_of
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
+if TYPE_CHECKING:
+    from distced.middleware.history.row_check import RowCheck
+
 
 class DayReport(msgspec.Struct, frozen=True):
     """Events of one type on one day, or in a month or year whose days have been merged.
 
     Attributes:
-        rows, bytes, files: number of events, and size.
+        rows, bytes, files: number of events, rejected rows left out, and size.
         sources: number of events by source.
         watermark: everything with `hi` at or before it is there, ns; None for unknown.
         whole: whether that is the whole day.
@@ -89,10 +93,11 @@ def history_report(history: History) -> HistoryReport:
     groups: dict[tuple[str, str], list[HistoryFile]] = {}
     for file in history.files:
         groups.setdefault((file.day, file.type), []).append(file)
-    days = tuple(
-        _day(history, *key, groups[key]) for key in sorted(groups, key=lambda key: (period_of(key[0])[0], key))
-    )
     rejected = check_rows(history.files)
+    days = tuple(
+        _day(history, *key, groups[key], rejected)
+        for key in sorted(groups, key=lambda key: (period_of(key[0])[0], key))
+    )
     problems = [*history.problems, *(each.problem(history.root) for each in rejected.rejected)]
     late, files = 0, late_files(history.root)
     for path in files:
@@ -111,7 +116,7 @@ def history_report(history: History) -> HistoryReport:
         {name: dict(each.attributes) for name, each in history.types.items()},
         history.first,
         history.last,
-        history.rows,
+        history.rows - len(rejected),
         sum(each.bytes for each in days),
         len(history.files),
         tuple(recorders),
@@ -125,7 +130,7 @@ def history_report(history: History) -> HistoryReport:
     )
 
 
-def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile]) -> DayReport:
+def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile], rejected: RowCheck) -> DayReport:
     sources: dict[str, int] = {}
     for file in files:
         for source, (count, _, _) in file.note.sources.items():
@@ -144,7 +149,7 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
     return DayReport(
         day,
         type_name,
-        sum(file.rows for file in files),
+        sum(file.rows - len(rejected.rows.get(file.path, ())) for file in files),
         sum(file.bytes for file in files),
         len(files),
         dict(sorted(sources.items())),

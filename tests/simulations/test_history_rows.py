@@ -112,6 +112,7 @@ def test_all_leave_out_the_same_rows(tmp_path: Path, damage: str) -> None:
     report = history_report(history)
     assert [(each["problem"], each["where"].partition(",")[0]) for each in report.problems] == [(problem, where)]
     assert report.rejected == count
+    assert report.rows == sum(day.rows for day in report.days) == 900 - count
 
     reader = HistoryReader(history)
     expected = seen(list(Replay(patterns(), reader, engine="stepwise")))
