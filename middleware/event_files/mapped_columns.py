@@ -25,6 +25,7 @@ from distced.middleware.event_files.rule_parts import (
     claims_of,
     evaluate,
     messages_of,
+    sequence_of,
 )
 from distced.middleware.mapping import NO_RULE, Rejected
 from distced.middleware.mapping import Mapping as Rules
@@ -157,6 +158,8 @@ class MappedColumns:
         else:
             made.lo, made.hi, timed = claims_of(rule, reads, columns, rows)
             made.good &= timed
+        if rule.sequence is not None:
+            made.numbers = sequence_of(rule, reads, columns, rows)
         return made
 
     def _rejected(
@@ -169,10 +172,12 @@ class MappedColumns:
             bad.tolist(), applied.rows[bad].tolist(), block.rows(applied.rows[bad]), strict=True
         ):
             memory = Memory(self._memory.first_seq, unseen={rule.name: Unseen((), (), ())})
-            if applied.messages is not None:
-                source = applied.sources.results[applied.sources.codes[index]]
-                if isinstance(source, str):
+            source = applied.sources.results[applied.sources.codes[index]]
+            if isinstance(source, str):
+                if applied.messages is not None:
                     memory.sources[source] = SourceClock(-1, applied.claims_before.get(index))
+                elif applied.numbers is not None:
+                    memory.sources[source] = SourceClock(int(applied.numbers_before[index]))
             message = DeviceMessage(fields, {"row": fields, "payload": fields})
             where = self._where(int(block.numbers[place]))
             _, events, rejected = rule.apply(message, None, where, memory)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from distced.middleware.event_files.cells import Ints, Mask, Numbers, arrow_mask, arrow_of, arrow_texts, nulled
 from distced.middleware.event_files.event_chunks import EventChunk
-from distced.middleware.event_files.rule_parts import Evaluated
+from distced.middleware.event_files.rule_parts import Evaluated, UnknownBlockError
 from distced.middleware.event_files.tables import WHOLE, column_of
 from distced.middleware.mapping.clocks import Claim, SourceClock
 from distced.middleware.mapping.extraction import DeviceMessage
@@ -40,6 +40,8 @@ class AppliedRule:
         nulled: number of attributes that were wrong and read as null.
         messages: by distinct text of a time without a year, the message that has it; with the index for each row.
         claims_before: by row, the previous claim of its source, where the time has no year.
+        numbers: sequence numbers that rows bring, -1 for none; None where events are counted.
+        numbers_before: by row, the last number of its source before it.
     """
 
     rule: Rule
@@ -53,6 +55,8 @@ class AppliedRule:
     nulled: Ints
     messages: tuple[list[DeviceMessage], Ints] | None = None
     claims_before: dict[int, int | None] = field(default_factory=dict)
+    numbers: Ints | None = None
+    numbers_before: Ints = field(default_factory=lambda: np.empty(0, np.int64))
 
 
 class MappedEvents:
@@ -69,9 +73,17 @@ class MappedEvents:
         # Numbers of the sources, by rule and row; -1 for none.
         own = [_numbered(each.sources, numbers) for each in applied]
         self._names = list(numbers)
-        self._clocks = [memory.sources.get(name) or SourceClock(memory.first_seq - 1) for name in numbers]
-        if any(each.messages is not None for each in applied):
+        numbered = [each.numbers is not None for each in applied]
+        before_first = -1 if any(numbered) else memory.first_seq - 1
+        self._clocks = [memory.sources.get(name) or SourceClock(before_first) for name in numbers]
+        yearless = any(each.messages is not None for each in applied)
+        if any(numbered) and (yearless or not all(numbered)):
+            # What is rejected for its number does not count for what comes after it.
+            raise UnknownBlockError
+        if yearless:
             self._claim_years(own)
+        if any(numbered):
+            self._reject_numbers(own)
         counts = [int(each.good.sum()) for each in applied]
         ends = np.cumsum([0, *counts]).tolist()
         self._parts = [slice(begin, end) for begin, end in pairwise(ends)]
@@ -88,20 +100,44 @@ class MappedEvents:
         monotone = np.repeat(np.array([each.rule.clock.is_monotone for each in applied], np.bool_), counts)
         self._seq, held = np.empty(len(rows), np.int64), np.zeros(len(rows), np.bool_)
         self.sources: dict[str, SourceClock] = {}
-        self._order_sources(order[np.argsort(source[order], kind="stable")], source, claimed, monotone, held)
+        given = _joined([each.numbers[each.good] for each in applied if each.numbers is not None])
+        self._order_sources(order[np.argsort(source[order], kind="stable")], source, claimed, monotone, held, given)
         self.counts: Counter[tuple[str, str]] = Counter()
         for each, part in zip(applied, self._parts, strict=True):
             found = {"event": each.good.sum(), "nulled": each.nulled[each.good].sum(), "held": held[part].sum()}
             self.counts.update({(each.rule.name, outcome): int(count) for outcome, count in found.items()})
 
-    def _order_sources(self, order: Ints, source: Ints, claimed: Ints, monotone: Mask, held: Mask) -> None:
-        """Number the events, and hold times that went back; `order` is by source."""
+    def _reject_numbers(self, own: Sequence[Ints]) -> None:
+        """Leave out rows whose number does not grow."""
+        rows = _joined([each.rows for each in self._applied])
+        rules = np.repeat(np.arange(len(own)), [len(each.rows) for each in self._applied])
+        source = _joined(own)
+        asked = [np.where(each.good, each.numbers, -1) for each in self._applied if each.numbers is not None]
+        given, before = _joined(asked), np.full(len(rows), -1)
+        order = np.lexsort((rules, rows, source))
+        begins = np.flatnonzero(np.diff(source[order], prepend=-2))
+        for begin, end in pairwise([*begins.tolist(), len(order)]):
+            mine = order[begin:end]
+            if source[mine[0]] >= 0:
+                last = self._clocks[int(source[mine[0]])].seq
+                before[mine] = np.maximum.accumulate(np.append(last, given[mine]))[:-1]
+        begin = 0
+        for each in self._applied:
+            here = slice(begin, begin + len(each.rows))
+            begin = here.stop
+            each.good &= given[here] > before[here]
+            each.numbers_before = before[here]
+
+    def _order_sources(self, order: Ints, source: Ints, claimed: Ints, monotone: Mask, held: Mask, given: Ints) -> None:
+        """Number the events, unless numbers are given, and hold times that went back; `order` is by source."""
         begins = np.flatnonzero(np.diff(source[order], prepend=-1))
         ends = np.append(begins[1:], len(order))[: len(begins)]
         clocks = [self._clocks[number] for number in source[order[begins]].tolist()]
         before = np.array([INSTANT_MIN if clock.hi is None else clock.hi for clock in clocks], np.int64)
         first = np.array([clock.seq + 1 for clock in clocks], np.int64)
-        self._seq[order] = np.arange(len(order)) + np.repeat(first - begins, ends - begins)
+        self._seq[order] = (
+            given[order] if len(given) else np.arange(len(order)) + np.repeat(first - begins, ends - begins)
+        )
         if monotone.any():
             for begin, end, least in zip(begins.tolist(), ends.tolist(), before.tolist(), strict=True):
                 mine = order[begin:end]

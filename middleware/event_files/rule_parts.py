@@ -164,6 +164,16 @@ def _numbers(found: Evaluated) -> Numbers:
     return distinct.of(found.codes)
 
 
+def sequence_of(rule: Rule, reads: RuleReads, columns: Columns, rows: Ints) -> Ints:
+    """Sequence numbers of rows; -1 for those without one."""
+    read = columns(reads.sequence[0]).numbers
+    if read is not None:
+        whole = read.whole[rows]
+        return np.where((read.contents[rows] == WHOLE_NUMBER) & (whole >= 0), whole, -1)
+    found = evaluate(columns, reads.sequence, rows, rule.read_number)
+    return np.array([each if isinstance(each, int) else -1 for each in found.results], np.int64)[found.codes]
+
+
 def claims_of(rule: Rule, reads: RuleReads, columns: Columns, rows: Ints) -> tuple[Ints, Ints, Mask]:
     """Begins and ends that rows claim, and which do so; those whose uncertainty exceeds 64 bits do not."""
     before, after = rule.clock.before, rule.clock.after

@@ -1,7 +1,6 @@
 """Paths that the parts of a rule read, so that each part is evaluated once for all rows with the same values there.
 
-Rules that leave their row (topics, `each`, paths with `$`) or remember messages (`duplicates`, `sequence`) are read row
-by row.
+Rules that leave their row (topics, `each`, paths with `$`) or remember messages (`duplicates`) are read row by row.
 """
 
 from __future__ import annotations
@@ -35,6 +34,7 @@ class RuleReads(NamedTuple):
     type: Reads
     attributes: dict[str, Reads]
     time: Reads
+    sequence: Reads
     point: Steps | None
     start: Steps | None
     end: Steps | None
@@ -42,7 +42,7 @@ class RuleReads(NamedTuple):
 
 def reads_of(spec: RuleSpec, attributes: Mapping[str, AttributeSpec], time: TimeSpec) -> RuleReads | None:
     """Paths of a rule; None for one that is read row by row."""
-    if spec.topic is not None or spec.each is not None or spec.duplicates is not None or spec.sequence is not None:
+    if spec.topic is not None or spec.each is not None or spec.duplicates is not None:
         return None
     found = RuleReads(
         tuple(_reads((each.path,), each.text) for each in spec.when),
@@ -54,11 +54,12 @@ def reads_of(spec: RuleSpec, attributes: Mapping[str, AttributeSpec], time: Time
             for name, each in attributes.items()
         },
         _reads((time.path, time.start, time.end), time.text),
+        _reads((spec.sequence,), None),
         _steps(time.path),
         _steps(time.start),
         _steps(time.end),
     )
-    parts = (*found.conditions, found.source, found.type, *found.attributes.values(), found.time)
+    parts = (*found.conditions, found.source, found.type, *found.attributes.values(), found.time, found.sequence)
     return None if any(steps[0].startswith("$") for part in parts for steps in part) else found
 
 

@@ -173,7 +173,7 @@ class Rule:
             stage = "attribute"
             attributes = self._read_attributes(message, memory)
             stage = "sequence"
-            seq = state.seq + 1 if self.sequence is None else self._read_sequence(self.sequence(message), state)
+            seq = state.seq + 1 if self.sequence is None else self._grown(self.read_number(message), state)
             stage = "time"
             lo, hi, remarks = self.clock.settle(claim, problem, arrival, state)
         except MappingError as error:
@@ -229,11 +229,17 @@ class Rule:
             )  # fmt: skip
         return found
 
-    @staticmethod
-    def _read_sequence(value: object, state: SourceClock) -> int:
+    def read_number(self, message: DeviceMessage) -> int:
+        """Sequence number of a message of a rule that has a path for it."""
+        assert self.sequence is not None
+        value = self.sequence(message)
         number = None if value is None else to_number(value)
         if type(number) is not int or number < 0:
             raise MappingError("not a sequence number", given=value, allowed="an integer from 0, of 64 bits")
+        return number
+
+    @staticmethod
+    def _grown(number: int, state: SourceClock) -> int:
         if number <= state.seq:
             raise MappingError(
                 "a sequence number that does not grow", given=number, allowed=f"more than {state.seq}",

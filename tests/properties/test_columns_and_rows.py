@@ -108,6 +108,7 @@ def random_time(random: Random, style: str) -> dict[str, Any]:
 def random_mapping(random: Random, form: str, style: str) -> Mapping | None:
     """A mapping; None for one that is refused."""
     lines = ["[file]", f'format = "{form}"']
+    numbered = random.choice([0, 0, 0, 1, 1, 0.5])
     for number in range(random.randrange(1, 4)):
         lines += ["[[rule]]", f'name = "r{number}"', f"source = {toml(random.choice(TEMPLATES))}"]
         lookup = {"lookup": {"x": "X", "y": "Y", "7": "X"}, "path": random.choice(PATHS)}
@@ -116,6 +117,8 @@ def random_mapping(random: Random, form: str, style: str) -> Mapping | None:
         lines.append(f"type = {toml(lookup if random.random() < 0.3 else random.choice(['E', 'F']))}")
         lines.append(f"time = {toml(random_time(random, style))}")
         lines.append(f"final = {toml(random.random() < 0.3)}")
+        if random.random() < numbered:
+            lines.append(f"sequence = {toml(random.choice(['n', 't', 'a', 'd.y']))}")
         conditions = [random_condition(random) for _ in range(random.choice([0, 0, 1, 2]))]
         lines.append(f"when = {toml(conditions)}")
         names = random.sample(["a", "n", "type", "zz"], random.randrange(3))
