@@ -59,7 +59,7 @@ def show(outcomes: Sequence[IngestOutcome], history: Path, seconds: float, *, as
         span = first if first == last else f"{first} to {last}"
         names = few([f"{name} {count:,}" for name, count in types.most_common()], _SHOWN)
         console.print(Text(f"{len(days):,} day{'s' * (len(days) != 1)}, {span}: {names}", "dim"))
-    said = f"{added:,} events added to {history} in {seconds:.1f} s"
+    said = f"{added:,} event{'s' * (added != 1)} added to {history} in {seconds:.1f} s"
     skipped = sum(each.before for each in outcomes)
     if skipped:
         said += f"; {skipped:,} recording{'s' * (skipped != 1)} skipped, in the history already"

@@ -38,7 +38,7 @@ ROWS: Final = 100_000
 MERGED: Final = 700_000
 """Events merged a second by a compaction in one process."""
 
-FILES: Final = 300
+FILES: Final = 900
 """Files merged a second, however few events they have."""
 
 
