@@ -162,9 +162,9 @@ class ColumnarEngine:
             if self.cascade is None:
                 engine.late, engine.pending = self.beside.late, self.beside.pending
             passed = {each.throttling.mark: each.passed for each in self.beside.throttlers} | passed
-            theirs = {id(unit.matcher.automaton): unit for unit in self.beside.units}
+            theirs = {(id(unit.matcher.automaton), unit.matcher.texts): unit for unit in self.beside.units}
             for unit in engine.units:
-                other = theirs.get(id(unit.matcher.automaton))
+                other = theirs.get((id(unit.matcher.automaton), unit.matcher.texts))
                 if other is not None:
                     unit.matcher, unit.inbox = other.matcher, other.inbox
         for throttler in engine.throttlers:
@@ -190,9 +190,9 @@ class ColumnarEngine:
                 self.beside.late, self.beside.pending = engine.late, engine.pending
             for throttler in self.beside.throttlers:
                 throttler.passed = passed[throttler.throttling.mark]
-            theirs = {id(unit.matcher.automaton): unit for unit in engine.units}
+            theirs = {(id(unit.matcher.automaton), unit.matcher.texts): unit for unit in engine.units}
             for unit in self.beside.units:
-                other = theirs[id(unit.matcher.automaton)]
+                other = theirs[id(unit.matcher.automaton), unit.matcher.texts]
                 unit.matcher, unit.inbox = other.matcher, other.inbox
         if self.cascade is not None:
             assert self.by_instants or not self._pending
