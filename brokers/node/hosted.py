@@ -413,8 +413,7 @@ class HostedDetector:
         and there are few, with names as `Client` gives them."""
         if not self.primary or self.replicas or self.has_readers or not 0 < len(self.subscriptions) <= FEW:
             return False
-        served = self.subscriptions.items()
-        return all(each.terms.settled and name.startswith(f"{each.client}.") for name, each in served)
+        return self.subscriptions.settled_by_name
 
     def news(self, found: bool, watermark: int | None, now: int) -> bool:
         """Whether to publish a frame, with composite events where `found`; it then counts as published."""

@@ -277,14 +277,14 @@ class DetectorHosting(NodePart):
         ready = hosted.ready_subscriptions()
         hosted.run()
         effects = self.upstream.connect(hosted, now)
-        if not self.event_path.share(hosted):
+        shared = self.event_path.share(hosted)
+        if not shared:
             self.upstream.join_sources(hosted, now)
             for part in hosted.parts:
                 hosted.detector.join(part, INSTANT_MIN, now)
-        effects += [
-            *self.topic_filters.refilter(),
-            *self._announce_active(hosted, ready, now),
-        ]
+        if not (shared and self.topic_filters.covers_member(hosted)):
+            effects += self.topic_filters.refilter()
+        effects += self._announce_active(hosted, ready, now)
         return [*effects, *self.event_path.begin(hosted, now)]
 
     def withdrawn(self, name: str, now: int) -> list[Effect]:

@@ -141,6 +141,14 @@ class ServedSubscriptions:
         """Terms of all, each at least once."""
         return [each.terms for each in self._table().values()] if self._crowd is None else self._crowd.terms
 
+    @property
+    def settled_by_name(self) -> bool:
+        """Whether all are settled, and have names that begin with their client's; for few."""
+        if self._only is not None:
+            return self._only.terms.settled and self._name.startswith(f"{self._only.client}.")
+        served = self._table().items()
+        return all(each.terms.settled and name.startswith(f"{each.client}.") for name, each in served)
+
     def readers(self, home_of: HomeOf) -> dict[str, int]:
         """Number of subscribed clients, by home. A client with several subscriptions has one connection."""
         if self._crowd is None:

@@ -88,6 +88,10 @@ class TopicFilters(NodePart):
         }
         return found
 
+    def covers_member(self, hosted: HostedDetector) -> bool:
+        """Whether all that a detector needs that has joined a shared input is subscribed to."""
+        return hosted.json is None and (not hosted.home or hosted.home in self._held.homes)
+
     def homes_used(self) -> set[str]:
         """Servers that this node receives from, that of the directory left out."""
         return self._held.homes - {""}

@@ -12,8 +12,9 @@ An automaton is a value: it holds no events and no functions, and every engine r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from types import EllipsisType
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -153,6 +154,8 @@ class Automaton:
     output: Output | None = None
     epochs: bool = False
     texts: tuple[str, ...] = ()
+    # As `type_names` has found them; ... before.
+    _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
 
     @property
     def inner(self) -> tuple[Automaton, ...]:
@@ -184,6 +187,11 @@ class Automaton:
 
     def type_names(self) -> frozenset[str] | None:
         """The published event types read, parts included; None where `any` leaves them open."""
+        if isinstance(self._names, EllipsisType):
+            object.__setattr__(self, "_names", self._find_names())
+        return self._names  # type: ignore[return-value]
+
+    def _find_names(self) -> frozenset[str] | None:
         names: set[str] = set()
         for position in self.positions:
             found = position.domain.types()
