@@ -1,7 +1,7 @@
 """Waiting instances of a matcher, and their pending time events.
 
-One pool per state, split by the key of the whole pattern, and by the wait key of the state where it has one: an event
-meets only instances it may concern. Instances with a closed window are swept out periodically.
+One pool per state, split by the key of the whole pattern: an event meets only instances it may concern. Instances with
+a closed window are swept out periodically.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
 from distced.detectors.stepwise.instance import Instance
-from distced.detectors.stepwise.wait_keys import WaitKeys
 
 Pool: TypeAlias = dict[object, list[Instance]]
 
@@ -31,19 +30,17 @@ class InstanceStore:
     """Instances of a matcher and their pending time events.
 
     Attributes:
-        pools: for each state its instances by key, or by key and wait key; `NO_POOL` for none so far.
-        waits: wait keys of the states; None where there are none.
+        pools: for each state its instances by key; `NO_POOL` for none so far.
         timers: heap of pending (due, timer, number, instance).
         live: number of instances, unswept dead ones included.
         numbers: number of time events started or fired; orders those of one instant.
     """
 
-    __slots__ = ("_sweep_at", "_timed", "_window", "live", "numbers", "pools", "timers", "waits")
+    __slots__ = ("_sweep_at", "_timed", "_window", "live", "numbers", "pools", "timers")
 
-    def __init__(self, states: int, window: int, waits: WaitKeys | None, *, timed: bool) -> None:
+    def __init__(self, states: int, window: int, *, timed: bool) -> None:
         """`window`: of the whole pattern, ns; `timed`: whether time events refer to instances beyond their end."""
         self.pools: list[Pool] = [NO_POOL] * states
-        self.waits = waits
         self.timers: list[tuple[int, int, int, Instance]] = [] if timed else _NO_TIMERS
         self.live = 0
         self.numbers = 0
@@ -57,7 +54,7 @@ class InstanceStore:
 
     def add(self, instance: Instance) -> None:
         """Put an instance into its bucket, and start its time events."""
-        self._pool(instance.state).setdefault(self._bucket_of(instance), []).append(instance)
+        self._pool(instance.state).setdefault(instance.key, []).append(instance)
         self.live += 1
         for timer, due in enumerate(instance.timers):
             if due is not None:
@@ -68,7 +65,7 @@ class InstanceStore:
         """Put instances into buckets, equal ones once; `latest`: last `hi`, ns; `one_key` if one event bore all."""
         if len(born) > 1:
             born = _distinct(born)
-        if self._timed or not one_key or self.waits is not None:
+        if self._timed or not one_key:
             for instance in born:
                 self.add(instance)
         else:
@@ -83,22 +80,6 @@ class InstanceStore:
             self.live += len(born)
         if self.live >= self._sweep_at:
             self.sweep(latest - self._window)
-
-    def _bucket_of(self, instance: Instance) -> object:
-        wait = None if self.waits is None else self.waits[instance.state]
-        return instance.key if wait is None else wait.of_instance(instance)
-
-    def look_up_by_key(self) -> None:
-        """Look up all instances by the key of the whole pattern alone from now on."""
-        if self.waits is None:
-            return
-        self.waits = None
-        for state, pool in enumerate(self.pools):
-            if pool:
-                regrouped: Pool = {}
-                for instance in (each for bucket in pool.values() for each in bucket):
-                    regrouped.setdefault(instance.key, []).append(instance)
-                self.pools[state] = regrouped
 
     def keep(self, state: int, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
         """Keep only these instances of the bucket of a state and key."""

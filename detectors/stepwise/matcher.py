@@ -45,8 +45,8 @@ class Matcher:
         plans: effects of events by type.
         latest: latest offered event, perhaps without its attributes; None before the first.
         late: number of late events.
-        touched: examined pairs of an instance and an event with its key, and wait key, that its state's plan reads;
-            the start counts as one; 0 after a snapshot.
+        touched: examined pairs of an instance and an event with its key that its state's plan reads; the start counts
+            as one; 0 after a snapshot.
         gaps: gap before every possible match; None without derivations.
         root: the start, as the instance all others come from.
         key_of: gives the key of the whole pattern; None for a pattern without one.
@@ -93,9 +93,7 @@ class Matcher:
         self.plans = planner_of(automaton, kinds)
         self._by_type = self.plans.by_type
         self._window = self.plans.window
-        # A gap before open matches is that of a key, for which instances are found by it.
-        waits = None if derivations else self.plans.waits
-        self.store = InstanceStore(len(automaton.states), self._window, waits, timed=bool(automaton.timers))
+        self.store = InstanceStore(len(automaton.states), self._window, timed=bool(automaton.timers))
         self._latest_hi = BEFORE_ALL
         self._born = _NONE_BORN
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] | None = None
@@ -146,29 +144,22 @@ class Matcher:
             key = self.key_of(event)
             if key is None:
                 return
-        pools, waits = self.store.pools, self.store.waits
+        pools = self.store.pools
         for index, state in plan.visits:
-            place = key
-            if waits is not None and (wait := waits[index]) is not None:
-                place = wait.of_event(key, event)
-            bucket = pools[index].get(place)
+            bucket = pools[index].get(key)
             if bucket:
                 size = len(bucket)
-                if size > _CROWD:
-                    reads, root = state.reads, self.root
-                    if reads is not None and not reads(event, root.bindings, root.registers):
-                        continue
-                    if bucket[0].lo < hi - self._window:
-                        # What has run out of its window would be looked at with every event.
-                        bucket = self.store.shed(index, place, bucket, hi - self._window)
-                        size = len(bucket)
+                if size > _CROWD and bucket[0].lo < hi - self._window:
+                    # What has run out of its window would be looked at with every event.
+                    bucket = self.store.shed(index, key, bucket, hi - self._window)
+                    size = len(bucket)
                 self.touched += size
                 if state.plain:
                     kept = self._take_plain(bucket, event, state)
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self.store.keep(index, place, bucket, kept)
+                    self.store.keep(index, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
@@ -213,7 +204,7 @@ class Matcher:
             if plan is None or (key is None and self.key_of is not None):
                 continue
             for index, state in plan.visits:
-                bucket = self.store.pools[index].get(self._place(index, key, event), ())
+                bucket = self.store.pools[index].get(key, ())
                 self.touched += len(bucket)
                 for instance in bucket:
                     if late and instance.last is not None and event.key <= instance.last.key:
@@ -285,7 +276,6 @@ class Matcher:
             latest = self.latest
             self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
             self.composites.keep_derivations()
-            self.store.look_up_by_key()
 
     def awaits_matches(self, type_name: str) -> bool:
         """Whether the part with this type is no side of a `&`, so that each of its matches counts."""
@@ -537,11 +527,6 @@ class Matcher:
             self.composites.forget_now(floor, store.instances)
         return not (store.live or store.timers or self.composites.reported or self.gaps)
 
-    def _place(self, index: int, key: object, event: Event) -> object:
-        """Bucket, in the pool of a state, of the instances that may read an event with this key."""
-        wait = None if self.store.waits is None else self.store.waits[index]
-        return key if wait is None else wait.of_event(key, event)
-
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
         if event.key == self.latest.key:
@@ -553,8 +538,7 @@ class Matcher:
             return
         order = event.key
         for index, state in plan.visits:
-            place = self._place(index, key, event)
-            bucket = self.store.pools[index].get(place)
+            bucket = self.store.pools[index].get(key)
             if bucket:
                 self.touched += len(bucket)
                 kept = [
@@ -562,7 +546,7 @@ class Matcher:
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self.store.keep(index, place, bucket, kept)
+                self.store.keep(index, key, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)

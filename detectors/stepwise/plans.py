@@ -23,7 +23,6 @@ from distced.detectors.automata.automaton import (
 from distced.detectors.stepwise.composites import OutputPlan
 from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
-from distced.detectors.stepwise.wait_keys import wait_keys
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Attribute, Event
 from distced.middleware.patterns.tree import When
@@ -178,7 +177,6 @@ class Planner:
         key_attribute: its attribute, where it is a single one.
         match_types: types of delegated parts that are no side of a `&`, so that each of their matches counts.
         window: of the whole pattern, ns.
-        waits: wait keys of the states; None where there are none.
         nothing, unbound: registers and inner keys, and variables, of the start.
         output: how composite events are made.
     """
@@ -201,7 +199,6 @@ class Planner:
         self.kinds = kinds
         self.variables = {name: place for place, name in enumerate(automaton.variables)}
         self.register_count = len(automaton.registers)
-        self.waits = wait_keys(automaton, self.variables)
         self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
         self.output = OutputPlan(automaton, self.scope())
 

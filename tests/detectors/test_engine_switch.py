@@ -99,7 +99,7 @@ def test_switched_engine_finds_the_same_with_any_engine(policy: str, at_length: 
 
 
 def test_load_continues_after_a_switch() -> None:
-    pattern = compile_pattern("[A as a] ; [B where v > a.v] by k")
+    pattern = compile_pattern("[A] ; [B where v > 0] by k")
     events = [Event("AB"[at % 2], at, at, "s", at, {"k": at % 3, "v": -1}) for at in range(400)]
     detector = Detector(pattern, BestEffort(), engines=by_chance(1))
     whole = StepwiseEngine([pattern])
