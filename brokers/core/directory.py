@@ -11,6 +11,7 @@ from distced.middleware.model.errors import DistcedError, PatternError, TypeRegi
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory import KINDS, Change, Entries
+from distced.middleware.wire.directory_entries import DetectorEntry
 
 __all__ = ["KINDS", "Change", "Directory"]
 
@@ -43,11 +44,25 @@ class Directory(Entries):
         self._registry: TypeRegistry | None = None
 
     def put(self, kind: str, name: str, entry: Any) -> Change:
+        if kind == "detector" and entry is not None and self._outdated(name, entry):
+            known = self.detectors[name]
+            return Change(kind, name, known, known, outdated=True)
         change = super().put(kind, name, entry)
         self.unconfirmed.discard((kind, name))
         if entry != change.before:
             self._note(change)
         return change
+
+    def _outdated(self, name: str, entry: DetectorEntry) -> bool:
+        """Whether an entry of a detector is of an earlier primary than the known one, which is present.
+
+        Messages of two primaries arrive in any order. What was known before this node lost its connection may have been
+        cleared since, so any entry is valid then.
+        """
+        known = self.detectors.get(name)
+        if known is None or entry.generation >= known.generation or known.node not in self.nodes:
+            return False
+        return ("detector", name) not in self.unconfirmed
 
     def _note(self, change: Change) -> None:
         match change.kind:

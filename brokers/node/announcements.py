@@ -39,6 +39,7 @@ class Announcements(NodePart):
             hosted.expected,
             () if hosted.json is None else hosted.json.topics,
             hosted.told or "",
+            hosted.generation,
         )
 
     def _distribution(self, hosted: HostedDetector) -> str:

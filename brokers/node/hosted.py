@@ -112,6 +112,7 @@ class HostedDetector:
         primary: whether it serves subscriptions; the others are replicas of it.
         replicas: of the primary: nodes with replicas, and the homes these publish at; empty otherwise.
         listed: of a replica: whether the directory has named it; before that its entry says nothing of it.
+        generation: number of its primary, the last one known here (`DetectorEntry`); never falls.
         attributes_read: kinds of the attributes of the types that it reads and detectors publish, as it was checked.
         waits: why nothing can be found for the time being; empty where it is complete.
         told: what its subscriptions were told of that; None for unknown, after a move.
@@ -146,6 +147,7 @@ class HostedDetector:
     primary: bool = True
     replicas: Mapping[str, str] = field(default_factory=lambda: _NO_REPLICAS)
     listed: bool = False
+    generation: int = 0
     attributes_read: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_TYPES)
     waits: str = ""
     told: str | None = ""
@@ -389,6 +391,7 @@ class HostedDetector:
             }
         )
         self.primary, self.replicas = not replica, dict(state.replicas)
+        self.generation = state.generation + (not replica)
         if self.json is not None and self.primary:
             # The origin has published what it has found.
             self.json.publish(now)
@@ -482,18 +485,24 @@ class HostedDetector:
             self.subscriptions.change(name, near="")
         return listened
 
-    def become_primary(self, replicas: Mapping[str, str]) -> None:
-        """Serve subscriptions from now on, with these replicas elsewhere."""
+    def become_primary(self, replicas: Mapping[str, str], generation: int) -> None:
+        """Serve subscriptions from now on, with these replicas elsewhere, as the primary of this number."""
         self.changed(self.id)
-        self.primary, self.replicas = True, dict(replicas)
+        self.primary, self.replicas, self.generation = True, dict(replicas), generation
         self.happened("detector", self.id, "primary")
 
-    def become_replica(self) -> None:
-        """Serve no subscription from now on; the directory names it as a replica."""
+    def succeed(self, generation: int) -> None:
+        """Be the primary of this number, unless of a greater one."""
+        if generation > self.generation:
+            self.changed(self.id)
+            self.generation = generation
+
+    def become_replica(self, generation: int) -> None:
+        """Serve no subscription from now on; the directory names it as a replica of the primary of this number."""
         self.changed(self.id)
         if self.primary or not self.listed:
             self.happened("detector", self.id, "replica")
-        self.primary, self.replicas, self.listed = False, _NO_REPLICAS, True
+        self.primary, self.replicas, self.listed, self.generation = False, _NO_REPLICAS, True, generation
         self.keep_json()
         self.serve_none()
 

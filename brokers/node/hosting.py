@@ -88,9 +88,10 @@ class DetectorHosting(NodePart):
             if there.primary:
                 return []
             # Its primary is lost; its state is the best there is.
-            there.become_primary({})
+            there.become_primary({}, self._next_generation(planned.id))
             return [info("replica promoted", detector=planned.id)]
         hosted = self._created(planned, home, expected)
+        hosted.succeed(self._next_generation(planned.id))
         self.event_path.inventory.host(hosted)
         parts = {"parts": ", ".join(planned.parts)} if planned.parts else {}
         note = info("detector created", detector=planned.id, pattern=planned.compiled.text, **parts)
@@ -117,6 +118,11 @@ class DetectorHosting(NodePart):
             self._changed,
             attributes_read=types_of_detectors(compiled, self.directory),
         )
+
+    def _next_generation(self, identity: str) -> int:
+        """Number of a primary after those that the directory, or a replica here, knows of."""
+        here, known = self.event_path.hosted.get(identity), self.directory.detectors.get(identity)
+        return max(-1 if each is None else each.generation for each in (here, known)) + 1
 
     def _kinds(self, name: str) -> Mapping[str, Kind] | None:
         found = self.directory.registry().find(name)
@@ -145,11 +151,12 @@ class DetectorHosting(NodePart):
         hosted.arrived(state, self.directory.subscriptions, now, replica=replica)
         self.upstream.update_readers(hosted)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
-        if not replica:
+        if hosted.subscriptions:
             self._update_json(hosted)
         effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
-        if replica or hosted.subscriptions or self._expected(identity):
+        # A primary that was handed over a moment ago has no subscriptions yet.
+        if replica or hosted.subscriptions or not state.subscriptions or self._expected(identity):
             return effects
         return [*effects, *self._destroyed(identity)]
 
@@ -445,38 +452,33 @@ class DetectorHosting(NodePart):
         return effects
 
     def _contested(self, mine: HostedDetector, entry: DetectorEntry | None, now: int) -> list[Effect]:
-        """Compare the entry of a detector that is here with its role."""
-        news = self._role(mine, entry)
-        if news is not None:
-            return news
-        if entry is None or entry.node not in self.directory.nodes:
-            # Cleared by a node that did not know it, or left over from a lost one.
-            return [self.announcements.publish(mine)]
-        identity = mine.detector.id
-        if chosen(identity, (self.name, entry.node)) == self.name:
-            # Clients that accepted the offer of the other node come back.
-            return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
-        return self.drop(mine, f"{entry.node} has it")
-
-    def _role(self, hosted: HostedDetector, entry: DetectorEntry | None) -> list[Effect] | None:
-        """Effects of the role of a detector by its entry; None where the entry contests it."""
+        """Effects of the entry of a detector that is here: its role, where the entry is that of a later primary."""
         if entry is None:
-            return None if hosted.primary else self.drop(hosted, "the detector is destroyed")
+            # Cleared by a node that did not know it.
+            return [self.announcements.publish(mine)] if mine.primary else self.drop(mine, "the detector is destroyed")
         if entry.node == self.name:
-            if hosted.primary:
+            if mine.primary:
+                mine.succeed(entry.generation)
                 return []
-            hosted.become_primary(entry.replicas)
-            return [info("replica promoted", detector=hosted.id), self.announcements.publish(hosted)]
+            mine.become_primary(entry.replicas, entry.generation)
+            return [info("replica promoted", detector=mine.id), self.announcements.publish(mine)]
+        if mine.primary:
+            if entry.node not in self.directory.nodes:
+                # Left over from a lost one.
+                mine.succeed(entry.generation + 1)
+                return [self.announcements.publish(mine)]
+            same = entry.generation == mine.generation
+            if entry.generation < mine.generation or (same and chosen(mine.id, (self.name, entry.node)) == self.name):
+                # Clients that accepted the offer of the other node come back.
+                return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
         if self.name in entry.replicas:
-            if hosted.primary:
-                self.serve_none(hosted)
-            hosted.become_replica()
-            return self.topic_filters.refilter() if hosted.leave_as_json(entry.json) or hosted.json else []
-        if not hosted.primary and not hosted.listed:
+            if mine.primary:
+                self.serve_none(mine)
+            mine.become_replica(entry.generation)
+            return self.topic_filters.refilter() if mine.leave_as_json(entry.json) or mine.json else []
+        if not mine.primary and not mine.listed:
             return []  # Published before the primary knew of this replica.
-        if not hosted.primary or entry.node in hosted.replicas:
-            return self.drop(hosted, f"{entry.node} has it")
-        return None
+        return self.drop(mine, f"{entry.node} has it")
 
     def without_replicas(self, hosted: HostedDetector, nodes: Iterable[str]) -> list[Effect]:
         """Remove replicas, and offer their subscriptions the remaining homes."""

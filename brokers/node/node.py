@@ -417,6 +417,9 @@ class Node(NodePart):
         if mine is not None and change.entry is not None and change.entry.pattern == mine.planned.asked.pattern:
             # One object, as for the name: of a hundred thousand these are many bytes.
             structs.force_setattr(change.entry, "pattern", mine.planned.asked.pattern)
+        if change.outdated:
+            # The server retains the message that was published last.
+            return [self.hosting.announcements.publish(mine)] if mine is not None and mine.primary else []
         # A source waits for an answer, also to an entry that was known already.
         if change.entry == change.before and change.kind != "source":
             return []

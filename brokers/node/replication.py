@@ -82,7 +82,10 @@ class Replication(NodePart):
         home = hosted.replicas[node]
         replicas = {**hosted.replicas, self.name: hosted.home}
         del replicas[node]
-        entry = replace(self.announcements.entry(hosted), node=node, home=home, replicas=replicas)
+        generation = hosted.generation + 1
+        entry = replace(
+            self.announcements.entry(hosted), node=node, home=home, replicas=replicas, generation=generation
+        )
         note = info("detector handed over", detector=hosted.id, node=node)
         return [note, self.put("detector", hosted.id, entry)]
 
@@ -98,7 +101,8 @@ class Replication(NodePart):
                 continue
             heirs = sorted(each for each in entry.replicas if each in self.directory.nodes)
             if heirs[:1] == [self.name]:
-                hosted.become_primary({each: entry.replicas[each] for each in heirs[1:]})
+                replicas = {each: entry.replicas[each] for each in heirs[1:]}
+                hosted.become_primary(replicas, entry.generation + 1)
                 effects += [
                     warning("replica promoted", detector=identity, lost=node),
                     self.announcements.publish(hosted),

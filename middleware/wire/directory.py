@@ -56,12 +56,16 @@ _packed: Final = msgspec.msgpack.Encoder().encode
 
 
 class Change(msgspec.Struct, frozen=True):
-    """Change of the directory: an entry, None where it was cleared, and the one before, None where it is new."""
+    """Change of the directory: an entry, None where it was cleared, and the one before, None where it is new.
+
+    `outdated`: the entry received was not taken, as the one before is of a later primary of the detector.
+    """
 
     kind: str
     name: str
     entry: Any
     before: Any
+    outdated: bool = False
 
 
 class Entries:

@@ -205,6 +205,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
         expected: expected load and traffic at its placement, until these are measured.
         json: where its composite events leave as JSON: home servers and topics.
         waits: why it can find nothing for the time being; empty where it is complete.
+        generation: number of the primary; a later one has a greater number, and its entry is the valid one.
     """
 
     node: str
@@ -223,6 +224,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     expected: Measured | None = None
     json: tuple[tuple[str, str], ...] = ()
     waits: str = ""
+    generation: int = 0
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -103,6 +103,7 @@ class DetectorState(msgspec.Struct, frozen=True):
         replicas: hosts of its replicas, and where these publish.
         near: by subscription, the node whose replica it listens to.
         constituents, derivations: whether these are sent along with its composite events.
+        generation: number of the primary that sends it (`DetectorEntry`).
     """
 
     number: int
@@ -112,6 +113,7 @@ class DetectorState(msgspec.Struct, frozen=True):
     near: dict[str, str] = {}
     constituents: bool = False
     derivations: bool = False
+    generation: int = 0
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -6,6 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from distced.brokers.core.directory import Directory
 from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
@@ -52,6 +53,24 @@ def test_entries_come_in_any_order_change_and_go() -> None:
             assert (change.entry, change.before) == (None, entry)
             assert directory.read((kind, name), b"", where="here").before is None
         assert directory.names() == set()
+
+
+def test_entry_of_an_earlier_primary_is_not_taken_while_the_later_one_is_present() -> None:
+    earlier, later = (replace(detector((), ""), node=node, generation=n) for node, n in (("n1", 4), ("n2", 5)))
+    directory = Directory()
+    directory.put("detector", "d", later)
+    assert directory.put("detector", "d", earlier).entry == earlier
+    directory.put("node", "n2", NodeEntry(3, 1, {}))
+    directory.put("detector", "d", later)
+    change = directory.put("detector", "d", earlier)
+    assert (change.entry, change.before, change.outdated) == (later, later, True)
+    assert directory.detectors["d"] == later
+    # What is known from before the connection was lost may have been cleared since.
+    directory.reconnected(0)
+    assert not directory.put("detector", "d", earlier).outdated
+    directory.put("detector", "d", later)
+    directory.put("detector", "d", None)
+    assert directory.put("detector", "d", earlier).entry == earlier
 
 
 @pytest.mark.parametrize(

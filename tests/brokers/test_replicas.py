@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from distced.brokers.core.directory import CONFIRM_WITHIN
 from distced.brokers.node.policy_settings import EVERYBODY
@@ -112,6 +113,41 @@ def test_detector_with_a_replica_moves_elsewhere() -> None:
     scene.network.run()
     again = entry_of(scene.network, identity)
     assert again.node == free and again.replicas == entry.replicas
+    scene.happen("BAB")
+    assert scene.found("q") == 2
+
+
+def test_entry_of_an_earlier_primary_changes_no_role() -> None:
+    """Handed over, and back at once: entries of both are on their way."""
+    scene, identity = reliable()
+    first = entry_of(scene.network, identity)
+    (second,) = first.replicas
+    scene.happen("A")
+    for host in (second, first.node):
+        scene.network.publish(administration_topic("move", identity), encode(MoveRequest(host)))
+        scene.network.run()
+    assert entry_of(scene.network, identity).generation == first.generation + 2
+    other = replace(first, node=second, replicas={first.node: first.home}, home=first.replicas[second], generation=1)
+    for late in (other, first):
+        scene.network.publish(scene.network.detector_topic(identity), encode(late), retain=True)
+        scene.network.run()
+        entry = entry_of(scene.network, identity)
+        assert (entry.node, set(entry.replicas), entry.generation) == (first.node, {second}, first.generation + 2)
+    scene.happen("BAB")
+    assert scene.found("q") == 2
+
+
+def test_of_two_primaries_with_one_number_one_remains() -> None:
+    """Two nodes have missed the primary at the same time."""
+    scene, identity = reliable()
+    entry = entry_of(scene.network, identity)
+    (second,) = entry.replicas
+    scene.happen("A")
+    promoted = replace(entry, node=second, replicas={}, home=entry.replicas[second])
+    scene.network.publish(scene.network.detector_topic(identity), encode(promoted), retain=True)
+    scene.network.pass_time(5 * SECOND)
+    again = entry_of(scene.network, identity)
+    assert set(scene.network.hosts(identity)) == {again.node, *again.replicas} and len(again.replicas) == 1
     scene.happen("BAB")
     assert scene.found("q") == 2
 
