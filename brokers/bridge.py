@@ -4,7 +4,7 @@ It registers the event types of its mappings, announces a source with its first 
 all its sources: the present less the `lateness` allowed. Late events go to the dead letters, as do rejected messages.
 
 The bridge itself is a source that never publishes, so that detectors wait for it from the start and are not beyond the
-first event of an unknown device. Announcing all devices beforehand was rejected: only their messages tell them.
+first event of an unknown device. Announcing all devices beforehand was rejected: only their messages name them.
 
 Its entries carry its name as their publisher, so that after a crash its next life finds and clears them; until then
 their lease lets detectors continue without them.

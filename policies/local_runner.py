@@ -96,10 +96,10 @@ class LocalRunner:
             for source in plans:
                 host.queues[source] = deque()
                 host.detector.join(source, INSTANT_MIN, 0)
-        waiting: dict[str, deque[LocalMessage]] = {source: deque(told) for source, told in plans.items()}
+        waiting: dict[str, deque[LocalMessage]] = {source: deque(messages) for source, messages in plans.items()}
         if not sources:
             for host in self.hosts.values():
-                self._told(host, host.detector.heartbeat((), INSTANT_MAX, 0))
+                self._send(host, host.detector.heartbeat((), INSTANT_MAX, 0))
         while True:
             choices: list[tuple[deque[LocalMessage], LocalHost | None]] = [
                 (queue, None) for queue in waiting.values() if queue
@@ -136,9 +136,9 @@ class LocalRunner:
         detector = host.detector
         if message.open and message.watermark is not None:
             detector.hear_open(message.source, message.open, message.watermark)
-        self._told(host, detector.receive(message.source, message.events, message.watermark, 0))
+        self._send(host, detector.receive(message.source, message.events, message.watermark, 0))
 
-    def _told(self, host: LocalHost, detected: Detected) -> None:
+    def _send(self, host: LocalHost, detected: Detected) -> None:
         found = self.found.get(host.plan.id)
         for event in detected.events:
             if found is not None:
@@ -189,8 +189,8 @@ def spread(events: Sequence[Event], random: Random, *, disorder: float = 0.3) ->
     spread_out: dict[str, list[Event]] = {f"source {number}": [] for number in range(SOURCES)}
     for event in events:
         spread_out[random.choice(list(spread_out))].append(event)
-    for told in spread_out.values():
-        for place in range(1, len(told)):
+    for published in spread_out.values():
+        for place in range(1, len(published)):
             if random.random() < disorder:
-                told[place - 1], told[place] = told[place], told[place - 1]
+                published[place - 1], published[place] = published[place], published[place - 1]
     return spread_out

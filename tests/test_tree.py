@@ -35,6 +35,18 @@ GIVEN_UP = {
 }
 """Words that the glossary has replaced. Most files have not even the letters, which is found out much faster."""
 
+NOT_IN_NAMES = {
+    "told",
+    "telling",
+    "seat",
+    "seats",
+    "anew",
+    "who",
+    "whom",
+    *(word for word in GIVEN_UP if " " not in word),
+}
+"""Words that no name of the product has, be it of a variable, an attribute, a function or a class."""
+
 
 @cache
 def modules() -> dict[Path, ast.Module]:
@@ -103,6 +115,31 @@ def test_words_are_those_of_the_glossary() -> None:
         if letters in text
         for number, line in enumerate(text.splitlines(), 1)
         if (match := re.search(word, line))
+    ]
+    assert found == []
+
+
+def names_in(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Names that a module defines or uses, each with its line."""
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name"):
+            name = getattr(node, field, None)
+            if isinstance(name, str):
+                yield getattr(node, "lineno", 0), name
+
+
+def words_of(name: str) -> set[str]:
+    """Words of a name with underscores, or in camel case."""
+    return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
+
+
+def test_names_have_the_words_of_the_glossary() -> None:
+    assert words_of("_ToldBy") | words_of("TOLD_AT_ONCE") >= {"told", "by", "at", "once"}
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path, tree in modules().items()
+        for line, name in names_in(tree)
+        if not words_of(name).isdisjoint(NOT_IN_NAMES)
     ]
     assert found == []
 

@@ -31,7 +31,7 @@ from distced.middleware.model.timestamps import DAY, SECOND, format_instant
 LOOK: Final = 0.25
 """Interval of the status line, s."""
 
-TELL_EVERY: Final = 5.0
+REPORT_EVERY: Final = 5.0
 """Interval of status objects in JSON, s."""
 
 RATE_OVER: Final = 5.0
@@ -124,7 +124,7 @@ def record(options: RecordOptions) -> int:
         recorder.start(PATIENCE)
         try:
             announced = recorder.wait_announced(PATIENCE)
-            _tell_beginning(recorder, name, options)
+            _report_begin(recorder, name, options)
             if not announced:
                 show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
             _watch(recorder, options)
@@ -203,7 +203,7 @@ def _behind(watermark: int, now: int) -> str:
 def _watch(recorder: LiveRecorder, options: RecordOptions) -> None:
     deadline = None if options.duration is None else time.monotonic() + options.duration / SECOND
     rate, console = Rate(), messages()
-    told = time.monotonic()
+    reported = time.monotonic()
     with ExitStack() as stack:
         live = None
         if console.is_terminal and not options.as_json:
@@ -213,14 +213,14 @@ def _watch(recorder: LiveRecorder, options: RecordOptions) -> None:
             current = rate.take(now, int(str(status["events"])))
             if live is not None:
                 live.update(status_line(status, current, recorder.clock.now()), refresh=True)
-            if options.as_json and now - told >= TELL_EVERY:
-                told = now
+            if options.as_json and now - reported >= REPORT_EVERY:
+                reported = now
                 print_json({"event": "status", "rate": round(current, 3), **status}, indent=None)
             left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
             time.sleep(max(left, 0.0))
 
 
-def _tell_beginning(recorder: LiveRecorder, name: str, options: RecordOptions) -> None:
+def _report_begin(recorder: LiveRecorder, name: str, options: RecordOptions) -> None:
     server = server_name(options.server)
     if options.as_json:
         shown = {"server": server, "recorder": name, "history": str(options.history), "types": options.recorded}

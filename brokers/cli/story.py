@@ -106,8 +106,8 @@ def merge(answers: Iterable[StoryAnswer]) -> Merged:
     """Lines of all nodes, by subject, in order of time."""
     merged: Merged = {}
     for answer in answers:
-        for subject, told in answer.stories.items():
-            merged.setdefault(subject, []).extend(told)
+        for subject, story in answer.stories.items():
+            merged.setdefault(subject, []).extend(story)
     for lines in merged.values():
         lines.sort(key=lambda line: (line.at, line.node, line.cause))
     return dict(sorted(merged.items()))

@@ -271,17 +271,17 @@ def _in_groups(patterns: Sequence[Compiled]) -> list[list[Compiled]]:
 
 
 def _summarise(subscriptions: Sequence[Subscription], printed: Printed, options: SubscribeOptions) -> None:
-    told = {name: sum(getattr(each.statistics, name) for each in subscriptions) for name in COUNTED}
+    counts = {name: sum(getattr(each.statistics, name) for each in subscriptions) for name in COUNTED}
     # Of events of the past, delays say nothing.
     timely = printed.events > 0 and printed.longest < HOUR
     mean = printed.delays // printed.events if timely else None
     longest = printed.longest if timely else None
     if options.as_json:
-        shown = {"printed": printed.events, **told, "delay_mean": mean, "delay_most": longest}
+        shown = {"printed": printed.events, **counts, "delay_mean": mean, "delay_most": longest}
         sys.stderr.write(json.dumps(shown) + "\n")
         return
     parts = [f"{printed.events:,} event{'s' * (printed.events != 1)}"]
-    parts += [f"{count:,} {name}" for name, count in told.items() if count]
+    parts += [f"{count:,} {name}" for name, count in counts.items() if count]
     if mean is not None and longest is not None:
         parts.append(f"delay {span(mean)} on average, {span(longest)} at most")
     messages().print(", ".join(parts), style="bold")

@@ -153,10 +153,10 @@ class Homes:
         asked.at = now
         return Publish(self.topic, b"%d" % asked.last, home=home)
 
-    def _measure(self, home: str, both_ways: int, now: int) -> None:
+    def _measure(self, home: str, round_trip: int, now: int) -> None:
         self._measured[home] = now
         before = self.latencies.get(home)
-        measured = both_ways // 2
+        measured = round_trip // 2
         self.latencies[home] = measured if before is None else round(before + SMOOTHING * (measured - before))
 
 

@@ -175,16 +175,16 @@ class Directory(Entries):
                 allowed=_kinds(known),
                 advice="publish under another name",
             )
-        ways: list[tuple[str, ...]] = [(name,) for name in sorted(reads)]
+        paths: list[tuple[str, ...]] = [(name,) for name in sorted(reads)]
         seen: set[str] = set()
-        for way in ways:
-            if way[-1] == additional.name:
-                circle = " <- ".join((additional.name, *way))
+        for path in paths:
+            if path[-1] == additional.name:
+                circle = " <- ".join((additional.name, *path))
                 raise PatternError("patterns that read each other's composite events in a circle", given=circle)
-            if way[-1] not in seen:
-                seen.add(way[-1])
-                sources = [self.detectors[each].reads or () for each in self.publishers(way[-1])]
-                ways += [(*way, name) for names in sources for name in names]
+            if path[-1] not in seen:
+                seen.add(path[-1])
+                sources = [self.detectors[each].reads or () for each in self.publishers(path[-1])]
+                paths += [(*path, name) for names in sources for name in names]
 
     def check_read(self, reads: frozenset[str], policy: str) -> None:
         """Raise `DistcedError` where a pattern reads a type that only detectors of another policy publish."""

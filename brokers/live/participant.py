@@ -124,7 +124,7 @@ class Participant:
             hold_acknowledgements=hold_acknowledgements,
         )
         self.bus = self.connections.main
-        self._who: dict[str, Any] = {self.role: name} if self.role else {}
+        self._identity: dict[str, Any] = {self.role: name} if self.role else {}
         # The buses take turns with the participant.
         self._turn = threading.Lock()
         self._outlets: dict[str, Outlet] = {}
@@ -263,7 +263,7 @@ class Participant:
 
     def _note(self, level: str, event: str, **fields: Any) -> None:
         if self.log is not None:
-            getattr(self.log, level)(event, **self._who, **fields)
+            getattr(self.log, level)(event, **self._identity, **fields)
 
     # Hooks.
 

@@ -134,10 +134,10 @@ def _listed_processes(folders: dict[str, None]) -> set[int]:
     """The same by `lsof`, which macOS has."""
     command = ["lsof", "-t", *(word for name in folders for word in ("+D", name))]
     try:
-        told = subprocess.run(command, capture_output=True, check=False, timeout=10).stdout
+        listed = subprocess.run(command, capture_output=True, check=False, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
         return set()
-    return {int(each) for each in told.split()}
+    return {int(each) for each in listed.split()}
 
 
 if __name__ == "__main__":

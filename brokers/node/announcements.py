@@ -38,7 +38,7 @@ class Announcements(NodePart):
             hosted.subscriptions.readers(self._home_of),
             hosted.expected,
             () if hosted.json is None else hosted.json.topics,
-            hosted.told or "",
+            hosted.notified or "",
             hosted.generation,
         )
 

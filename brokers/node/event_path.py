@@ -257,14 +257,14 @@ class EventPath:
 
     def _publish_turn(self, members: list[HostedDetector], watermark: int, now: int, effects: list[Effect]) -> None:
         """Publish the watermark of members of a large input: to each client one message for all its subscriptions."""
-        told: dict[tuple[str, str], list[str]] = {}
+        together: dict[tuple[str, str], list[str]] = {}
         for hosted in members:
-            if not hosted.told_together:
+            if not hosted.published_together:
                 self._publish(hosted, [], watermark, now, effects)
             elif hosted.news(False, watermark, now):
                 for name, served in hosted.subscriptions.items():
-                    told.setdefault((served.client, hosted.home), []).append(name)
-        for (client, home), names in told.items():
+                    together.setdefault((served.client, hosted.home), []).append(name)
+        for (client, home), names in together.items():
             progress = encode(Progress.of(client, names, watermark))
             effects.append(Publish(administration_topic("progress", client, root=self.root), progress, home=home))
 

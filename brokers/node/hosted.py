@@ -115,7 +115,7 @@ class HostedDetector:
         generation: number of its primary, the last one known here (`DetectorEntry`); never falls.
         attributes_read: kinds of the attributes of the types that it reads and detectors publish, as it was checked.
         waits: why nothing can be found for the time being; empty where it is complete.
-        told: what its subscriptions were told of that; None for unknown, after a move.
+        notified: `waits` as of the last notification of its subscriptions; None for unknown, after a move.
         json: its composite events as JSON; None where no subscription has wanted them.
         idle_since: begin of the time without subscriptions, ns; None while one needs it.
     """
@@ -150,7 +150,7 @@ class HostedDetector:
     generation: int = 0
     attributes_read: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_TYPES)
     waits: str = ""
-    told: str | None = ""
+    notified: str | None = ""
     json: JsonOutput | None = None
     idle_since: int | None = None
 
@@ -185,7 +185,7 @@ class HostedDetector:
         return (
             self.phase is _RUNNING
             and self.primary
-            and self.told == self.waits == ""
+            and self.notified == self.waits == ""
             and not (self.parts or self.streams or self.upstream or self.replicas or self.json_due)
             and bool(self.subscriptions)
             and all(each.settled for each in self.subscriptions.terms())
@@ -338,10 +338,10 @@ class HostedDetector:
             self.happened("detector", self.id, f"waits: {reason}" if reason else "waits no longer")
             self.waits = reason
 
-    def subscriptions_told(self) -> None:
+    def subscriptions_notified(self) -> None:
         """Its subscriptions were notified of `waits`."""
         self.changed(self.id)
-        self.told = self.waits
+        self.notified = self.waits
 
     def disconnect(self, detector: str) -> None:
         """Remove a detector read by its type, which is gone."""
@@ -381,7 +381,7 @@ class HostedDetector:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
         self.changed(self.id)
         self._become(_RUNNING)
-        self.told = None if self.attributes_read else ""
+        self.notified = None if self.attributes_read else ""
         self.parts = dict.fromkeys(self.parts, True)
         self.subscriptions = ServedSubscriptions(
             {
@@ -411,7 +411,7 @@ class HostedDetector:
     # Output.
 
     @property
-    def told_together(self) -> bool:
+    def published_together(self) -> bool:
         """Whether its watermark is published together with those of other detectors: all clients listen to the primary,
         and there are few, with names as `Client` gives them."""
         if not self.primary or self.replicas or self.has_readers or not 0 < len(self.subscriptions) <= FEW:

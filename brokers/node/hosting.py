@@ -265,7 +265,7 @@ class DetectorHosting(NodePart):
     def _announce_active(self, hosted: HostedDetector, names: Iterable[str], now: int) -> list[Effect]:
         """Answer `active` to subscriptions, once the detector receives all its inputs."""
 
-        def tell(now: int) -> list[Effect]:
+        def answers(now: int) -> list[Effect]:
             known = self.directory.subscriptions
             return [
                 self.reply(known[name].client, self.announcements.answer(name, "active", hosted))
@@ -275,7 +275,7 @@ class DetectorHosting(NodePart):
 
         # Best effort may lack the first events anyway.
         homes = self.topic_filters.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else set()
-        return self.homes.flush(homes, tell, now)
+        return self.homes.flush(homes, answers, now)
 
     def _begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Run a detector if a client listens and every part runs, and answer its subscriptions."""
@@ -357,8 +357,8 @@ class DetectorHosting(NodePart):
         effects: list[Effect] = []
         for hosted in self.event_path.inventory.unsettled():
             effects += self.subscribe_to_parts(hosted)
-            if hosted.primary and hosted.running and hosted.told != hosted.waits:
-                effects += self._tell_waiting(hosted)
+            if hosted.primary and hosted.running and hosted.notified != hosted.waits:
+                effects += self._notify_waiting(hosted)
             if hosted.json_due:
                 effects += self.homes.flush(hosted.json_homes, partial(self.publish_json, hosted), now)
             if any(each.left for each in hosted.streams.values()):
@@ -389,7 +389,7 @@ class DetectorHosting(NodePart):
                 self.upstream.look_at_types(hosted)
         return self.topic_filters.refilter()
 
-    def _tell_waiting(self, hosted: HostedDetector) -> list[Effect]:
+    def _notify_waiting(self, hosted: HostedDetector) -> list[Effect]:
         """Notify subscriptions of a suspension with its reason, or of the resumption.
 
         Not at once: a publisher that moves or is taken over is back in a moment.
@@ -398,13 +398,13 @@ class DetectorHosting(NodePart):
         known = self.directory.subscriptions
         if hosted.waits:
             effects.append(warning("detector suspended", detector=hosted.id, reason=hosted.waits))
-        elif hosted.told:
+        elif hosted.notified:
             effects.append(info("detector resumed", detector=hosted.id))
         for name in hosted.ready_subscriptions():
             if name in known:
                 answer = self.announcements.answer(name, "waiting" if hosted.waits else "active", hosted)
                 effects.append(self.reply(known[name].client, replace(answer, message=hosted.waits)))
-        hosted.subscriptions_told()
+        hosted.subscriptions_notified()
         return [*effects, self.announcements.publish(hosted)]
 
     def publish_json(self, hosted: HostedDetector, now: int) -> list[Effect]:

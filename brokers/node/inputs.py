@@ -24,13 +24,13 @@ from distced.middleware.model.timestamps import MICROSECOND, MILLISECOND
 UNREAD_AT_ONCE: Final = 25
 """Number of watermarks that no detector waits for, published at once by an input; more detectors take turns."""
 
-TOLD_AT_ONCE: Final = 2_000
+PUBLISHED_AT_ONCE: Final = 2_000
 """Largest number of detectors in a turn whose clients hear the watermark together, in one message each."""
 
 UNREAD_PAUSE: Final = 20 * MILLISECOND
 """Least time between two turns, ns: short turns, as events wait for them."""
 
-TOLD_EVERY: Final = 50 * MICROSECOND
+PUBLISHED_EVERY: Final = 50 * MICROSECOND
 """Time per detector of a turn, ns: a hundred thousand detectors have theirs in five seconds."""
 
 UNREAD_ONE_EVERY: Final = 10 * MILLISECOND
@@ -106,8 +106,8 @@ class HostedInput:
         """Whether any watermark may be due."""
         if self.read:
             return True
-        under_way = self._behind > 0 or self._round is not None
-        return now >= self._turn_at and (under_way or watermark != self._watermark)
+        in_progress = self._behind > 0 or self._round is not None
+        return now >= self._turn_at and (in_progress or watermark != self._watermark)
 
     def watermarks_due(self, watermark: int, now: int) -> Iterator[HostedDetector]:
         """Members whose watermark is due now: those with readers, and where there is no crowd the others."""
@@ -138,14 +138,17 @@ class HostedInput:
         if self._round is None:
             return found
         since = now - self._turn_at + UNREAD_PAUSE
-        most, most_alone = min(TOLD_AT_ONCE, since // TOLD_EVERY), min(UNREAD_AT_ONCE, since // UNREAD_ONE_EVERY)
+        most, most_alone = (
+            min(PUBLISHED_AT_ONCE, since // PUBLISHED_EVERY),
+            min(UNREAD_AT_ONCE, since // UNREAD_ONE_EVERY),
+        )
         self._turn_at, self._behind = now + UNREAD_PAUSE, 0
         alone = 0
         for identity in self._round:
             if identity not in self.shared.members:
                 continue
             found.append(self.hosted[identity])
-            alone += not found[-1].told_together
+            alone += not found[-1].published_together
             if len(found) == most or alone == most_alone:
                 return found
         self._round = None

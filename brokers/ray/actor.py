@@ -108,8 +108,8 @@ class IsolatedNodes:
 
         with self._lock:
             actors = dict(self._actors)
-        told = ray.get([each.process.remote() for each in actors.values()], timeout=30)
-        return dict(zip(actors, told, strict=True))
+        answers = ray.get([each.process.remote() for each in actors.values()], timeout=30)
+        return dict(zip(actors, answers, strict=True))
 
     def stop(self) -> None:
         """End all nodes."""
@@ -120,7 +120,7 @@ class IsolatedNodes:
     def _hand_over(self, do: Callable[[], None], node: str) -> None:
         # After `stop` nothing is begun any more.
         with contextlib.suppress(RuntimeError):
-            self._thread.submit(do).add_done_callback(lambda done: _tell_failure(done, node))
+            self._thread.submit(do).add_done_callback(lambda done: _report_failure(done, node))
 
     # On the thread.
 
@@ -142,7 +142,7 @@ class IsolatedNodes:
                 time.sleep(0.1)
         with self._lock:
             self._actors[node] = started
-        started.process.remote().future().add_done_callback(lambda done: _tell_failure(done, node))
+        started.process.remote().future().add_done_callback(lambda done: _report_failure(done, node))
 
     def _end(self, node: str) -> None:
         import ray
@@ -169,7 +169,7 @@ def _started(make: Callable[[], LiveNode], *, patient: bool) -> LiveNode:
             return live
 
 
-def _tell_failure(done: Future[Any], node: str) -> None:
+def _report_failure(done: Future[Any], node: str) -> None:
     error = done.exception()
     if error is not None:
         reason = last_line(error) if isinstance(error, Exception) else repr(error)

@@ -121,8 +121,8 @@ class RayNodes(_Nodes):
     def _ask(self, what: str) -> dict[str, Any]:
         import ray
 
-        told = ray.get([getattr(each, what).remote() for each in self._actors.values()], timeout=30)
-        return dict(zip(self._actors, told, strict=True))
+        answers = ray.get([getattr(each, what).remote() for each in self._actors.values()], timeout=30)
+        return dict(zip(self._actors, answers, strict=True))
 
 
 class LocalNodes(_Nodes):

@@ -110,7 +110,7 @@ class Recorder:
         self._up: set[str] = set()
         self._lost_at: dict[str, int] = {}
         # Start of a connection over which everything was subscribed to again, until that is in force; ns.
-        self._anew: int | None = None
+        self._subscribed_again_at: int | None = None
         self._has_namesake = False
         for (kind, entry), payload in self.state.entries.items():
             self.directory.read((kind, entry), payload, where="what was remembered")
@@ -218,7 +218,7 @@ class Recorder:
         self._up.add(home)
         if not home:
             self.announced = False
-            self._anew = None if resumed else now
+            self._subscribed_again_at = None if resumed else now
         missing = None
         if home in self.state.met and not resumed:
             missing = min(self._lost_at.get(home, now), max(self.state.heard, 0))
@@ -290,9 +290,9 @@ class Recorder:
         if not self._handshake.answered(payload):
             return []
         # The server has taken the subscriptions before, too.
-        if self._anew is not None:
-            self._listens(self._anew, now)
-            self._anew = None
+        if self._subscribed_again_at is not None:
+            self._listens(self._subscribed_again_at, now)
+            self._subscribed_again_at = None
         return [self._entered(), *self._inputs.unsent()]
 
     # The directory.

@@ -44,10 +44,10 @@ from distced.middleware.sets.expressions import TRUE
 
 # Iterations are written out and may multiply; what is larger than this was hardly meant.
 MOST_POSITIONS: Final = 10_000
-MOST_WAYS: Final = 100_000
+MOST_PATHS: Final = 100_000
 
 Onward: TypeAlias = Callable[[], Entry]
-"""The way on behind a node; requested once all positions exist, because an iteration leads back into itself."""
+"""Path onward behind a node; requested once all positions exist, because an iteration leads back into itself."""
 
 
 def build(
@@ -132,12 +132,12 @@ class _Builder:
         root = self._node(pattern, _Surroundings(), lambda: SKIP)
         starts = root.entry()
         arrivals: list[Entry] = []
-        ways = 0
+        count = 0
         for onward in self.onward:
             arrivals.append(onward())
-            ways += sum(1 + len(alternative.items) for alternative in arrivals[-1])
-            if ways > MOST_WAYS:
-                raise _too_large(f"{MOST_WAYS} ways from one part to the next")
+            count += sum(1 + len(alternative.items) for alternative in arrivals[-1])
+            if count > MOST_PATHS:
+                raise _too_large(f"{MOST_PATHS} paths from one part to the next")
         return self._assemble(starts, arrivals, whole_window)
 
     def _assemble(self, starts: Entry, arrivals: list[Entry], whole_window: int | None) -> Automaton:
@@ -270,7 +270,7 @@ class _Builder:
         nodes: list[_EntryNode] = []
 
         def behind(index: int) -> Onward:
-            def way() -> Entry:
+            def entry_behind() -> Entry:
                 rest = SKIP
                 for node in nodes[index + 1 :]:
                     rest = followed_by(rest, node.entry(), strong)
@@ -278,18 +278,18 @@ class _Builder:
                         return rest
                 return followed_by(rest, onward())
 
-            return way
+            return entry_behind
 
         for index, part in enumerate(parts):
             nodes.append(self._node(part, around, behind(index)))
 
         def entry() -> Entry:
-            way = nodes[0].entry()
+            found = nodes[0].entry()
             for node in nodes[1:]:
-                if not any(alternative.holes for alternative in way):
+                if not any(alternative.holes for alternative in found):
                     break
-                way = followed_by(way, node.entry(), strong)
-            return way
+                found = followed_by(found, node.entry(), strong)
+            return found
 
         return _EntryNode(entry)
 
@@ -299,8 +299,8 @@ class _Builder:
         copies: list[_EntryNode] = []
         needed = max(least, 1) if most is None else most
 
-        def way(done: int) -> Entry:
-            """The way on after this number of rounds."""
+        def after(done: int) -> Entry:
+            """Entry after this number of rounds."""
             reached = SKIP
             for copy in copies[done:least]:
                 reached = followed_by(reached, copy.entry())
@@ -314,10 +314,10 @@ class _Builder:
             return reached if further is None else followed_by(reached, optional(further.entry()))
 
         def behind(done: int) -> Onward:
-            return lambda: followed_by(way(done), onward())
+            return lambda: followed_by(after(done), onward())
 
         copies += [self._node(pattern.body, around, behind(done + 1)) for done in range(needed)]
-        return _EntryNode(lambda: way(0))
+        return _EntryNode(lambda: after(0))
 
     def _timing(self, pattern: tree.Timing, around: _Surroundings, onward: Onward) -> _EntryNode:
         self.timers.append(AutomatonTimer(pattern.timer, pattern.when))

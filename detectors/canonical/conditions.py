@@ -98,7 +98,7 @@ class Expressions:
                 return changed(self._variable(variable), f"{end}({VARIABLE})", lambda name: Moment(end, name))
             case Unary(operator="-", operand=operand):
                 piece = self.value(operand, own)
-                inside = piece.ways[0].node
+                inside = piece.orderings[0].node
                 if isinstance(inside, Literal):
                     return self.value(Literal(negate(inside.value)))
                 return changed(piece, f"-{piece.text}", lambda node: Unary("-", node))
@@ -124,7 +124,7 @@ class Expressions:
     def _calculation(self, expression: Binary, own: str) -> Piece:
         operator = expression.operator
         sides = [self.value(expression.left, own), self.value(expression.right, own)]
-        nodes = [side.ways[0].node for side in sides]
+        nodes = [side.orderings[0].node for side in sides]
         if all(isinstance(node, Literal) for node in nodes):
             return self.value(Literal(BINARY[operator](*(node.value for node in nodes))))
         commutes = operator == "*" or (operator == "+" and any(map(_is_no_string, nodes)))
@@ -152,17 +152,17 @@ class Expressions:
                 if not holds and operator in _NEGATED:
                     operator, holds = _NEGATED[operator], True
                 piece = self._comparison(operator, *sides)
-                if isinstance(piece.ways[0].node, Literal):
+                if isinstance(piece.orderings[0].node, Literal):
                     return piece if holds else NEVER if piece is ALWAYS else ALWAYS
                 return piece if holds else _negation(piece)
             case _:
                 piece = self.value(expression, own)
-                if isinstance(piece.ways[0].node, Literal):
-                    return ALWAYS if (piece.ways[0].node == TRUE) == holds else NEVER
+                if isinstance(piece.orderings[0].node, Literal):
+                    return ALWAYS if (piece.orderings[0].node == TRUE) == holds else NEVER
                 return piece if holds else _negation(piece)
 
     def _comparison(self, operator: str, left: Piece, right: Piece) -> Piece:
-        first, second = left.ways[0].node, right.ways[0].node
+        first, second = left.orderings[0].node, right.orderings[0].node
         if isinstance(first, Literal) and isinstance(second, Literal):
             return ALWAYS if BINARY[operator](first.value, second.value) else NEVER
         keys = [(isinstance(first, Literal), left.order), (isinstance(second, Literal), right.order)]
@@ -266,7 +266,7 @@ def _opposite(piece: Piece) -> object:
 
 
 def _is_boolean(piece: Piece) -> bool:
-    node = piece.ways[0].node
+    node = piece.orderings[0].node
     return piece.kind in ("comparison", "not", "and", "or") or (isinstance(node, Literal) and type(node.value) is bool)
 
 

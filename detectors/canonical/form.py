@@ -96,16 +96,16 @@ def _once(
     piece = trees.pattern(publication.pattern, key)
     if publication.output is not None:
         piece = combined("", [[piece, trees.output(publication.output)]], tuple)
-        way = _least(piece.ways, _exported(space, exports))
-        pattern, output = way.node
+        ordering = _least(piece.orderings, _exported(space, exports))
+        pattern, output = ordering.node
     else:
-        way = _least(piece.ways, _exported(space, exports))
-        pattern, output = way.node, None
+        ordering = _least(piece.orderings, _exported(space, exports))
+        pattern, output = ordering.node, None
     prefixes = {kind: _free_prefix(prefix, trees.given) for kind, prefix in _PREFIXES.items()}
-    canonical = _canonical_names(way.names, places, prefixes)
+    canonical = _canonical_names(ordering.names, places, prefixes)
     if canonical:
         marks = {mark(place): name for place, name in canonical.items()}
-        unread = _unread(pattern, way, places, _exported(space, exports))
+        unread = _unread(pattern, ordering, places, _exported(space, exports))
         pattern = renamed(pattern, marks)
         output = None if output is None else renamed_output(output, marks)
     else:
@@ -119,23 +119,25 @@ def _exported(space: Space, exports: Iterable[str]) -> frozenset[NameSlot]:
     return frozenset(place for place in found if place is not None)
 
 
-def _least(ways: Sequence[Ordering], exported: frozenset[NameSlot]) -> Ordering:
+def _least(orderings: Sequence[Ordering], exported: frozenset[NameSlot]) -> Ordering:
     """The first of several orders that differ in names only: externally read names come first."""
-    if len(ways) == 1 or not exported:
-        return ways[0]
+    if len(orderings) == 1 or not exported:
+        return orderings[0]
 
-    def numbers(way: Ordering) -> list[int]:
-        return sorted({n for n, place in zip(numbering(way.names), way.names, strict=True) if place in exported})
+    def numbers(ordering: Ordering) -> list[int]:
+        return sorted(
+            {n for n, place in zip(numbering(ordering.names), ordering.names, strict=True) if place in exported}
+        )
 
-    return min(ways, key=numbers)
+    return min(orderings, key=numbers)
 
 
-def _unread(pattern: Pattern, way: Ordering, places: Places, exported: frozenset[NameSlot]) -> bool:
+def _unread(pattern: Pattern, ordering: Ordering, places: Places, exported: frozenset[NameSlot]) -> bool:
     """Whether an unread variable is left."""
     if not places.read:
         return False
     bound = Counter(node.variable for node in walk(pattern) if isinstance(node, Atom) and node.variable)
-    met = Counter(way.names)
+    met = Counter(ordering.names)
     return any(
         met[place] == bound[mark(place)] for place in met if places.kinds[place] == VARIABLE and place not in exported
     )

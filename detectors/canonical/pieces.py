@@ -5,8 +5,8 @@ which depend on the surroundings. A piece is compared by its text with marks for
 names recur in it. Pieces that still tie are equal but for names; which comes first may matter further out. All their
 orders are kept until then, and the one counts in which names recur earliest: the smallest surrounding part that tells
 them apart decides, so that a part cut out has the form of the part in its place. Deciding by numbers given from outside
-was rejected: parts would not be found again. Past `MOST_WAYS` orders the written one is kept; two ways of writing such
-a pattern may then not meet.
+was rejected: parts would not be found again. Past `MOST_ORDERINGS` orders the written one is kept; two spellings of
+such a pattern may then not meet.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from itertools import groupby, permutations
 from math import factorial
 from typing import Any, Final, NamedTuple, TypeAlias
 
-MOST_WAYS: Final = 120
+MOST_ORDERINGS: Final = 120
 """Maximum of orders kept for ties."""
 
 NameSlot: TypeAlias = int
@@ -40,13 +40,13 @@ class Piece:
         parts: the pieces it is made of, where they may become part of something else.
     """
 
-    __slots__ = ("_identity", "_order", "detail", "kind", "parts", "text", "ways")
+    __slots__ = ("_identity", "_order", "detail", "kind", "orderings", "parts", "text")
 
     def __init__(
-        self, text: str, ways: Sequence[Ordering], kind: str = "", parts: Sequence[Piece] = (), detail: Any = None
+        self, text: str, orderings: Sequence[Ordering], kind: str = "", parts: Sequence[Piece] = (), detail: Any = None
     ) -> None:
         self.text = text
-        self.ways = ways
+        self.orderings = orderings
         self.kind = kind
         self.parts = parts
         self.detail = detail
@@ -57,14 +57,14 @@ class Piece:
     def order(self) -> tuple[str, tuple[int, ...]]:
         """Sort key, independent of names."""
         if self._order is None:
-            self._order = (self.text, numbering(self.ways[0].names))
+            self._order = (self.text, numbering(self.orderings[0].names))
         return self._order
 
     @property
     def identity(self) -> tuple[str, tuple[NameSlot, ...]]:
         """Identity, names included."""
         if self._identity is None:
-            self._identity = (self.text, min(way.names for way in self.ways))
+            self._identity = (self.text, min(ordering.names for ordering in self.orderings))
         return self._identity
 
 
@@ -91,7 +91,7 @@ def numbering(names: Iterable[NameSlot]) -> tuple[int, ...]:
 
 def changed(piece: Piece, text: str, change: Callable[[Any], Any], kind: str = "", detail: Any = None) -> Piece:
     """A piece wrapped around another one."""
-    return Piece(text, [Ordering(change(node), names) for node, names in piece.ways], kind, (piece,), detail)
+    return Piece(text, [Ordering(change(node), names) for node, names in piece.orderings], kind, (piece,), detail)
 
 
 def combined(
@@ -104,19 +104,23 @@ def combined(
 ) -> Piece:
     """A piece combined from several in textual order, in several orders where some tie; `build` makes its node from
     theirs."""
-    if len(orders) == 1 and all(len(piece.ways) == 1 for piece in orders[0]):
-        first = [piece.ways[0] for piece in orders[0]]
-        names = tuple([name for way in first for name in way.names])
-        return Piece(text, (Ordering(build([way.node for way in first]), names),), kind, parts, detail)
+    if len(orders) == 1 and all(len(piece.orderings) == 1 for piece in orders[0]):
+        first = [piece.orderings[0] for piece in orders[0]]
+        names = tuple([name for ordering in first for name in ordering.names])
+        return Piece(text, (Ordering(build([ordering.node for ordering in first]), names),), kind, parts, detail)
     found: list[Ordering] = []
     for pieces in orders:
-        ways = [Ordering([], ())]
+        orderings = [Ordering([], ())]
         for piece in pieces:
-            ways = [Ordering([*nodes, node], names + further) for nodes, names in ways for node, further in piece.ways]
-            if len(ways) > 1:
+            orderings = [
+                Ordering([*nodes, node], names + further)
+                for nodes, names in orderings
+                for node, further in piece.orderings
+            ]
+            if len(orderings) > 1:
                 # The numbering of the whole is least only where that of its beginning is.
-                ways = _best(ways)
-        found += ways
+                orderings = _best(orderings)
+        found += orderings
     return Piece(text, [Ordering(build(nodes), names) for nodes, names in _best(found)], kind, parts, detail)
 
 
@@ -126,10 +130,10 @@ def arranged(pieces: Iterable[Piece]) -> list[list[Piece]]:
     for _, group in groupby(sorted(pieces, key=_order), key=_order):
         tied = list(group)
         distinct = len({piece.identity for piece in tied}) > 1
-        if not distinct or len(orders) * factorial(len(tied)) > MOST_WAYS:
+        if not distinct or len(orders) * factorial(len(tied)) > MOST_ORDERINGS:
             orders = [[*order, *tied] for order in orders]
         else:
-            orders = [[*order, *way] for order in orders for way in permutations(tied)]
+            orders = [[*order, *ordering] for order in orders for ordering in permutations(tied)]
     return orders
 
 
@@ -145,12 +149,12 @@ def _order(piece: Piece) -> tuple[str, tuple[int, ...]]:
     return piece.order
 
 
-def _best(ways: list[Ordering]) -> list[Ordering]:
+def _best(orderings: list[Ordering]) -> list[Ordering]:
     """The orders in which names recur earliest, without duplicates."""
-    numberings = [numbering(way.names) for way in ways]
+    numberings = [numbering(ordering.names) for ordering in orderings]
     least = min(numberings)
     best: dict[tuple[NameSlot, ...], Ordering] = {}
-    for way, numbers in zip(ways, numberings, strict=True):
+    for ordering, numbers in zip(orderings, numberings, strict=True):
         if numbers == least:
-            best.setdefault(way.names, way)
-    return list(best.values())[: None if len(best) <= MOST_WAYS else 1]
+            best.setdefault(ordering.names, ordering)
+    return list(best.values())[: None if len(best) <= MOST_ORDERINGS else 1]

@@ -74,7 +74,7 @@ def _rest(names: list[str], expressions: Expressions) -> Piece:
     types = [_type(name, expressions) for name in names]
     if not types:
         return constant("any", AnySet())
-    left_out = types[0].ways[0].node if len(types) == 1 else Union(tuple(each.ways[0].node for each in types))
+    left_out = types[0].orderings[0].node if len(types) == 1 else Union(tuple(each.orderings[0].node for each in types))
     return constant(f"any - {{{', '.join(each.text for each in types)}}}", Difference(AnySet(), left_out))
 
 

@@ -60,7 +60,7 @@ class Trees:
         pieces = values
         if output.condition is not None:
             condition = expressions.condition(self._without_shown(output))
-            if condition.ways[0].node != TRUE:
+            if condition.orderings[0].node != TRUE:
                 pieces = [*values, condition]
                 text = f"{text} where {condition.text}"
 
@@ -228,10 +228,10 @@ class _Frame:
         """The identity of a piece, except for names local to it: time events, those in a side of `&`."""
         around = {*self.space.variables.values(), *self.space.registers.values(), *self.timers.values()}
         found = []
-        for way in piece.ways:
+        for ordering in piece.orderings:
             inner: dict[NameSlot, int] = {}
             found.append(
-                tuple(name if name in around else -1 - inner.setdefault(name, len(inner)) for name in way.names)
+                tuple(name if name in around else -1 - inner.setdefault(name, len(inner)) for name in ordering.names)
             )
         return piece.text, min(found)
 

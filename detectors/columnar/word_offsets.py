@@ -62,7 +62,7 @@ VISIT: Final = 10
 STRONG: Final = 1
 EVERYTHING: Final = 2
 ALIKE: Final = 4
-ONE_WAY: Final = 8  # flag: one straight move, and a domain without conditions
+SINGLE_MOVE: Final = 8  # flag: one straight move, and a domain without conditions
 
 # A reason to be in a domain.
 D_CODE: Final = 0  # the code of the condition; 0 for none

@@ -157,15 +157,15 @@ class Catalogue:
         plan = self.plans.pop(detector, None)
         if plan is None or not _is_part(plan):
             return
-        way = [self._root]
+        path = [self._root]
         entry, tokens = _entry(plan)
         for token in tokens:
-            way.append(way[-1].onward[token])
-        shelf = way[-1].shelves[entry.key]
+            path.append(path[-1].onward[token])
+        shelf = path[-1].shelves[entry.key]
         shelf.remove(detector, entry.window)
         if not shelf.by_window:
-            del way[-1].shelves[entry.key]
-        for token, node, child in reversed(list(zip(tokens, way[:-1], way[1:], strict=True))):
+            del path[-1].shelves[entry.key]
+        for token, node, child in reversed(list(zip(tokens, path[:-1], path[1:], strict=True))):
             if not child.shelves and not child.onward:
                 del node.onward[token]
 

@@ -74,22 +74,22 @@ def graph_as_text(view: GraphView, width: int) -> Iterator[RenderableType]:
     """A graph for a terminal of this width in characters: below each pattern its detector, below that its inputs; new
     patterns first."""
     yield Text.assemble((f"decomposition {view.decomposition}", "bold"), f": {view.summary()}")
-    told: set[str] = set()
+    drawn: set[str] = set()
     roots = [each for each in view.detectors if each.root]
     for root in sorted(roots, key=lambda each: (not each.patterns, each.patterns)):
         tree = Tree(Text(*_published(root)), guide_style="dim")
-        _add(tree, view, root, told, width)
+        _add(tree, view, root, drawn, width)
         yield Text()
         yield tree
 
 
-def _add(tree: Tree, view: GraphView, detector: DetectorView, told: set[str], width: int) -> None:
+def _add(tree: Tree, view: GraphView, detector: DetectorView, drawn: set[str], width: int) -> None:
     """Add a detector and below it its parts, in full where it comes first."""
     head, width = _head(detector), width - 4
-    if detector.id in told:
+    if detector.id in drawn:
         tree.add(Text.assemble(head, ("   as above", "dim")))
         return
-    told.add(detector.id)
+    drawn.add(detector.id)
     inputs = [flow for flow in view.flows if flow.target == detector.id]
     notes = []
     for kind, reads in (("events", "reads"), ("read", "reads published")):
@@ -99,7 +99,7 @@ def _add(tree: Tree, view: GraphView, detector: DetectorView, told: set[str], wi
     about = "\n".join(fold(" · ".join((*notes, *detector.remarks())), max(width, _COLUMNS)))
     branch = tree.add(Text.assemble(head, "   ", body, (f"\n{about}" if about else "", "dim")))
     for part in detector.parts:
-        _add(branch, view, view.detector(part), told, width)
+        _add(branch, view, view.detector(part), drawn, width)
 
 
 def cuts_as_text(cuts: Cuts, width: int, *, atoms: bool = False) -> Iterator[RenderableType]:

@@ -205,13 +205,13 @@ class _Checker:
         inside = self.pattern(pattern.body, replace(scope, registers=registers, open=scope.open | names))
         return replace(inside, open=scope.open)
 
-    def after(self, scope: _Scope, ways: list[_Scope]) -> _Scope:
+    def after(self, scope: _Scope, branches: list[_Scope]) -> _Scope:
         """The scope behind alternatives."""
         registers: dict[str, Kind | None] = {}
-        for way in ways:
-            for name, kind in way.registers.items():
+        for branch in branches:
+            for name, kind in branch.registers.items():
                 registers[name] = kind if registers.get(name, kind) == kind else None
-        return replace(scope, variables=_either(way.variables for way in ways), registers=registers)
+        return replace(scope, variables=_either(branch.variables for branch in branches), registers=registers)
 
     def variables_in(self, pattern: tree.Pattern, scope: _Scope) -> dict[str, Kinds | None]:
         """The variables bound by the atoms of a pattern, before any of them is checked."""
@@ -464,11 +464,11 @@ class _Checker:
         return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)
 
 
-def _either(ways: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | None]:
+def _either(branches: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | None]:
     """The attributes of variables bound in either alternative."""
     found: dict[str, Kinds | None] = {}
-    for way in ways:
-        for name, kinds in way.items():
+    for branch in branches:
+        for name, kinds in branch.items():
             known = found.get(name, {})
             if name not in found or known is None or kinds is None:
                 found[name] = kinds if name not in found else None

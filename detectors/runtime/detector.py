@@ -68,8 +68,8 @@ class DetectorStatistics:
     duplicates: int = 0
 
 
-class Seat(Protocol):
-    """Place in a shared pass (`detectors.runtime.shared_pass`), instead of an engine of its own."""
+class PassMember(Protocol):
+    """Member of a shared pass (`detectors.runtime.shared_pass`), instead of an engine of its own."""
 
     @property
     def touched(self) -> int: ...
@@ -86,7 +86,7 @@ class Seat(Protocol):
         ...
 
     def leave(self) -> None:
-        """Leave the pass (`Detector.unseated`)."""
+        """Leave the pass (`Detector.leave_pass`)."""
         ...
 
 
@@ -136,7 +136,7 @@ class Detector:
         self.keeps_derivations = derivations
         self._at_once = policy.name == "best-effort"
         # Made when the first event is consumed: most of a thousand detectors are seldom concerned.
-        self._engine: SwitchedEngine | Seat | None = None
+        self._engine: SwitchedEngine | PassMember | None = None
         self._kinds, self._settings = kinds, engines
         # Plans of its shape, to look at events without an engine.
         self._plans: Planner | None = None
@@ -298,12 +298,12 @@ class Detector:
             return None
         return self._engine.home() if isinstance(self._engine, SwitchedEngine) else self._engine.copy()
 
-    def seated(self, seat: Seat) -> None:
+    def enter_pass(self, member: PassMember) -> None:
         """Continue in a shared pass, which has the state of the engine so far."""
         self._touched, self._behind = self.touched, 0
-        self._engine = seat
+        self._engine = member
 
-    def unseated(self, engine: StepwiseEngine) -> None:
+    def leave_pass(self, engine: StepwiseEngine) -> None:
         """Continue with an engine of its own, which has the state from the shared pass."""
         self._statistics, self._touched = self.statistics, self.touched
         self._engine = None

@@ -179,9 +179,9 @@ class SharedInput:
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
-        seated = set() if self._columnar is None else {each.id for each in self._columnar.seats}
-        assert self._beside.keys() | seated <= self.members.keys() and self._beside.keys().isdisjoint(seated)
-        assert self._earliest.keys() <= self.members.keys() - self._beside.keys() - seated
+        in_pass = set() if self._columnar is None else {each.id for each in self._columnar.members}
+        assert self._beside.keys() | in_pass <= self.members.keys() and self._beside.keys().isdisjoint(in_pass)
+        assert self._earliest.keys() <= self.members.keys() - self._beside.keys() - in_pass
         for identity, member in self.members.items():
             assert member.policy is self.policy, identity
             due = member.due()
@@ -216,7 +216,7 @@ class SharedInput:
                 self._note_due(member)
         for member in self._beside.values() if events or rises else ():
             disordered += self._consume(member, events, watermark, now, None, found)
-        if self._columnar is not None and (events or rises) and (len(self.members) > 1 or self._columnar.seats):
+        if self._columnar is not None and (events or rises) and (len(self.members) > 1 or self._columnar.members):
             disordered += self._columnar.consume(events, watermark, found)
             if events:
                 changed = self._columnar.change((*called, *self._beside.values()), len(events), now, self._clock)
@@ -247,7 +247,7 @@ class SharedInput:
 
     def _concerned(self, events: list[Event]) -> dict[Detector, list[Event]]:
         """Events by the indexed member to consume them, in order."""
-        if len(self.members) == 1 and not self._beside and not (self._columnar and self._columnar.seats):
+        if len(self.members) == 1 and not self._beside and not (self._columnar and self._columnar.members):
             # A look into the index costs as much as one into the pattern.
             return dict.fromkeys(self.members.values(), events)
         if self._timed:

@@ -5,7 +5,7 @@ where v > 90]` are concerned by every event, and cost as many calls of stepwise 
 in some ten nanoseconds each. So members that are called often are moved into a loop together: a batch of columns for
 each release, and the composite events by member. Members that are seldom concerned stay with engines of their own.
 
-A member keeps its *seat*: it is as mobile as one with an engine of its own, as its state is copied or taken out between
+A member of the pass is as mobile as one with an engine of its own, as its state is copied or taken out between
 two releases. Members come and go some at a time, as adding a pattern takes half a millisecond. A loop keeps texts and
 keys for as long as it lives, so it is replaced by another after very many of them, again some members at a time.
 
@@ -38,38 +38,38 @@ LIVE_AFTER: Final = 8
 """Share of instances that may have changed, as a divisor, before they are counted again."""
 
 
-class Seat:
-    """Place of a member in the pass, in place of an engine of its own."""
+class PassMember:
+    """Member of the pass, with its state in a loop, in place of an engine of its own."""
 
-    __slots__ = ("_behind", "_consumed", "_keeper", "_touched", "detector", "members", "unit")
+    __slots__ = ("_behind", "_consumed", "_keeper", "_touched", "detector", "member_loop", "unit")
 
-    def __init__(self, keeper: SharedPass, members: MemberLoop, detector: Detector, unit: Unit) -> None:
+    def __init__(self, keeper: SharedPass, member_loop: MemberLoop, detector: Detector, unit: Unit) -> None:
         self._keeper = keeper
-        self.members = members
+        self.member_loop = member_loop
         self.detector = detector
         self.unit = unit
-        self._touched = members.loop.touched_by(unit)
-        self._consumed, self._behind = members.consumed, members.behind
+        self._touched = member_loop.loop.touched_by(unit)
+        self._consumed, self._behind = member_loop.consumed, member_loop.behind
 
     @property
     def touched(self) -> int:
-        """Number of pairs of an instance and an event examined in this seat."""
-        return self.members.loop.touched_by(self.unit) - self._touched
+        """Number of pairs of an instance and an event examined in the pass."""
+        return self.member_loop.loop.touched_by(self.unit) - self._touched
 
     @property
     def live(self) -> int:
         """Approximate number of instances."""
-        return self.members.live().get(self.unit.number, 0)
+        return self.member_loop.live().get(self.unit.number, 0)
 
     def account(self, counts: DetectorStatistics) -> None:
         """Add the events consumed since the last call."""
-        counts.consumed += self.members.consumed - self._consumed
-        counts.late += self.members.behind - self._behind
-        self._consumed, self._behind = self.members.consumed, self.members.behind
+        counts.consumed += self.member_loop.consumed - self._consumed
+        counts.late += self.member_loop.behind - self._behind
+        self._consumed, self._behind = self.member_loop.consumed, self.member_loop.behind
 
     def copy(self) -> StepwiseEngine:
         """A stepwise engine with a copy of the state."""
-        (engine,) = self.members.engines([self])
+        (engine,) = self.member_loop.engines([self])
         return engine
 
     def leave(self) -> None:
@@ -81,7 +81,7 @@ class MemberLoop:
     """A loop with its members.
 
     Attributes:
-        seats: by number of unit.
+        members: by number of unit.
         consumed, behind: number of events consumed, and of those behind consumed ones.
     """
 
@@ -90,7 +90,7 @@ class MemberLoop:
         from distced.detectors.columnar.loop import Loop
 
         self.loop: Loop = Loop((), detector.kinds)
-        self.seats: dict[int, Seat] = {}
+        self.members: dict[int, PassMember] = {}
         self.consumed = self.behind = 0
         self._held = 0
         self._live: dict[int, int] | None = None
@@ -101,12 +101,12 @@ class MemberLoop:
         self._touched = self.loop.state.touched.copy()
         self._weights: Any = None
 
-    def enter(self, keeper: SharedPass, detectors: Sequence[Detector], clock: int | None) -> list[Seat]:
+    def enter(self, keeper: SharedPass, detectors: Sequence[Detector], clock: int | None) -> list[PassMember]:
         """Take in members with their state, at the watermark of the input."""
         from distced.detectors.automata.parameters import closed
         from distced.detectors.columnar.handover import take_over
 
-        matchers, seats = {}, list[Seat]()
+        matchers, members = {}, list[PassMember]()
         if clock is not None:
             self.loop.clock = max(self.loop.clock, clock)
         for detector in detectors:
@@ -117,31 +117,31 @@ class MemberLoop:
             unit = self.loop.add(closed(detector.compiled.automaton), apart=apart)
             if matcher is not None:
                 matchers[unit.number] = matcher
-            seat = self.seats[unit.number] = Seat(keeper, self, detector, unit)
-            seats.append(seat)
-            detector.seated(seat)
+            member = self.members[unit.number] = PassMember(keeper, self, detector, unit)
+            members.append(member)
+            detector.enter_pass(member)
         if matchers:
             take_over(self.loop, matchers)
         self._live = self._weights = None
-        return seats
+        return members
 
-    def engines(self, seats: Iterable[Seat]) -> list[StepwiseEngine]:
+    def engines(self, members: Iterable[PassMember]) -> list[StepwiseEngine]:
         """Stepwise engines with copies of the state of members."""
         from distced.detectors.columnar.handover import hand_over
 
-        made = {each.unit.number: StepwiseEngine([each.detector.compiled], each.detector.kinds) for each in seats}
+        made = {each.unit.number: StepwiseEngine([each.detector.compiled], each.detector.kinds) for each in members}
         hand_over(self.loop, {number: engine.units[0].matcher for number, engine in made.items()})
         for engine in made.values():
             engine.clock = self.loop.clock
         return list(made.values())
 
-    def leave(self, seats: Sequence[Seat]) -> None:
+    def leave(self, members: Sequence[PassMember]) -> None:
         """Take out members, which continue with engines of their own."""
-        for seat, engine in zip(seats, self.engines(seats), strict=True):
-            seat.detector.unseated(engine)
-            del self.seats[seat.unit.number]
-        for seat in seats:
-            self.loop.remove(seat.unit.number)
+        for member, engine in zip(members, self.engines(members), strict=True):
+            member.detector.leave_pass(engine)
+            del self.members[member.unit.number]
+        for member in members:
+            self.loop.remove(member.unit.number)
         self._live = self._weights = None
 
     def consume(
@@ -161,7 +161,7 @@ class MemberLoop:
                 _append(by_unit, loop.events_by_unit(loop.advance(watermark)))
             loop.clock = watermark
         for number, composites in by_unit.items():
-            detector = self.seats[number].detector
+            detector = self.members[number].detector
             detector.statistics.found += len(composites)
             self._found += len(composites)
             found.append((detector, composites))
@@ -186,8 +186,8 @@ class MemberLoop:
         more = np.maximum(more, 0)
         if self._weights is None:
             self._weights = np.zeros(len(touched), np.int64)
-            for seat in self.seats.values():
-                self._weights[self.loop.assembler.counts_of(seat.unit)] += 1
+            for member in self.members.values():
+                self._weights[self.loop.assembler.counts_of(member.unit)] += 1
         found, self._found, self._touched = self._found, 0, touched
         called, consumed = (int((self._weights * np.minimum(more, count)).sum()) for count in (calls, events))
         return Work(called, consumed, int((self._weights * more).sum()), found)
@@ -196,7 +196,7 @@ class MemberLoop:
     def is_worn(self) -> bool:
         """Whether another loop would remember far fewer texts."""
         known = len(self.loop.texts.texts)
-        return known > RENEW_AFTER and known > 4 * (self.loop.live + len(self.seats))
+        return known > RENEW_AFTER and known > 4 * (self.loop.live + len(self.members))
 
     def _let_go(self, events: int) -> None:
         from distced.detectors.columnar.results.store import look_soon
@@ -218,13 +218,13 @@ class SharedPass:
     """Members of a shared input in a columnar pass, with the choice of them.
 
     Attributes:
-        seats: by detector.
+        members: by detector.
     """
 
     def __init__(self, engines: Engines, entered: Callable[[Detector], None], left: Callable[[Detector], None]) -> None:
         """Args: entered, left: called with each member that enters or leaves."""
         self._entered, self._left = entered, left
-        self.seats: dict[Detector, Seat] = {}
+        self.members: dict[Detector, PassMember] = {}
         self._engines = engines
         self._choice = engines.shared()
         self._loop: MemberLoop | None = None
@@ -251,7 +251,7 @@ class SharedPass:
     ) -> int:
         """Have the members consume released events, then everything up to a watermark; the number of events that were
         behind consumed ones, summed over the members."""
-        return sum(each.consume(events, watermark, found) * len(each.seats) for each in self._loops())
+        return sum(each.consume(events, watermark, found) * len(each.members) for each in self._loops())
 
     def change(self, called: Iterable[Detector], events: int, now: int, clock: int | None) -> list[Detector]:
         """Let members enter and leave, after a release of n events that concerned these members with engines of their
@@ -259,7 +259,7 @@ class SharedPass:
         if self._engines.readiness.problem:
             self._entering.clear()
             return []
-        members, live = len(self.seats) + len(self._entering), sum(each.loop.live for each in self._loops())
+        members, live = len(self.members) + len(self._entering), sum(each.loop.live for each in self._loops())
         changes = self._choice.choose(
             [each for each in called if each not in self._entering],
             PassLoad(1, events, now, members, live, self._work),
@@ -269,7 +269,7 @@ class SharedPass:
                 self._entering[detector] = None
         if changes.ends:
             self._entering.clear()
-            self._leaving = dict.fromkeys(self.seats)
+            self._leaving = dict.fromkeys(self.members)
         changed = self._let_leave() if self._leaving else []
         if self._entering and self._engines.readiness.ready():
             changed += self._let_enter(clock)
@@ -280,20 +280,20 @@ class SharedPass:
         """Forget a member that leaves the input; its state goes into an engine of its own."""
         self._entering.pop(detector, None)
         self._leaving.pop(detector, None)
-        if detector in self.seats:
+        if detector in self.members:
             self.leave([detector])
 
     def leave(self, detectors: Sequence[Detector]) -> None:
         """Take members out; they continue with engines of their own."""
-        by_loop: dict[MemberLoop, list[Seat]] = {}
+        by_loop: dict[MemberLoop, list[PassMember]] = {}
         for detector in detectors:
-            seat = self.seats.pop(detector)
-            by_loop.setdefault(seat.members, []).append(seat)
-        for members, seats in by_loop.items():
-            members.leave(seats)
-        if self._loop is not None and not self._loop.seats:
+            member = self.members.pop(detector)
+            by_loop.setdefault(member.member_loop, []).append(member)
+        for member_loop, some in by_loop.items():
+            member_loop.leave(some)
+        if self._loop is not None and not self._loop.members:
             self._loop = None
-        if self._worn is not None and not self._worn.seats:
+        if self._worn is not None and not self._worn.members:
             self._worn = None
         for detector in detectors:
             self._left(detector)
@@ -323,16 +323,16 @@ class SharedPass:
     def _enter(self, detectors: Sequence[Detector], clock: int | None) -> None:
         if self._loop is None:
             self._loop = MemberLoop(detectors[0])
-        for seat in self._loop.enter(self, detectors, clock):
-            self.seats[seat.detector] = seat
-            self._entered(seat.detector)
+        for member in self._loop.enter(self, detectors, clock):
+            self.members[member.detector] = member
+            self._entered(member.detector)
 
     def _renew(self, clock: int | None) -> None:
         """Replace a loop by another, some members at a time."""
         if self._worn is None and self._loop is not None and self._loop.is_worn:
             self._worn, self._loop = self._loop, None
         if self._worn is not None:
-            moving = [each.detector for each in islice(self._worn.seats.values(), AT_ONCE)]
+            moving = [each.detector for each in islice(self._worn.members.values(), AT_ONCE)]
             self.leave(moving)
             self._enter(moving, clock)
 

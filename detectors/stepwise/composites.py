@@ -41,8 +41,8 @@ _NOTHING: Final[dict[EventId, tuple[tuple[EventId, ...], int]]] = {}
 
 
 @dataclass(slots=True)
-class _Ways:
-    """First way to a composite event in an instant, and the known derivations by their most distinctive property."""
+class _Derived:
+    """First instant of a composite event, and the known derivations by their most distinctive property."""
 
     moment: OrderKey
     derivations: dict[tuple[object, ...], list[Derivation]]
@@ -100,6 +100,7 @@ class Composites:
 
     # Most of ten thousand matchers have nothing to remember, and share that.
     __slots__ = (
+        "_all_places",
         "_by",
         "_condition",
         "_derivations",
@@ -111,7 +112,6 @@ class Composites:
         "_places",
         "_source",
         "_type",
-        "_ways",
         "automaton",
         "found",
         "now",
@@ -143,29 +143,29 @@ class Composites:
         self._moment: tuple[object, ...] = ()
         self._places = _NO_PLACES
         # Of a side that hands on different things: all the places in `found` by digest.
-        self._ways: dict[int, list[int]] | None = None
-        # Where derivations are kept: the ways to each event in `found`, by its place.
-        self._found_in: dict[int, _Ways] | None = None
+        self._all_places: dict[int, list[int]] | None = None
+        # Where derivations are kept: the alternatives of each event in `found`, by its place.
+        self._found_in: dict[int, _Derived] | None = None
         self._forget_at = _REMEMBER_LEAST
         publication = automaton.output
         self._type = self._source if publication is None else publication.type_name
         self._condition = True if filtered else output.condition
 
     def keep_derivations(self) -> None:
-        """Keep a derivation of each way from now on."""
+        """Keep a derivation of each alternative from now on."""
         self._derivations = True
 
     def take(self) -> list[CompositeEvent]:
         """The composite events detected since the last call."""
         found, self.found = self.found, _NONE_FOUND
         self._by, self._moment, self._places = _NO_EVENT, (), _NO_PLACES
-        if self._ways:
-            for places in self._ways.values():
+        if self._all_places:
+            for places in self._all_places.values():
                 # One event, whatever it hands on: it has one timestamp.
                 lo = min(found[place].lo for place in places)
                 for place in places:
                     found[place] = structs.replace(found[place], lo=lo)
-            self._ways = None
+            self._all_places = None
         if self._found_in:
             for place, known in self._found_in.items():
                 derivations = [derivation for alike in known.derivations.values() for derivation in alike]
@@ -326,14 +326,16 @@ class Composites:
             if self._output.may_repeat and not again:
                 self.reported[composite.id] = (composite.constituents, composite.lo)
             place = self._put(structs.replace(composite, again=True) if again else composite)
-            self._found_in[place] = _Ways(moment, {})
-        ways = self._found_in[place]
+            self._found_in[place] = _Derived(moment, {})
+        derived = self._found_in[place]
         # The first moment counts and, among those of one moment, the one that began first.
-        if (moment, composite.lo) < (ways.moment, self.found[place].lo):
+        if (moment, composite.lo) < (derived.moment, self.found[place].lo):
             self.found[place] = structs.replace(composite, again=self.found[place].again)
-            ways.moment = moment
+            derived.moment = moment
         if derivation is not None:
-            alike = ways.derivations.setdefault((derivation.first, derivation.last, derivation.lo, derivation.key), [])
+            alike = derived.derivations.setdefault(
+                (derivation.first, derivation.last, derivation.lo, derivation.key), []
+            )
             if derivation not in alike:
                 alike.append(derivation)
 
@@ -347,14 +349,14 @@ class Composites:
         digest = composite.seq
         place = self._places.get(digest)
         if place is not None:
-            for each in (self._ways or {}).get(digest, [place]):
+            for each in (self._all_places or {}).get(digest, [place]):
                 if _alike(composite, self.found[each]):
                     if composite.lo < self.found[each].lo:
                         self.found[each] = composite
                     return
-            if self._ways is None:
-                self._ways = {}
-            self._ways.setdefault(digest, [place]).append(len(self.found))
+            if self._all_places is None:
+                self._all_places = {}
+            self._all_places.setdefault(digest, [place]).append(len(self.found))
             self.found.append(composite)
             return
         if self._output.may_repeat:

@@ -69,12 +69,12 @@ def part_match(composite: CompositeEvent, derivation: Derivation, type_name: str
 def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> list[PartEvent]:
     """The composite events of a delegated side of a `&`: one for each set of values handed on, at its first moment."""
     moment = composite.derivations[0].last
-    ways = [
+    alternatives = [
         _side(composite, derivation, type_name, part)
         for derivation in composite.derivations
         if derivation.last == moment
     ]
-    return list({repr(way.carried()): way for way in ways}.values())
+    return list({repr(alternative.carried()): alternative for alternative in alternatives}.values())
 
 
 def _side(composite: CompositeEvent, derivation: Derivation, type_name: str, part: Delegated) -> PartEvent:

@@ -38,7 +38,7 @@ class StartGaps:
         seen: by alternative; grows with the key values.
         answered: least gap a delegated first part may still report, by its type and key.
         touched: keys with possible changes.
-        told: least open gap announced last, by key.
+        announced: least open gap announced last, by key.
         floor: gap before the first recorded event, for every alternative; None without one.
     """
 
@@ -47,7 +47,7 @@ class StartGaps:
         self.seen: dict[Place, tuple[OrderKey, int]] = {}
         self.answered: dict[tuple[str, object], Gap] = {}
         self.touched: set[object] = set()
-        self.told: dict[object, Gap] = {}
+        self.announced: dict[object, Gap] = {}
 
     def before(
         self, state: int, key: object, chosen: frozenset[int], values: KeyValues
@@ -140,8 +140,8 @@ def open_gaps(matcher: Recorded) -> list[OpenGap]:
         gap = least([*open_now.get(key, ()), *(_start_gap(matcher, state, key, gaps) for state in starts)])
         if key not in open_now:
             gaps.touched.discard(key)
-        if gap != gaps.told.get(key, _NO_GAP):
-            gaps.told[key] = gap
+        if gap != gaps.announced.get(key, _NO_GAP):
+            gaps.announced[key] = gap
             news.append(OpenGap(key_values(matcher.automaton.key, key), gap))
     return news
 

@@ -297,13 +297,13 @@ def _pack_gaps(gaps: StartGaps) -> list[Any]:
         for (state, key, keys, values), (previous, lo) in gaps.seen.items()
     ]
     answered = [[name, _pack(key), _pack_gap(gap)] for (name, key), gap in gaps.answered.items()]
-    told = [[_pack(key), _pack_gap(gap)] for key, gap in gaps.told.items()]
+    announced = [[_pack(key), _pack_gap(gap)] for key, gap in gaps.announced.items()]
     floor = None if gaps.floor is None else [pack_key(gaps.floor[0]), gaps.floor[1]]
-    return [seen, answered, [_pack(key) for key in gaps.touched], told, floor]
+    return [seen, answered, [_pack(key) for key in gaps.touched], announced, floor]
 
 
 def _unpack_gaps(gaps: StartGaps, packed: list[Any]) -> None:
-    seen, answered, touched, told, floor = packed
+    seen, answered, touched, announced, floor = packed
     gaps.floor = None if floor is None else (unpack_key(floor[0]), floor[1])
     gaps.seen = {
         (state, _unpack(key), frozenset(keys), tuple(_unpack(value) for value in values)): (unpack_key(previous), lo)
@@ -311,7 +311,7 @@ def _unpack_gaps(gaps: StartGaps, packed: list[Any]) -> None:
     }
     gaps.answered = {(name, _unpack(key)): _unpack_gap(gap) for name, key, gap in answered}
     gaps.touched = {_unpack(key) for key in touched}
-    gaps.told = {_unpack(key): _unpack_gap(gap) for key, gap in told}
+    gaps.announced = {_unpack(key): _unpack_gap(gap) for key, gap in announced}
 
 
 # A key keeps booleans in tuples, apart from 0 and 1, and several attributes in a tuple: an array says which.

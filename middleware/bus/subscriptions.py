@@ -45,7 +45,7 @@ class Subscriptions:
         self._cover = Cover()
         # What the server was asked for, and still keeps for an absent client that has a session.
         self._at_server: set[str] = set()
-        # Filters on their way to the server, by the number its answer will have; and futures to be told, by filter.
+        # Filters on their way to the server, by the number its answer will have; and futures to be resolved, by filter.
         self._asked: dict[int, list[str]] = {}
         self._awaited: dict[str, list[Answer]] = {}
 

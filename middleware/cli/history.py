@@ -204,7 +204,7 @@ def show(options: ShowOptions) -> int:
         return 0
     if more:
         show_notes([f"there are more than {limit:,}: --limit 0 shows all"])
-    return _told([*history.problems, *problems])
+    return _report([*history.problems, *problems])
 
 
 @history.command("export")
@@ -236,7 +236,7 @@ def export(options: ExportOptions) -> int:
         print_json({"events": written, "file": str(target), "bytes": target.stat().st_size}, indent=None)
     else:
         output().print(f"{written:,} event{'s' * (written != 1)} written to {target}, {size(target.stat().st_size)}")
-    return _told([*history.problems, *problems])
+    return _report([*history.problems, *problems])
 
 
 @history.command("drop")
@@ -330,7 +330,7 @@ def _check_names(what: str, wanted: Iterable[str] | None, known: Collection[str]
             )  # fmt: skip
 
 
-def _told(problems: list[Problem]) -> int:
+def _report(problems: list[Problem]) -> int:
     """Show problems; the exit code."""
     for each in problems:
         show_error(each.error)

@@ -191,7 +191,7 @@ class BaseDriver(ABC, Generic[B]):
             case Waits(subscription=identity, reason=reason):
                 handle = self.subscriptions.get(identity)
                 if handle is not None:
-                    handle.tell_waiting(reason)
+                    handle.notify_waiting(reason)
             case Note(level=level, event=event, fields=fields):
                 getattr(_log, level)(event, **fields)
 

@@ -67,7 +67,7 @@ class QueuedSubscription(SubscriptionState, ABC):
         self._failure = error
         self.end()
 
-    def tell_waiting(self, reason: str) -> None:
+    def notify_waiting(self, reason: str) -> None:
         """Notify the application of the reason of a suspension; empty for the resumption."""
         try:
             self.on_wait(reason)

@@ -37,7 +37,7 @@ from distced.middleware.wire.topics import administration_topic, composite_topic
 LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
 
 GONE_AFTER: Final = 2 * SECOND
-"""How long a type may be without a publisher until its subscriptions are told, ns."""
+"""How long a type may be without a publisher until its subscriptions are notified, ns."""
 
 READY_AGAIN: Final = SECOND, 32 * SECOND
 """Least and greatest interval at which a client repeats that it is ready until the detector is active, ns; doubled each

@@ -56,7 +56,7 @@ class EventReader(Iterable[Event]):
         self._rows = rows
         self.attributes: dict[str, list[str]] | None = None
         self._kinds: dict[str, Kind] = {}
-        self._told = 0
+        self._reported = 0
         self._read: Callable[[Fields], JsonEvent] | None = None
         self._types: tuple[EventType, ...] | None = None if mapping is None else mapping.types
 
@@ -116,14 +116,14 @@ class EventReader(Iterable[Event]):
                 try:
                     chunk = reading.read(block, self._reject_row)
                 except KindChangedError:
-                    self._told = self.counts["rejected"]
+                    self._reported = self.counts["rejected"]
                     raise ReadingAgainError from None
                 self.counts["event"] += len(chunk)
                 yield chunk
         finally:
             # Also where the recording cannot be read to its end.
             self.attributes = reading.attributes()
-        self._told = 0
+        self._reported = 0
         if self._types is None:
             self._types = tuple(noted or reading.types())
 
@@ -212,7 +212,7 @@ class EventReader(Iterable[Event]):
         self.counts["rejected"] += 1
         self.reasons.add(rejected)
         # What is read again is rejected again.
-        if self.counts["rejected"] > self._told:
+        if self.counts["rejected"] > self._reported:
             self.on_rejected(rejected)
         if len(self.rejected) < REJECTED_KEPT:
             self.rejected.append(rejected)

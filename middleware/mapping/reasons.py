@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 from distced.middleware.mapping.rules import Rejected
 
 MOST_REASONS: Final = 100
-"""Reasons that are told apart; further ones count together."""
+"""Reasons that are counted separately; further ones count together."""
 
 T = TypeVar("T")
 

@@ -115,7 +115,7 @@ def _format(pattern: tree.Pattern) -> tuple[str, int]:
 
 
 def _scope_body(body: tree.Pattern) -> str:
-    # A scope is told from an atom by what it opens with; only a bare name could be taken for a label.
+    # A scope is distinguished from an atom by what it opens with; only a bare name could be taken for a label.
     text = format_pattern(body)
     return text if isinstance(body, tree.Reference) or text[0] in "[(~" or text.startswith("init ") else f"({text})"
 

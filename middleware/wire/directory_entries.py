@@ -137,7 +137,7 @@ class TopologyEntry(msgspec.Struct, frozen=True):
     text: str
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True):
+class OutputTraffic(msgspec.Struct, frozen=True, array_like=True):
     """Bytes of payloads and topics, and messages, a second."""
 
     size: float = 0.0
@@ -155,12 +155,12 @@ class Foreseen(msgspec.Struct, frozen=True):
     """
 
     rate: float
-    quiet: Told
-    loud: Told
-    part: Told
+    quiet: OutputTraffic
+    loud: OutputTraffic
+    part: OutputTraffic
     loads: dict[str, float] = {}
 
-    def told(self, *, part: bool, read: bool) -> Told:
+    def output(self, *, part: bool, read: bool) -> OutputTraffic:
         """Output traffic, by its readers."""
         return self.part if part else self.loud if read else self.quiet
 

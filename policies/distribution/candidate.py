@@ -23,7 +23,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """One alternative on one set of nodes, with its estimated costs.
 
     Attributes:
-        way: number of the alternative.
+        alternative: number of the alternative.
         node, replicas: host of the detector, of a replica the new one; further hosts.
         delay, farthest: ns from the last event of a match to its arrival, mean over subscribers; for the farthest.
         bytes, cost: bytes per second it adds, summed over links; their cost per second.
@@ -37,7 +37,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     """
 
     action: Action
-    way: int
+    alternative: int
     node: str
     replicas: tuple[str, ...]
     delay: float

@@ -131,17 +131,17 @@ class Explained:
 
     def _below(
         self, name: str, depth: int, last: bool, parts: dict[str, list[str]], asked: dict[str, list[Placed]],
-        told: set[str],
+        shown: set[str],
     ) -> Iterator[DetectorRow]:  # fmt: skip
         hosts, does = tuple(self.after.hosts(name)), self.after.measures.of(name)
-        action = "as above" if name in told else _action(asked[name])
+        action = "as above" if name in shown else _action(asked[name])
         yield DetectorRow(depth, last, name, asked[name][0].pattern, action, hosts, does)
-        if name in told:
+        if name in shown:
             return
-        told.add(name)
+        shown.add(name)
         below = parts.get(name, [])
         for number, part in enumerate(below, 1):
-            yield from self._below(part, depth + 1, number == len(below), parts, asked, told)
+            yield from self._below(part, depth + 1, number == len(below), parts, asked, shown)
 
     @cached_property
     def new(self) -> tuple[str, ...]:
@@ -221,8 +221,8 @@ class Explained:
     def _flow(self, stream: Stream, reader: str, to: Place, home: str) -> FlowRow:
         situation = self.after
         origin = situation.site_of_home(home)
-        way = situation.network.way(origin, situation.site_of(to))
-        sites = (origin, *(target for _, target in way.links))
+        path = situation.network.path(origin, situation.site_of(to))
+        sites = (origin, *(target for _, target in path.links))
         return FlowRow(_what(stream, origin), reader, to, sites, situation.measures.flow(stream))
 
 
@@ -234,16 +234,16 @@ def explained_by(policy: Policy, asked: ExplainRequest, situation: Situation) ->
         return error
 
 
-def way_of(placed: Placed, candidate: Candidate) -> str:
+def form_of(placed: Placed, candidate: Candidate) -> str:
     """Form of a candidate: whole, or number of parts."""
     if placed.suggestion.action != "create":
         return "as it runs"
-    if candidate.way == placed.suggestion.chosen.way:
+    if candidate.alternative == placed.suggestion.chosen.alternative:
         count = len(placed.suggestion.graph.plans[placed.suggestion.graph.roots[0]].parts)
         return f"{count} part{'s' * (count != 1)}" if count else "whole"
-    if candidate.way == 0:
+    if candidate.alternative == 0:
         return "whole"
-    return "cut otherwise" if placed.suggestion.chosen.way else "cut"
+    return "cut otherwise" if placed.suggestion.chosen.alternative else "cut"
 
 
 def _action(asked: Sequence[Placed]) -> str:

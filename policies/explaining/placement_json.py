@@ -10,7 +10,7 @@ from distced.middleware.cli.output import error_as_dict
 from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import Placed, Placement
-from distced.policies.explaining.explained import Explained, way_of
+from distced.policies.explaining.explained import Explained, form_of
 
 
 def explained_as_dict(name: str, explained: Explained | DistcedError) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _candidate(placed: Placed, candidate: Candidate) -> dict[str, Any]:
     return {
         "action": candidate.action,
         "nodes": list(candidate.nodes),
-        "detected": way_of(placed, candidate),
+        "detected": form_of(placed, candidate),
         "delay_ns": round(candidate.delay),
         "bytes_more": candidate.bytes,
         "cost_more": candidate.cost,

@@ -15,7 +15,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.policies.distribution.candidate import Candidate
 from distced.policies.distribution.choose.place_all import Placed, Placement
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time, show_use, what
-from distced.policies.explaining.explained import DetectorRow, Explained, LinkRow, way_of
+from distced.policies.explaining.explained import DetectorRow, Explained, LinkRow, form_of
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology_drawing import Hosted, Overlay
 
@@ -152,8 +152,8 @@ def _about(explained: Explained, placement: Placement) -> Iterator[RenderableTyp
     facts.add_column(style="dim", no_wrap=True)
     facts.add_column(overflow="fold")
     for place in explained.asked.subscribers:
-        who = f"a subscriber at {place.name}" if place.kind == "site" else place.name
-        facts.add_row("delay", f"{show_time(explained.delay(placement, place))} to {who}, mean")
+        subscriber = f"a subscriber at {place.name}" if place.kind == "site" else place.name
+        facts.add_row("delay", f"{show_time(explained.delay(placement, place))} to {subscriber}, mean")
     for each in placement.placed:
         facts.add_row(f"why {each.id[:SHORT]}", each.suggestion.reason)
     yield facts
@@ -168,7 +168,7 @@ def _choices(placed: Placed) -> Table:
         (
             Text("→" if number == 0 else str(number + 1), "bold green" if number == 0 else "dim"),
             Text(what(each), "bold" if number == 0 else ""),
-            Text(way_of(placed, each)),
+            Text(form_of(placed, each)),
             *map(Text, _candidate(each)),
         )
         for number, each in enumerate(every)

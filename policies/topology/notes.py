@@ -14,7 +14,7 @@ _LISTED: Final = 6
 
 def notes_on(topology: Topology) -> list[str]:
     """Notes for display, each a sentence."""
-    return [*_on_nodes(topology), *_on_events(topology), *_on_ways(topology)]
+    return [*_on_nodes(topology), *_on_events(topology), *_on_paths(topology)]
 
 
 def _on_nodes(topology: Topology) -> Iterator[str]:
@@ -43,7 +43,7 @@ def _on_events(topology: Topology) -> Iterator[str]:
         yield f"no event types are given for {listed(silent)}"
 
 
-def _on_ways(topology: Topology) -> Iterator[str]:
+def _on_paths(topology: Topology) -> Iterator[str]:
     if not topology.allow_partitions:
         return
     apart = [

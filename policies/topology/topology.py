@@ -239,9 +239,9 @@ class Topology:
             )
         return found[0]
 
-    def _nearest_first(self, ways: Iterable[tuple[BrokerNode, NetworkPath | None]], by: Measure) -> list[BrokerNode]:
+    def _nearest_first(self, paths: Iterable[tuple[BrokerNode, NetworkPath | None]], by: Measure) -> list[BrokerNode]:
         found = []
-        for node, path in ways:
+        for node, path in paths:
             if path is not None:
                 found.append((rank_by(by, path.latency, path.cost, len(path.hops)), node.name, node))
         return [node for _, _, node in sorted(found, key=lambda each: each[:2])]

@@ -66,7 +66,7 @@ class PlacedRow:
 
     policy: str
     update_ms: tuple[float, ...]  # to handle an entry of a detector and one of a node's load
-    ways_ms: tuple[float, ...]  # to enumerate the alternatives
+    alternatives_ms: tuple[float, ...]  # to enumerate the alternatives
     suggest_ms: tuple[float, ...]  # for the suggestion, consequences of the new entries included
     again_ms: tuple[float, ...]  # for the whole with a situation that is made again
     candidates: int  # greatest number compared
@@ -75,7 +75,7 @@ class PlacedRow:
     @property
     def total_ms(self) -> list[float]:
         """Total time, ms, by round."""
-        return [sum(each) for each in zip(self.update_ms, self.ways_ms, self.suggest_ms, strict=True)]
+        return [sum(each) for each in zip(self.update_ms, self.alternatives_ms, self.suggest_ms, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +211,7 @@ def fresh_pattern(random: Random) -> Compiled:
 def _measure_policy(
     policy: DistributionPolicy, deployment: PlaceDeployment, situation: Situation, rounds: int, random: Random
 ) -> PlacedRow:
-    update_ms, ways_ms, suggest_ms, again_ms = [], [], [], []
+    update_ms, alternatives_ms, suggest_ms, again_ms = [], [], [], []
     candidates, sites = 0, set()
     catalogue, entries, topology = deployment.catalogue, deployment.entries, deployment.topology
     subscribers = sorted(topology.subscribers)
@@ -227,13 +227,19 @@ def _measure_policy(
         suggestion = suggest(policy, situation, Request(graphs[0].roots[0], graphs, subscriber))
         ended = time.process_time()
         update_ms.append((updated - began) * 1000)
-        ways_ms.append((laid_out - updated) * 1000)
+        alternatives_ms.append((laid_out - updated) * 1000)
         suggest_ms.append((ended - laid_out) * 1000)
         candidates = max(candidates, len(suggestion.alternatives) + 1)
         sites.add(situation.site_of_node(suggestion.node))
         again_ms.append(_from_directory(policy, compiled, deployment, subscriber))
     return PlacedRow(
-        policy.name, tuple(update_ms), tuple(ways_ms), tuple(suggest_ms), tuple(again_ms), candidates, len(sites)
+        policy.name,
+        tuple(update_ms),
+        tuple(alternatives_ms),
+        tuple(suggest_ms),
+        tuple(again_ms),
+        candidates,
+        len(sites),
     )
 
 
@@ -339,7 +345,7 @@ def report(figures: PlaceFigures) -> Report:
         figures.rows,
         Column("policy"),
         *total,
-        part("alternatives", "ways_ms"),
+        part("alternatives", "alternatives_ms"),
         part("suggest", "suggest_ms"),
         part("again", "again_ms", "ms"),
         *number_columns(",", "candidates", "sites"),

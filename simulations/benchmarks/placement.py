@@ -146,7 +146,7 @@ def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> G
         began = time.perf_counter()
         placed[name] = place_all(instance, policy)
         seconds[name] = time.perf_counter() - began
-        instance = instance.with_ways(placed[name].plans)
+        instance = instance.with_alternatives(placed[name].plans)
     rows = []
     for metric in metrics:
         own = placed[OWN[metric]]
@@ -155,7 +155,7 @@ def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> G
         then = time.perf_counter()
         replanned = replan(instance, settled, metric)
         took = {**seconds, SETTLED: then - began, REPLANNED: time.perf_counter() - then}
-        known = instance.with_ways(replanned.plans)
+        known = instance.with_alternatives(replanned.plans)
         every = {**placed, SETTLED: settled, REPLANNED: replanned}
         costs = {name: evaluate(known, each.detectors) for name, each in every.items()}
         best = optimum(known, metric, known=[each.detectors for each in every.values()], seconds=limit)
@@ -170,7 +170,9 @@ def _tried(seed: int, most: int, metrics: tuple[Metric, ...], limit: float) -> G
             )
         )
     topology, space = instance.topology, instance.space
-    return GapInstance(seed, len(topology.nodes), len(topology.sites), len(space.asked), len(space.ways), tuple(rows))
+    return GapInstance(
+        seed, len(topology.nodes), len(topology.sites), len(space.asked), len(space.alternatives), tuple(rows)
+    )
 
 
 def report(figures: GapFigures) -> Report:

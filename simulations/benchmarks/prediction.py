@@ -133,7 +133,7 @@ class _PredictedNetwork:
         if policy == OPTIMUM:
             return optimum(self.instance, "bandwidth").detectors
         placed = place_all(self.instance, NAMED[policy])
-        self.instance = self.instance.with_ways(placed.plans)
+        self.instance = self.instance.with_alternatives(placed.plans)
         return placed.detectors
 
 

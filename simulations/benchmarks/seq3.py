@@ -91,25 +91,25 @@ def measure(count: int, rounds: int = 3, on_progress: OnProgress = no_progress) 
     results: list[SeqFigure] = []
     known = {events for events, _ in EXPECTED}
     for question, text, by_hand in (("first", FIRST, first_by_hand), ("every", EVERY, every_by_hand)):
-        ways = [*_in_python(text, by_hand, events), *_over_columns(question, text, columns)]
+        implementations = [*_in_python(text, by_hand, events), *_over_columns(question, text, columns)]
         best: dict[str, tuple[float, int | None]] = {}
         for number in range(rounds):
-            for way in ways:
-                on_progress(f"{question}, {way.by}, round {number + 1} of {rounds}")
+            for implementation in implementations:
+                on_progress(f"{question}, {implementation.by}, round {number + 1} of {rounds}")
                 began = time.perf_counter()
-                matches = way.answer()
+                matches = implementation.answer()
                 seconds = time.perf_counter() - began
-                if way.by not in best or seconds < best[way.by][0]:
-                    best[way.by] = (seconds, matches)
-        basis = ways[0].events / best[ways[0].by][0]
-        for way in ways:
-            seconds, matches = best[way.by]
+                if implementation.by not in best or seconds < best[implementation.by][0]:
+                    best[implementation.by] = (seconds, matches)
+        basis = implementations[0].events / best[implementations[0].by][0]
+        for implementation in implementations:
+            seconds, matches = best[implementation.by]
             # Where the number is unknown, the loop written for the pattern gives it.
-            expected = EXPECTED.get((way.events, question), best.get("compiled by hand", (0.0, None))[1])
-            expected = expected if matches is not None and way.events in (count, *known) else None
-            rate = way.events / seconds
-            figures = (way.events, matches, expected, seconds, rate, rate / basis, way.starting)
-            results.append(SeqFigure(question, way.by, *figures))
+            expected = EXPECTED.get((implementation.events, question), best.get("compiled by hand", (0.0, None))[1])
+            expected = expected if matches is not None and implementation.events in (count, *known) else None
+            rate = implementation.events / seconds
+            figures = (implementation.events, matches, expected, seconds, rate, rate / basis, implementation.starting)
+            results.append(SeqFigure(question, implementation.by, *figures))
     return results
 
 
@@ -149,14 +149,14 @@ def _over_columns(question: str, text: str, columns: SeqColumns | None) -> list[
     loop_ready = time.perf_counter()
     compiled.by_pass(few)
     count = len(columns)
-    ways = [
+    implementations = [
         _Implementation("columnar", count, lambda: compiled.by_engine(columns, text), engine_ready - began),
         _Implementation("compiled by hand", count, lambda: by_hand(columns, WINDOW), loop_ready - engine_ready),
     ]
     if question == "every" and compiled.joined(few, WINDOW) is not None:
         some = columns.first(compiled.JOINED)
-        ways.append(_Implementation("DuckDB", len(some), lambda: compiled.joined(some, WINDOW)))
-    return [*ways, _Implementation("a bare pass", count, lambda: compiled.by_pass(columns))]
+        implementations.append(_Implementation("DuckDB", len(some), lambda: compiled.joined(some, WINDOW)))
+    return [*implementations, _Implementation("a bare pass", count, lambda: compiled.by_pass(columns))]
 
 
 def first_by_hand(events: list[Event]) -> int:

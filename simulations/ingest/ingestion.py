@@ -39,7 +39,7 @@ from distced.simulations.ingest.recording_task import (
     taken_id,
 )
 from distced.simulations.ingest.recordings import (
-    UNDER_WAY,
+    IN_PROGRESS,
     Ingested,
     Recording,
     noted_reasons,
@@ -266,7 +266,7 @@ class Ingest:
     @property
     def work(self) -> Path:
         """The folder of work in progress."""
-        return self.root / UNDER_WAY
+        return self.root / IN_PROGRESS
 
     def perform(self, runner: Runner, watch: Callable[[int], None] = lambda _: None) -> None:
         """Read all recordings and commit them; `watch` gets the number of events read."""

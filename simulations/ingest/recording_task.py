@@ -183,13 +183,13 @@ class RecordingTask:
         with (work / REJECTED).open("wb") as rejected:
             pass_ = _Pass(self.recording, self.chunk, rejected)
 
-            def tell() -> None:
+            def report() -> None:
                 (work / PROGRESS).write_text(str(pass_.events))
                 watch(pass_.events)
 
-            note = pass_.ingested(tell)
+            note = pass_.ingested(report)
         write_whole(self.note, msgspec.json.encode(note))
-        tell()
+        report()
 
 
 def _chunks(reader: EventReader) -> Iterator[EventChunk]:
@@ -209,11 +209,11 @@ class _Pass:
     reasons: Reasons[str] = field(default_factory=reasons_of)
     trouble: str = ""
 
-    def ingested(self, tell: Callable[[], None]) -> Ingested:
+    def ingested(self, report: Callable[[], None]) -> Ingested:
         """Read the recording, and return the result."""
         recording = self.recording
         reader, types = self._opened()
-        tables = self._read(reader, tell)
+        tables = self._read(reader, report)
         attributes = None if reader is None else reader.attributes
         tables.write(HistoryWriter(recording.work / READ, recording.recorder, types), attributes, self.chunk)
         taken = self._compare(tables.repeated(attributes))
@@ -232,7 +232,7 @@ class _Pass:
             reasons=noted_reasons(self.reasons),
         )
 
-    def _read(self, reader: EventReader | None, tell: Callable[[], None]) -> RecordedTables:
+    def _read(self, reader: EventReader | None, report: Callable[[], None]) -> RecordedTables:
         """Events of a recording, as far as it can be read."""
         while True:
             self.events = 0
@@ -241,7 +241,7 @@ class _Pass:
                 for chunk in () if reader is None else _chunks(reader):
                     self.events += len(chunk)
                     tables.take(chunk)
-                    tell()
+                    report()
             except ReadingAgainError:
                 continue
             except DistcedError as error:

@@ -26,7 +26,7 @@ from distced.middleware.model.errors import EventError, HistoryError
 
 INGESTED: Final = "ingested"
 REJECTED: Final = "rejected"
-UNDER_WAY: Final = ".ingest"
+IN_PROGRESS: Final = ".ingest"
 
 
 class ClockJump(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class Recording:
     @property
     def work(self) -> Path:
         """Folder of its work in progress."""
-        return self.root / UNDER_WAY / self.name
+        return self.root / IN_PROGRESS / self.name
 
     @property
     def done(self) -> Path:

@@ -355,7 +355,7 @@ class _Application(SimulatedClient):
         cast(Subscription, subscription)(topic, payload, False)
 
     def waits(self, subscription: SubscriptionState, reason: str) -> None:
-        cast(Subscription, subscription).tell_waiting(reason)
+        cast(Subscription, subscription).notify_waiting(reason)
 
     def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
         del self.subscriptions[subscription.id]

@@ -98,11 +98,11 @@ def analyse(
         except DistcedError as error:
             refused[name] = error
             continue
-        instance = instance.with_ways(placed[name].plans)
+        instance = instance.with_alternatives(placed[name].plans)
     if OWN[metric] in placed:
         on_progress("replanning")
         replanned = replan(instance, settle(instance, placed[OWN[metric]]), metric)
-        instance = instance.with_ways(replanned.plans)
+        instance = instance.with_alternatives(replanned.plans)
         placed[REPLANNED] = replanned
     on_progress("computing the optimum")
     best = optimum(instance, metric, known=[each.detectors for each in placed.values()], seconds=seconds)

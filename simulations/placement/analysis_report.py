@@ -59,8 +59,8 @@ def show(
         console.print(f"{name}: {error}", markup=False)
     proven = "proven" if best.proven else f"not proven: none is below {show_cost(best.bound, found.metric, limited)}"
     console.print(
-        f"\n{counts.events:,} events in {show_time(counts.duration)}; {len(instance.space.ways)} detectors to choose "
-        f"from; the optimum by {found.metric} took {best.seconds:.1f} s, {proven}\n",
+        f"\n{counts.events:,} events in {show_time(counts.duration)}; {len(instance.space.alternatives)} detectors "
+        f"to choose from; the optimum by {found.metric} took {best.seconds:.1f} s, {proven}\n",
         markup=False,
     )
     for advice in found.advice:
@@ -262,9 +262,9 @@ def _streams(instance: PlacementProblem) -> list[dict[str, Any]]:
             "source": stream.name,
             "type": stream.type,
             "site": situation.site_of_home(situation.sources[stream.name].home),
-            "rate": told.often,
-            "bytes": flow_of(told),
+            "rate": traffic.often,
+            "bytes": flow_of(traffic),
         }
-        for stream, told in sorted(instance.streams.items(), key=lambda each: (each[0].name, each[0].type))
+        for stream, traffic in sorted(instance.streams.items(), key=lambda each: (each[0].name, each[0].type))
         if stream.kind == "event"
     ]

@@ -87,7 +87,7 @@ def place_more(
         situation = placement.situation
         reasons.append(placement.root.suggestion.reason)
         plans.update(_made(placement))
-    detectors = instance.with_ways(plans).heard(situation.detectors)
+    detectors = instance.with_alternatives(plans).heard(situation.detectors)
     return PolicyPlacement(there.policy, detectors, plans, tuple(reasons))
 
 
@@ -143,13 +143,13 @@ LEAST: Final = 1e-6
 
 def replan(instance: PlacementProblem, placed: PolicyPlacement, metric: Metric) -> PolicyPlacement:
     """A placement that is as good or better by the metric."""
-    instance = instance.with_ways(placed.plans)
+    instance = instance.with_alternatives(placed.plans)
     best, worth = placed, _worth(instance, placed, metric)
     for _ in range(REPLANNING_ROUNDS if any(worth[:2]) else 0):
         before = worth
         for root in (*dict.fromkeys(instance.space.roots), ""):
             for other in _again(instance, best, root) if root else _moves(instance, best):
-                known = instance.with_ways(other.plans)
+                known = instance.with_alternatives(other.plans)
                 found = _worth(known, other, metric)
                 if found < _better(worth):
                     instance, best, worth = known, replace(other, moves=best.moves + 1), found

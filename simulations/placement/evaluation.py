@@ -142,7 +142,7 @@ def _delay(situation: Situation, instance: PlacementProblem, place: int) -> floa
 
 def _lost(instance: PlacementProblem, situation: Situation) -> float:
     space, nodes = instance.space, situation.nodes
-    read = {name: space.named(space.whole(name)) for name in space.ways}
+    read = {name: space.named(space.whole(name)) for name in space.alternatives}
     rates = [instance.foreseen[name].rate for name in space.roots]
     weights = rates if any(rates) else [1.0] * len(rates)
     lost = sum(

@@ -21,8 +21,8 @@ from distced.middleware.wire.directory_entries import (
     Foreseen,
     HintEntry,
     Measured,
+    OutputTraffic,
     SourceEntry,
-    Told,
 )
 from distced.policies.distribution.choose.place_all import entry_of
 from distced.policies.distribution.estimate.detector_estimate import Part, Rates, expected, streams_of
@@ -46,7 +46,7 @@ class PlacementProblem:
     topology: Topology
     space: SearchSpace
     foreseen: Mapping[str, Foreseen]
-    streams: Mapping[Stream, Told]
+    streams: Mapping[Stream, OutputTraffic]
     sources: Mapping[str, SourceEntry] | None = None
 
     @cached_property
@@ -71,8 +71,8 @@ class PlacementProblem:
         replicas = {node: home(node) for node in nodes[1:]}
         return entry_of(plan, nodes[0], home(nodes[0]), replicas, distribution)
 
-    def with_ways(self, plans: Mapping[str, DetectorPlan]) -> PlacementProblem:
-        """The problem with these ways to detect patterns; loads not measured are scaled as that of the whole."""
+    def with_alternatives(self, plans: Mapping[str, DetectorPlan]) -> PlacementProblem:
+        """The problem with these alternatives of detectors; loads not measured are scaled as that of the whole."""
         if not self.space.add(plans):
             return self
         foreseen = dict(self.foreseen)
@@ -82,8 +82,8 @@ class PlacementProblem:
             for name, each in foreseen.items()
         }
         situation.measures.foreseen.clear()
-        for name, ways in self.space.ways.items():
-            for key, plan in ways.items():
+        for name, alternatives in self.space.alternatives.items():
+            for key, plan in alternatives.items():
                 known = foreseen.get(name)
                 if known is None:
                     known = foreseen[name] = _expected(name, self.space, situation, parts)[0]
@@ -127,8 +127,8 @@ class PlacementProblem:
         """Events a second that a detector reads as a whole, composite events that it reads by type included."""
         types = self.space.whole(name).compiled.automaton.type_names()
         events = sum(
-            told.often
-            for stream, told in self.streams.items()
+            traffic.often
+            for stream, traffic in self.streams.items()
             if stream.kind == "event" and (types is None or stream.type in types)
         )
         return events + sum(self.foreseen[other].rate for other in self.space.named(self.space.whole(name)))
@@ -163,20 +163,20 @@ def expected_figures(topology: Topology, space: SearchSpace) -> dict[str, Forese
 def _expected(name: str, space: SearchSpace, situation: Situation, parts: Mapping[str, Part]) -> tuple[Foreseen, Part]:
     whole = space.whole(name)
     loads = {}
-    for key, plan in space.ways[name].items():
+    for key, plan in space.alternatives[name].items():
         loads[key] = expected(plan, situation, NO_HINTS, derivations=True, constituents=True, parts=parts).load
     plain = expected(whole, situation, NO_HINTS)
     part = expected(whole, situation, NO_HINTS, derivations=True, constituents=True)
     rates = Rates(situation, NO_HINTS, {})
     streams = streams_of(whole, situation)
-    often = rates.told(streams, read=True)
-    seldom = rates.told(streams, read=False)
-    events = plain.size - rates.told(streams, read=bool(space.publishes(name))) * message_sizes.FRAME
+    often = rates.watermark_rate(streams, read=True)
+    seldom = rates.watermark_rate(streams, read=False)
+    events = plain.size - rates.watermark_rate(streams, read=bool(space.publishes(name))) * message_sizes.FRAME
     foreseen = Foreseen(
         plain.rate,
-        Told(events + seldom * message_sizes.FRAME, seldom),
-        Told(events + often * message_sizes.FRAME, often),
-        Told(part.size, often),
+        OutputTraffic(events + seldom * message_sizes.FRAME, seldom),
+        OutputTraffic(events + often * message_sizes.FRAME, often),
+        OutputTraffic(part.size, often),
         loads,
     )
     return foreseen, Part(Measured(load=loads[""], rate=plain.rate, size=part.size), often)

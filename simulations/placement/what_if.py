@@ -21,7 +21,7 @@ from distced.middleware.history.history import History, events_of_history
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, SourceEntry, Told
+from distced.middleware.wire.directory_entries import DetectorEntry, HintEntry, OutputTraffic, SourceEntry
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Subscriber
 from distced.policies.topology.topology import Topology
@@ -168,9 +168,9 @@ def replay(
     events = [each for each in recorded.events if begin < each.hi <= end]
     counting.take(events, begin, end)
     instance = instance_of(counting.counts, space, topology, recorded.sources)
-    after = {name: entry for name, entry in after.items() if name in space.ways}
-    told = {source: [recorded.start + at for at in each] for source, each in promises.items()}
-    followed = with_output_traffic(instance, after, counting, events, told, begin, end)
+    after = {name: entry for name, entry in after.items() if name in space.alternatives}
+    promised = {source: [recorded.start + at for at in each] for source, each in promises.items()}
+    followed = with_output_traffic(instance, after, counting, events, promised, begin, end)
     links = evaluate(followed, after).links if set(space.roots) <= after.keys() else {}
     seconds = look / SECOND
     measured = {link: (carried[link] - before.get(link, 0)) / seconds for link in carried}
@@ -188,10 +188,10 @@ def beats(seed: int, source: str, duration: int) -> list[int]:
     return list(range(first, duration + 1, HEARTBEAT))
 
 
-def _stream(source: str, entry: SourceEntry, events: Sequence[Event], told: Promises, start: int) -> SourceStream:
+def _stream(source: str, entry: SourceEntry, events: Sequence[Event], promises: Promises, start: int) -> SourceStream:
     along = len(entry.types) == 1
     sends = [Send(each.hi - start, (each,), each.hi if along else None) for each in events]
-    sends += [Send(at, (), start + at) for at in told]
+    sends += [Send(at, (), start + at) for at in promises]
     sends.sort(key=lambda send: (send.at, not send.events))
     return SourceStream(source, entry.publisher, entry.types, tuple(sends), floor=start)
 
@@ -279,10 +279,10 @@ def with_output_traffic(
     types = types_of(instance.sources or {})
     promises = {
         source: sorted(
-            {each for each in told if begin < each <= end}
+            {each for each in promised if begin < each <= end}
             | {each.hi for each in events if each.source == source and len(types[source]) == 1}
         )
-        for source, told in beats.items()
+        for source, promised in beats.items()
     }
     situation, seconds = instance.situation(detectors), (end - begin) / SECOND
     said: dict[str, list[tuple[int, int]]] = {}
@@ -297,8 +297,8 @@ def with_output_traffic(
         # The share with composite events stays; the rate of heartbeats is corrected.
         foreseen[name] = replace_entry(
             known,
-            quiet=Told(known.quiet.size + (quiet - known.quiet.often) * frame, quiet),
-            loud=Told(known.loud.size + (loud - known.loud.often) * frame, loud),
-            part=Told(known.part.size + (loud - known.part.often) * frame, loud),
+            quiet=OutputTraffic(known.quiet.size + (quiet - known.quiet.often) * frame, quiet),
+            loud=OutputTraffic(known.loud.size + (loud - known.loud.often) * frame, loud),
+            part=OutputTraffic(known.part.size + (loud - known.part.often) * frame, loud),
         )
     return replace(instance, foreseen=foreseen)

@@ -132,11 +132,11 @@ def reach_of_read(read: Sequence[Compiled], patterns: Sequence[Compiled]) -> int
     """The same for patterns that another reads; None where a composite event may be old and not published again."""
     if any(may_lack_constituents(each.plain) for each in read):
         return None
-    reaches = [_reach_of_told(each, patterns) for each in read]
+    reaches = [_reach_of_composites(each, patterns) for each in read]
     return None if None in reaches else max((each for each in reaches if each is not None), default=0)
 
 
-def _reach_of_told(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
+def _reach_of_composites(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
     """The same for a pattern read as first detected; one detected again, with another end, adds a match's length."""
     reach, own = reach_among(pattern, patterns), longest(pattern.automaton)
     if reach is None or own is None:
@@ -154,36 +154,36 @@ def longest(automaton: Automaton) -> int | None:
         return None
     own = automaton.whole_window
     if own is None:
-        own = _longest_way(automaton)
+        own = _longest_path(automaton)
     return None if own is None else own + max((each for each in sides if each is not None), default=0)
 
 
-def _longest_way(automaton: Automaton) -> int | None:
+def _longest_path(automaton: Automaton) -> int | None:
     """The longest path through the states, given the time an instance may stay in each; None for no bound."""
     known: dict[int, int | None] = {}
-    under_way: set[int] = set()
+    on_path: set[int] = set()
 
     def after(state: int) -> int | None:
         """From the arrival in a state on."""
-        if state in under_way:
+        if state in on_path:
             return None
         if state not in known:
-            under_way.add(state)
+            on_path.add(state)
             found = automaton.states[state]
             stays = _stay(automaton, found) if found.moves else 0
             ends = [after(each) for move in found.moves for each in automaton.arrivals[move.position]]
-            under_way.discard(state)
+            on_path.discard(state)
             bounded = stays is not None and None not in ends
             known[state] = stays + max((each for each in ends if each is not None), default=0) if bounded else None  # type: ignore[operator]
         return known[state]
 
-    ways = [
+    lengths = [
         after(state)
         for start in automaton.starts
         for move in automaton.states[start].moves
         for state in automaton.arrivals[move.position]
     ]
-    return None if None in ways else max((each for each in ways if each is not None), default=0)
+    return None if None in lengths else max((each for each in lengths if each is not None), default=0)
 
 
 def _stay(automaton: Automaton, state: AutomatonState) -> int | None:

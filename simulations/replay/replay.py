@@ -31,8 +31,8 @@ from distced.simulations.replay.result_files import read_found
 from distced.simulations.replay.runners import Runner
 from distced.simulations.replay.tasks import (
     FOUND,
+    OUTPUTS,
     PARTITIONS,
-    TOLD,
     DetectTask,
     PartitionTask,
     SubPatternTask,
@@ -290,7 +290,12 @@ class HistoryReplay(Iterable[CompositeEvent]):
             )  # fmt: skip
         for part in self.work.glob("**/.*.part"):
             part.unlink(missing_ok=True)
-        for folder in (FOUND, PARTITIONS, TOLD, *(f"{PARTITIONS}/{number}" for number in range(len(self.plan.groups)))):
+        for folder in (
+            FOUND,
+            PARTITIONS,
+            OUTPUTS,
+            *(f"{PARTITIONS}/{number}" for number in range(len(self.plan.groups))),
+        ):
             (self.work / folder).mkdir(parents=True, exist_ok=True)
         path.write_bytes(made)
 

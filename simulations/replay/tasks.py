@@ -5,7 +5,7 @@
     WORK/partitions/NAME.json       the file range is partitioned
     WORK/found/3.found              results of task 3, in order
     WORK/found/3.json               task 3 is done
-    WORK/told/3.frames              output of task 3, a detector of a sub-pattern, for its readers
+    WORK/outputs/3.frames           output of task 3, a detector of a sub-pattern, for its readers
 
 Events go from task to task through files and not through Spark's shuffle, which takes rows out of Arrow and back: in
 such a pass detection is a small part. Spark decides where and when tasks run, and repeats those of a lost machine;
@@ -55,7 +55,7 @@ from distced.simulations.replay.result_files import blocks, unreadable, write_bl
 
 PARTITIONS: Final = "partitions"
 FOUND: Final = "found"
-TOLD: Final = "told"
+OUTPUTS: Final = "outputs"
 
 STEP: Final = 131_072
 """Events consumed at once, extended to all events of the last instant."""
@@ -256,15 +256,15 @@ class SubPatternTask(_Detection):
         started = clock()
         detector = Detector(self.plan.compiled, Guaranteed(), derivations=self.derivations)
         detector.join(_HISTORY, INSTANT_MIN, 0)
-        told: dict[str, tuple[Iterator[Frame], Path]] = {}
+        inputs: dict[str, tuple[Iterator[Frame], Path]] = {}
         for writer, number in self.writers:
             detector.join(writer, INSTANT_MIN, 0)
-            told[writer] = _frames(self._told(number)), self._told(number)
+            inputs[writer] = _frames(self._output(number)), self._output(number)
         troubles: list[Trouble] = []
         found: dict[EventId, CompositeEvent] = {}
         waiting = deque(by_day(self.units))
         consumed = repeated = 0
-        with appearing(self._told(self.number)) as part, part.open("wb") as file:
+        with appearing(self._output(self.number)) as part, part.open("wb") as file:
             for end in self.days:
                 units: list[FileRange] = []
                 while waiting and period_of(waiting[0][0].day)[0] * DAY <= end:
@@ -273,12 +273,12 @@ class SubPatternTask(_Detection):
                 events = [batch.event(place) for place in range(len(batch))]
                 consumed, repeated = consumed + len(events), repeated + batch.repeated
                 detected = [detector.receive(_HISTORY, events, end, 0)]
-                for writer, (frames, path) in told.items():
+                for writer, (frames, path) in inputs.items():
                     detected += _heard(detector, writer, frames, path, end)
                 news = [event for each in detected for event in each.events]
                 for event in news:
                     found.setdefault(event.id, event)
-                self._tell(file, news, end, detector.open_gaps() if self.derivations else ())
+                self._write(file, news, end, detector.open_gaps() if self.derivations else ())
         answered = [each for each in found.values() if each.hi <= self.wanted.until] if self.source else []
         with appearing(self.found) as part, part.open("wb") as file:
             write_found(file, sorted(answered, key=_order), whole=self.names is None)
@@ -286,13 +286,13 @@ class SubPatternTask(_Detection):
         leave(self.done, done)
         return done
 
-    def _told(self, number: int) -> Path:
-        return Path(self.work) / TOLD / f"{number}.frames"
+    def _output(self, number: int) -> Path:
+        return Path(self.work) / OUTPUTS / f"{number}.frames"
 
     def _table(self, unit: FileRange, troubles: list[Trouble]) -> Any:
         return read(unit, self.names, self.wanted.begin, self.wanted.until, troubles)
 
-    def _tell(self, file: IO[bytes], events: Sequence[CompositeEvent], until: int, opens: Sequence[OpenGap]) -> None:
+    def _write(self, file: IO[bytes], events: Sequence[CompositeEvent], until: int, opens: Sequence[OpenGap]) -> None:
         """Write the composite events until an instant, for their readers."""
         output = self.plan.compiled.automaton.output
         name = self.plan.id if output is None else output.type_name
@@ -376,7 +376,7 @@ def days_between(units: Iterable[FileRange], until: int) -> tuple[int, ...]:
     return (*sorted(end for end in ends if end < until), until)
 
 
-def _heard(detector: Detector, writer: str, frames: Iterator[Frame], told: Path, until: int) -> list[Detected]:
+def _heard(detector: Detector, writer: str, frames: Iterator[Frame], path: Path, until: int) -> list[Detected]:
     """Feed a detector with the composite events of another one until an instant."""
     found = []
     for frame in frames:
@@ -385,7 +385,7 @@ def _heard(detector: Detector, writer: str, frames: Iterator[Frame], told: Path,
         found.append(detector.receive(writer, frame.events, frame.watermark, 0))
         if frame.watermark is not None and frame.watermark >= until:
             return found
-    raise unreadable(told, EOFError("the end is missing"))
+    raise unreadable(path, EOFError("the end is missing"))
 
 
 def _frames(path: Path) -> Iterator[Frame]:

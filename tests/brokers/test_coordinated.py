@@ -94,7 +94,7 @@ def test_chain_of_detectors() -> None:
     assert scene.network.letters == []
 
 
-def test_unneeded_parts_are_destroyed_all_the_way_down() -> None:
+def test_unneeded_parts_are_destroyed_at_every_level() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full")
     assert len(scene.entries("detector")) == len(scene.entries("subscription")) == 3

@@ -327,7 +327,7 @@ def test_report_on_detectors_of_several_sites_holds_everything() -> None:
         (41 * DAY + 23 * HOUR + 59 * MINUTE, "41 d 23 h"),
     ],
 )
-def test_durations_are_told_by_their_two_largest_units(duration: int, text: str) -> None:
+def test_durations_are_shown_by_their_two_largest_units(duration: int, text: str) -> None:
     assert lasting(duration) == text
 
 

@@ -34,9 +34,9 @@ def test_composite_event_as_json() -> None:
     scene.happen("AB", v=2**60)
     ((topic, payload),) = scene.network.json
     assert topic == TOPIC
-    told = json.loads(payload)
-    assert told.pop("id").startswith(scene.app.detector("q")[:8])
-    assert told == {
+    report = json.loads(payload)
+    assert report.pop("id").startswith(scene.app.detector("q")[:8])
+    assert report == {
         "type": "Alarm",
         "start": "1970-01-01T00:00:00.00000001Z",
         "end": "1970-01-01T00:00:00.00000002Z",

@@ -97,9 +97,9 @@ def test_unusable_home_is_logged_once() -> None:
         for _ in range(2):
             live._decide("", lambda: [Publish("x", b"", home="http://no.server"), Publish("p", b"")])
     assert main.done == [("publish", "p"), ("publish", "p")]
-    (told,) = logs
-    assert (told["event"], told["home"]) == ("server unusable", "http://no.server")
-    assert "not the URL of an MQTT server" in told["reason"]
+    (reported,) = logs
+    assert (reported["event"], reported["home"]) == ("server unusable", "http://no.server")
+    assert "not the URL of an MQTT server" in reported["reason"]
 
 
 def test_note_may_name_another_node() -> None:

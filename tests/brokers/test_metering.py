@@ -74,16 +74,16 @@ def test_steady_rate_is_exact_however_far_apart_readings_are(spans: list[int], r
 
 
 @given(st.lists(st.tuples(st.integers(1, 20), st.integers(0, 1000)), min_size=1, max_size=30))
-def test_rate_is_the_decayed_mean(told: list[tuple[int, int]]) -> None:
+def test_rate_is_the_decayed_mean(reported: list[tuple[int, int]]) -> None:
     """By the definition: the integral of rate and weight over the time watched, divided by that of the weight."""
     meter, now = DetectorMeter(NOW), NOW
-    for span, events in [*told, (2, 7)]:
+    for span, events in [*reported, (2, 7)]:
         meter.received("s", 10 * events, events)
         now += span * SECOND
         meter.read(now, 0)
     weighed = weight = 0.0
     end, constant = now, TIME_CONSTANT / SECOND
-    for span, events in reversed([*told, (2, 7)]):
+    for span, events in reversed([*reported, (2, 7)]):
         begin = end - span * SECOND
         share = constant * (exp(-(now - end) / TIME_CONSTANT) - exp(-(now - begin) / TIME_CONSTANT))
         weighed += events / span * share
@@ -219,7 +219,7 @@ def test_detector_is_in_the_entry_after_warm_up() -> None:
 def test_load_is_published_on_changes_and_periodically() -> None:
     meter = Meter()
     hosted = meter.begin("c1", NOW)
-    told = []
+    reported = []
     now = NOW
     for second in range(1, 65):
         now = NOW + second * SECOND
@@ -227,9 +227,9 @@ def test_load_is_published_on_changes_and_periodically() -> None:
         hosted.received("s", 1000 * (10 + second % 2), 10)
         meter.tick(now, lambda _: 0)
         if meter.news(now, {"": MILLISECOND}) is not None:
-            told.append(second)
+            reported.append(second)
     # The first, with nothing known; the detector when it is warm; then only because it is time.
-    assert told == [1, 2, 32, 62]
+    assert reported == [1, 2, 32, 62]
     hosted.received("s", 10**6, 10)
     meter.tick(now + SECOND, lambda _: 0)
     assert meter.news(now + SECOND, {"": MILLISECOND}) == meter.published

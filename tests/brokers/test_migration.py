@@ -24,7 +24,7 @@ from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_coordinated import CHAIN, Scene
 from tests.brokers.test_transparency import KINDS, _send
 from tests.support.engine_switches import by_chance
-from tests.support.event_streams import END, messages, spread, told
+from tests.support.event_streams import END, comparable, messages, spread
 from tests.support.random_patterns import TYPES, PatternMaker
 from tests.support.virtual_nodes import Network, delivering
 
@@ -164,10 +164,10 @@ def test_source_joins_or_leaves_during_a_move(how: str, goes: bool) -> None:
     identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
     target = other_than(scene, origin)
     (to,) = [each for each in scene.network.nodes if each.name == target]
-    told = to.node.migration.message
+    comparable = to.node.migration.message
     held: list[tuple[object, ...]] = []
     to.node.migration.message = (  # type: ignore[method-assign]
-        lambda kind, *rest: held.append((kind, *rest)) or [] if kind == "state" else told(kind, *rest)
+        lambda kind, *rest: held.append((kind, *rest)) or [] if kind == "state" else comparable(kind, *rest)
     )
     move(scene.network, identity, target)
     scene.network.run()
@@ -181,7 +181,7 @@ def test_source_joins_or_leaves_during_a_move(how: str, goes: bool) -> None:
             other.source("t", "AB")
     scene.network.run()
     if goes:
-        to.do(told(*held[0]))
+        to.do(comparable(*held[0]))
     scene.network.run()
     scene.network.pass_time(PATIENCE + 5 * SECOND)
     (host,) = scene.network.hosts(identity)
@@ -292,7 +292,7 @@ def test_composite_events_do_not_depend_on_moves(switching: bool, at_length: boo
 
         engine = StepwiseEngine([pattern])
         expected = engine.feed(events) + engine.advance(END)
-        assert told(app.composites("q")) == told(expected), f"seed {seed}: {pattern.text}"
+        assert comparable(app.composites("q")) == comparable(expected), f"seed {seed}: {pattern.text}"
         network.pass_time(2 * SECOND)
         assert app.watermarks["q"] == END
         assert network.letters == [], seed

@@ -503,8 +503,8 @@ def test_source_receives_the_watermark_of_the_detectors() -> None:
     client.source("t", ["A"], watermark=3)
     client.source("u", ["B"], watermark=3)
     network.run()
-    told = {name: msgspec.json.decode(client.acknowledged[name]["n1"])["watermark"] for name in ("t", "u")}
-    assert told == {"t": 40, "u": 3}
+    reported = {name: msgspec.json.decode(client.acknowledged[name]["n1"])["watermark"] for name in ("t", "u")}
+    assert reported == {"t": 40, "u": 3}
 
 
 def test_source_that_leaves_or_changes_its_types_is_not_waited_for() -> None:
@@ -644,7 +644,7 @@ def test_sources_of_a_lost_client_are_logged_by_one_node() -> None:
     assert (note.fields["client"], note.fields["sources"]) == ("c", "s")
 
 
-def test_watermarks_that_no_detector_waits_for_are_told_seldom() -> None:
+def test_watermarks_that_no_detector_waits_for_are_published_seldom() -> None:
     network, client = prepared()
     subscribed(network, client, "q", "[A]")
     for watermark in (9, 10):

@@ -46,7 +46,7 @@ class Scene:
             self.network.run()
             self.network.pass_time(2 * SECOND // frames)
 
-    def told(self) -> list[object]:
+    def logged(self) -> list[object]:
         """The engines that the log speaks of."""
         return [note.fields["engine"] for note in self.network.notes if "engine" in note.fields]
 
@@ -56,7 +56,7 @@ def test_columnar_engine_runs_large_frames_and_switches_back_for_a_move() -> Non
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     scene = Scene(Engines(AtOnce()), nodes=2)
     scene.publish(20, 50)
-    assert scene.told() == ["columnar"]
+    assert scene.logged() == ["columnar"]
     identity = scene.app.detector("q")
     (origin,) = scene.network.hosts(identity)
     target = next(each.name for each in scene.nodes if each.name != origin)
@@ -66,7 +66,7 @@ def test_columnar_engine_runs_large_frames_and_switches_back_for_a_move() -> Non
     scene.publish(1, 1, value=2_000)
     assert [len(each.events) for each in scene.app.composites("q")] == [0] * 1_000
     scene.publish(20, 50, value=2_000)
-    assert scene.told() == ["columnar", "columnar"]
+    assert scene.logged() == ["columnar", "columnar"]
     assert scene.network.letters == []
 
 
@@ -75,7 +75,7 @@ def test_single_events_are_run_by_the_stepwise_engine() -> None:
     scene = Scene(Engines(readiness))
     scene.publish(40, 1)
     assert readiness.asked == 0
-    assert scene.told() == []
+    assert scene.logged() == []
 
 
 def test_that_an_engine_cannot_be_had_is_said_once() -> None:

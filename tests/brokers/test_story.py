@@ -134,8 +134,8 @@ def test_story_is_answered_over_the_topics_of_administration() -> None:
     network.publish(administration_topic("story", "asker"), encode(StoryRequest("q")))
     network.run()
     assert heard.keys() == {"n0", "n1"}
-    told = {name: [*answer.stories.get("subscription q", ())] for name, answer in heard.items()}
-    assert told == {each.name: each.node.story("q") for each in network.nodes}
+    logged = {name: [*answer.stories.get("subscription q", ())] for name, answer in heard.items()}
+    assert logged == {each.name: each.node.story("q") for each in network.nodes}
     network.publish(administration_topic("story", "asker"), encode(StoryRequest("nothing")))
     network.run()
     assert all(answer.stories == {} for answer in heard.values())

@@ -154,13 +154,13 @@ def test_refused_entry_is_cleared_at_the_topic_where_it_is() -> None:
 
 def test_refusals_are_logged_seldom_with_their_number() -> None:
     alone = Alone(limit=1)
-    told: list[tuple[object, object]] = []
+    reported: list[tuple[object, object]] = []
     for number in range(5):
         alone.receive(*asked("greedy", range(10 * number, 10 * number + 10)))
-        told += alone.logged()
+        reported += alone.logged()
         alone.pass_time(SECOND)
-        told += alone.logged()
-    assert told == [("greedy", 9)]
+        reported += alone.logged()
+    assert reported == [("greedy", 9)]
     alone.pass_time(LOGGED_EVERY)
     assert alone.logged() == [("greedy", 40)]
     alone.pass_time(LOGGED_EVERY)
@@ -169,10 +169,10 @@ def test_refusals_are_logged_seldom_with_their_number() -> None:
     alone = Alone(limit=1)
     names = [f"greedy{number}" for number in range(CLIENTS_LOGGED + 20)]
     alone.receive(*(each for name in names for each in asked(name, [1, 2])))
-    told = alone.logged()
+    reported = alone.logged()
     alone.pass_time(2 * LOGGED_EVERY)
-    told += alone.logged()
-    assert told == [*((name, 1) for name in names[:CLIENTS_LOGGED]), ("several others", 20)]
+    reported += alone.logged()
+    assert reported == [*((name, 1) for name in names[:CLIENTS_LOGGED]), ("several others", 20)]
 
 
 def test_client_with_the_name_of_an_absent_node_has_the_limit_of_a_client() -> None:

@@ -46,6 +46,6 @@ def test_quick_test_agrees_with_the_check_of_types(attributes: dict[str, Any]) -
 def test_mismatch_is_said_with_the_place(attributes: dict[str, Any], problem: str) -> None:
     event = Event("Room", 1, 1, "s", 1, attributes)
     assert not fitting(ROOM)([event])
-    told = mismatch(event, ROOM, "ced/e/Room/s")
-    assert problem in told
-    assert "ced/e/Room/s" in told
+    reported = mismatch(event, ROOM, "ced/e/Room/s")
+    assert problem in reported
+    assert "ced/e/Room/s" in reported

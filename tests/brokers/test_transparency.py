@@ -18,7 +18,7 @@ from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Output, Publication
 from distced.middleware.sets.expressions import Literal
 from tests.support.engine_switches import by_chance
-from tests.support.event_streams import END, Message, messages, spread, told
+from tests.support.event_streams import END, Message, comparable, messages, spread
 from tests.support.random_patterns import TYPES, PatternMaker
 from tests.support.virtual_nodes import Network, VirtualClient, delivering
 
@@ -106,7 +106,7 @@ def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: 
         for number, pattern in enumerate(patterns):
             own = [each for each in expected if each.source == pattern.automaton.canonical_id]
             got = app.composites(f"q{number}")
-            assert told(got) == told(own), f"seed {seed}: {pattern.text}"
+            assert comparable(got) == comparable(own), f"seed {seed}: {pattern.text}"
             assert app.watermarks[f"q{number}"] == END
             found += len(own)
             read += number == 2 and bool(own)

@@ -41,7 +41,7 @@ def waits(scene: Scene, name: str = "second") -> str:
     return scene.app._subscriptions[name].waits
 
 
-def told(scene: Scene) -> list[str]:
+def logged(scene: Scene) -> list[str]:
     """What the application was told of its subscriptions, in order."""
     return [each.event for each in scene.network.notes if each.event.startswith("subscription ")]
 
@@ -64,7 +64,7 @@ def test_reader_waits_for_its_type_and_goes_on(nodes: int, decomposition: str) -
     assert waits(scene) == ""
     scene.happen("AB")
     assert scene.found("second") == 2
-    assert told(scene) == ["subscription suspended", "subscription resumed"]
+    assert logged(scene) == ["subscription suspended", "subscription resumed"]
     assert scene.app._subscriptions["second"].statistics.waits == 1
     assert entry_of(scene.network, scene.app.detector("second")).waits == ""
 
@@ -117,7 +117,7 @@ def test_reader_whose_own_attributes_would_change_waits() -> None:
     assert scene.found("third") == 1
 
 
-def test_readers_of_readers_are_told() -> None:
+def test_readers_of_readers_are_notified() -> None:
     scene = reading()
     scene.subscribe("third", "[Second] -> Third()")
     leave(scene)
@@ -157,7 +157,7 @@ def test_reader_waits_where_its_node_is_lost_while_the_type_is_gone() -> None:
         assert scene.found("second") == 1, seed
 
 
-def test_reader_that_moves_while_its_type_comes_back_is_told() -> None:
+def test_reader_that_moves_while_its_type_comes_back_is_notified() -> None:
     for seed in range(8):
         scene = reading(3, seed)
         identity = scene.app.detector("second")
@@ -183,6 +183,6 @@ def test_publisher_that_is_taken_over_is_no_news() -> None:
             continue
         scene.network.lose(next(each for each in scene.network.nodes if each.name == host), for_good=True)
         scene.network.pass_time(6 * SECOND)
-        assert told(scene) == [], seed
+        assert logged(scene) == [], seed
         scene.happen("AB")
         assert scene.found("second") == 1, seed

@@ -49,10 +49,10 @@ def test_clients_show_in_their_sources_and_subscriptions() -> None:
 def test_first_dead_letters_are_logged_and_further_ones_counted() -> None:
     watch = Watch(0)
     letter = encode(DeadLetter("late", "it came too late", "home/hall"))
-    told = [watch.receive("ced/x/late/bridge", letter) for _ in range(SHOWN + 4)]
-    assert [len(notes) for notes in told] == [1] * SHOWN + [0] * 4
+    reported = [watch.receive("ced/x/late/bridge", letter) for _ in range(SHOWN + 4)]
+    assert [len(notes) for notes in reported] == [1] * SHOWN + [0] * 4
     fields = {"reason": "late", "topic": "home/hall", "by": "bridge", "message": "it came too late"}
-    assert told[0] == [Note("warning", "dead letter published", fields)]
+    assert reported[0] == [Note("warning", "dead letter published", fields)]
     assert len(watch.receive("ced/x/late/node", letter)) == 1
     assert watch.tick(PERIOD - 1) == []
     assert watch.tick(PERIOD) == [

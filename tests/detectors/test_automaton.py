@@ -180,7 +180,7 @@ def test_an_automaton_is_a_value() -> None:
         ("[A <= B]*[B]", True),
     ],
 )
-def test_types_tell_whether_a_position_can_match(text: str, possible: bool) -> None:
+def test_types_show_whether_a_position_can_match(text: str, possible: bool) -> None:
     assert can_match(automaton(text)) is possible
 
 

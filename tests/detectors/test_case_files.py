@@ -248,6 +248,6 @@ def test_only_the_pattern_s_own_composite_events_count() -> None:
     assert "a publication without a name" in run_case(nameless).problem
 
 
-def test_derived_types_are_told_apart_from_patterns() -> None:
+def test_derived_types_are_distinguished_from_patterns() -> None:
     assert run_case(case_of(derive="['type A2 = A where v > 1']", pattern='"[A2]"', expect="[]")).passed
     assert "not a derived type" in run_case(case_of(derive="['[A]']")).problem

@@ -22,7 +22,7 @@ def registry() -> TypeRegistry:
 
 
 @pytest.mark.parametrize(
-    ("text", "column", "given", "told"),
+    ("text", "column", "given", "message"),
     [
         ("[Prs]", 2, "Prs", "unknown event type: Prs (allowed: Door, Pers, Temp)"),
         ("[Temp <= {Temp, Prs}]", 17, "Prs", "unknown event type"),
@@ -84,11 +84,11 @@ def registry() -> TypeRegistry:
         ("[Temp] -> Cold(`a b` = 1)", 11, "a b", "not a name for an attribute"),
     ],
 )
-def test_invalid_patterns_are_refused(text: str, column: int, given: str, told: str) -> None:
+def test_invalid_patterns_are_refused(text: str, column: int, given: str, message: str) -> None:
     with pytest.raises(PatternError) as caught:
         compile_pattern(text, registry())
     error = caught.value
-    assert told in str(error)
+    assert message in str(error)
     assert (error.line, error.column) == (1, column)
     assert error.given == given
     assert error.snippet.split("\n")[0] == f"  {text}"

@@ -75,9 +75,9 @@ def test_check_shows_facts_of_a_pattern_file(folder: Path, capsys: pytest.Captur
 
 def test_check_prints_facts_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "office.pattern", "--types", "types.toml", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["ok"], told["types"], told["notes"]) == (True, "declared", [])
-    cold = told["patterns"][0]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["ok"], report["types"], report["notes"]) == (True, "declared", [])
+    cold = report["patterns"][0]
     assert cold["publishes"] == "Cold"
     assert cold["attributes"] == {"room": "string", "temp": "number"}
     assert cold["reads"] == ["Pers", "Temp"]

@@ -32,7 +32,7 @@ from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from tests.support.bounds_checked import BoundsChecked
 from tests.support.columnar_engine import differences
-from tests.support.event_streams import told
+from tests.support.event_streams import comparable
 
 ROOT = Path(__file__).parents[2]
 CASES = [case for file in sorted((ROOT / "tests/conformance").glob("*.toml")) for case in load_cases(file)]
@@ -120,7 +120,7 @@ def test_unreferenced_events_are_released(monkeypatch: pytest.MonkeyPatch) -> No
         ]
         found += engine.feed(events)
         expected += other.feed(events)
-    assert told(found) == told(expected)
+    assert comparable(found) == comparable(expected)
     assert len(found) > 500
     counters = engine.loop.state.counters
     assert max(counters[word_offsets.C_ROWS], counters[word_offsets.C_LINKS], counters[word_offsets.C_TIMES]) < 2000
@@ -133,7 +133,7 @@ def test_columns_hold_every_kind() -> None:
     events = [Event("A", i, i, "s", i, {"v": value}) for i, value in enumerate(values)]
     events += [Event("B", 100 + i, 100 + i, "s", 100 + i, {"v": value}) for i, value in enumerate(values)]
     found = ColumnarEngine([compile_pattern(text)]).feed(events)
-    assert told(found) == told(StepwiseEngine([compile_pattern(text)]).feed(events))
+    assert comparable(found) == comparable(StepwiseEngine([compile_pattern(text)]).feed(events))
     assert len(found) == len(values)
 
 
@@ -190,7 +190,7 @@ def test_conditions_agree_with_the_stepwise_engine(guard: str) -> None:
     expected = StepwiseEngine([pattern]).feed(events)
     engine = ColumnarEngine([pattern])
     assert engine.loop is not None
-    assert told(engine.feed(events)) == told(expected)
+    assert comparable(engine.feed(events)) == comparable(expected)
 
 
 def test_error_of_a_python_call_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,7 +232,7 @@ def _alike(texts: Sequence[str], batches: Sequence[Sequence[Event]]) -> int:
     stepwise, columnar = StepwiseEngine(patterns), ColumnarEngine(patterns)
     expected = [each for batch in batches for each in stepwise.feed(batch)] + stepwise.finish()
     found = [each for batch in batches for each in columnar.feed(batch)] + columnar.finish()
-    assert told(found) == told(expected), texts
+    assert comparable(found) == comparable(expected), texts
     return len(found)
 
 
@@ -346,7 +346,7 @@ def test_overdue_time_events_complete_matches_late() -> None:
     outcomes = []
     for engine in (StepwiseEngine([pattern]), ColumnarEngine([pattern])):
         found = [*engine.feed([kept]), *engine.advance(16), *engine.feed(events)]
-        outcomes.append(told([*found, *engine.advance(4), *engine.finish()]))
+        outcomes.append(comparable([*found, *engine.advance(4), *engine.finish()]))
     assert outcomes[0] == outcomes[1]
     assert outcomes[0]
 
@@ -378,7 +378,7 @@ def test_inner_keys_are_run_by_the_loop(text: str, consumption: Literal["ordered
     handed_over = ColumnarEngine([pattern])
     handed_over.go_on_from(engine.stepwise())
     found += [*handed_over.feed(events[121:]), *handed_over.finish()]
-    assert told(found) == told([*other.feed(events), *other.finish()])
+    assert comparable(found) == comparable([*other.feed(events), *other.finish()])
     assert len(found) > 5
 
 
@@ -397,7 +397,7 @@ def test_values_of_inner_keys_are_released(monkeypatch: pytest.MonkeyPatch) -> N
         ]
         found += engine.feed(events)
         expected += other.feed(events)
-    assert told(found) == told(expected)
+    assert comparable(found) == comparable(expected)
     assert len(found) > 250
     assert len(engine.loop.state.spent) < 2000
 

@@ -19,7 +19,7 @@ from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event
-from tests.support.event_streams import told
+from tests.support.event_streams import comparable
 
 STEPS = ("A", "B", "A where v == 1", "B where v > 0", "A where v == 1 and k == 2", "B where v < 2 and k == 1", "C")
 DOMAINS = ("", " <= {A, B}", " <= A", " <= B where v > 0", " <= {A, B, C}", " <= any")
@@ -81,7 +81,7 @@ def test_patterns_that_come_and_go_find_what_each_finds_by_itself(seed: int) -> 
         assert own.keys() <= expected.keys()
         for name, composites in expected.items():
             said = [each.text for each in patterns.values() if each.automaton.canonical_id == name]
-            assert told(own.get(name, [])) == told(composites), said
+            assert comparable(own.get(name, [])) == comparable(composites), said
 
 
 def test_equal_beginnings_are_one_state_and_one_instance() -> None:
@@ -161,7 +161,7 @@ def test_instances_are_found_by_a_value_of_an_event_before(text: str) -> None:
     handed_over = ColumnarEngine([pattern])
     handed_over.go_on_from(engine.stepwise())
     found = [*half, *handed_over.feed(events[200:]), *handed_over.finish()]
-    assert told(found) == told([*other.feed(events), *other.finish()])
+    assert comparable(found) == comparable([*other.feed(events), *other.finish()])
     assert len(found) > 20
 
 

@@ -129,7 +129,7 @@ def test_file_derives_types() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("type Seen = Prs every 1min", "unknown event type: Prs"),
         ("type Seen = Pers every 1min by floor", "no attribute to throttle by: floor"),
@@ -139,10 +139,10 @@ def test_file_derives_types() -> None:
         ("type One = Pers every 1s\ntype One = Pers every 2s", "One"),
     ],
 )
-def test_invalid_derived_types_are_refused(text: str, told: str) -> None:
+def test_invalid_derived_types_are_refused(text: str, message: str) -> None:
     with pytest.raises(DistcedError) as caught:
         compile_file(f"{text}\n[Pers] -> Out()\n", TypeRegistry([PERS]))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.parametrize(("lo", "first"), [(0, "composite"), (3, "primitive")])

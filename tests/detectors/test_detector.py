@@ -16,7 +16,7 @@ from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.policies.detection import detection_policy
 from distced.policies.detection.best_effort import BestEffort
 from distced.policies.detection.guaranteed import Guaranteed
-from tests.support.event_streams import END, Message, interleaved, messages, spread, told
+from tests.support.event_streams import END, Message, comparable, interleaved, messages, spread
 from tests.support.random_patterns import PatternMaker
 
 SEEDS = 800
@@ -93,7 +93,7 @@ def test_guaranteed_detection_does_not_depend_on_delays() -> None:
             assert observer.detector.join(name, random.randrange(-20, -5), 0) <= -5
         for message in arriving:
             observer.arrive(message)
-        assert told(observer.found) == told(_expected(pattern, events)), f"seed {seed}: {pattern.text}"
+        assert comparable(observer.found) == comparable(_expected(pattern, events)), f"seed {seed}: {pattern.text}"
         assert not observer.late, f"seed {seed}"
         assert observer.watermark == END
         assert observer.detector.statistics.consumed == len(events)
@@ -118,7 +118,7 @@ def test_sources_that_leave_or_are_fenced_off_after_their_last_event_change_noth
         watermark = observer.detector.join("another", -5, 0)
         assert watermark >= max(event.hi for event in events)
         observer.take(observer.detector.heartbeat(["another"], END, 0))
-        assert told(observer.found) == told(_expected(pattern, events)), f"seed {seed}: {pattern.text}"
+        assert comparable(observer.found) == comparable(_expected(pattern, events)), f"seed {seed}: {pattern.text}"
         compared += bool(observer.found)
     assert compared > SEEDS // 16
 
@@ -142,7 +142,7 @@ def test_a_detector_resumed_from_its_snapshot_goes_on_as_if_nothing_had_happened
                 assert moved.detector.statistics == whole.detector.statistics
             whole.arrive(message, place)
             moved.arrive(message, place)
-        assert told(moved.found) == told(whole.found), f"seed {seed}: {pattern.text}"
+        assert comparable(moved.found) == comparable(whole.found), f"seed {seed}: {pattern.text}"
         assert moved.late == whole.late
         assert moved.watermark == whole.watermark
         compared += 0 < cut < len(arriving) and bool(whole.found)
@@ -166,7 +166,7 @@ def test_best_effort_finds_the_same_where_events_arrive_in_order() -> None:
                 found += observer.heartbeat([event.source], random.randrange(event.hi, following), 0).events
         final = observer.heartbeat(["s0", "s1", "s2"], END, 0)
         found += final.events
-        assert told(found) == told(_expected(pattern, events)), f"seed {seed}: {pattern.text}"
+        assert comparable(found) == comparable(_expected(pattern, events)), f"seed {seed}: {pattern.text}"
         assert final.watermark is None
         assert observer.statistics.late == 0
         compared += bool(found)

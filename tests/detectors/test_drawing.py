@@ -213,12 +213,12 @@ def test_diagram_has_an_arrow_for_every_move_and_a_box_for_every_state(text: str
         boxes = [each for each in group.nodes if each.lines]
         assert [each.lines[0].text for each in boxes] == [state.name for state in view.states]
         assert [each.look.double for each in boxes] == [bool(state.emits) for state in view.states]
-        ways = {(state.name, move.to, move.strong) for state in view.states for move in state.moves}
-        forks = sum(len(targets) > 1 for _, targets, _ in ways)
+        moves = {(state.name, move.to, move.strong) for state in view.states for move in state.moves}
+        forks = sum(len(targets) > 1 for _, targets, _ in moves)
         assert len(group.nodes) == len(view.states) + len(view.starts) + forks
         heads = [each for each in group.edges if each.heads]
-        assert len(heads) == len(view.starts) + sum(len(targets) for _, targets, _ in ways)
-        assert sum(each.look.width > 2 for each in heads) == sum(len(targets) for _, targets, strong in ways if strong)
+        assert len(heads) == len(view.starts) + sum(len(targets) for _, targets, _ in moves)
+        assert sum(each.look.width > 2 for each in heads) == sum(len(targets) for _, targets, strong in moves if strong)
         ids = {each.id for each in group.nodes}
         assert all({each.source, each.target} <= ids for each in group.edges)
 
@@ -320,10 +320,10 @@ def test_json_is_the_same_by_option_and_by_format(capsys: pytest.CaptureFixture[
     by_option = capsys.readouterr().out
     assert main(["explain", "[A] ([B] | [C])", "--format", "json"]) == 0
     assert capsys.readouterr().out == by_option
-    (told,) = json.loads(by_option)["patterns"]
-    move = told["automaton"]["states"][0]["moves"][0]
+    (report,) = json.loads(by_option)["patterns"]
+    move = report["automaton"]["states"][0]["moves"][0]
     assert (move["label"], move["to"], move["forks"], move["strong"]) == ("A", ["q1", "q2"], True, False)
-    assert told["tree"]["parts"][1]["kind"] == "alternation"
+    assert report["tree"]["parts"][1]["kind"] == "alternation"
 
 
 def test_unwritable_file_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:

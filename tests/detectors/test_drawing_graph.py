@@ -162,7 +162,7 @@ def test_patterns_by_epochs_are_not_cut() -> None:
     assert [each.remarks() for each in view.detectors] == [["by epochs: not cut"]] * 3
 
 
-def test_short_ids_tell_detectors_apart() -> None:
+def test_short_ids_distinguish_detectors() -> None:
     view = viewed("\n".join(f"[A{n}] ; [B] -> X{n}()" for n in range(60)))
     assert len({each.short for each in view.detectors}) == len(view.detectors) == 60
     assert all(each.id.startswith(each.short) for each in view.detectors)
@@ -362,35 +362,35 @@ def test_json_has_every_detector_and_flow(tmp_path: Path, capsys: pytest.Capture
     path = tmp_path / "readers.pattern"
     path.write_text(READERS, encoding="utf-8")
     assert main(["explain", str(path), "--decomposition", "full", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert set(told) == {"decomposition", "patterns", "inputs", "detectors", "publications", "flows"}
-    assert told["decomposition"] == "full"
-    by_id = {each["id"]: each for each in told["detectors"]}
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) == {"decomposition", "patterns", "inputs", "detectors", "publications", "flows"}
+    assert report["decomposition"] == "full"
+    by_id = {each["id"]: each for each in report["detectors"]}
     kinds = {
         "id": str, "text": str, "key": list, "window_ns": int | None, "consumption": str, "patterns": list,
         "publishes": str | None, "parts": list, "reads": list, "exports": list, "serves": int, "shared": bool,
         "running": bool,
     }  # fmt: skip
-    for each in told["detectors"]:
+    for each in report["detectors"]:
         assert {name: isinstance(each[name], kind) for name, kind in kinds.items()} == dict.fromkeys(each, True)
         assert set(each["parts"]) <= set(by_id)
         assert each["shared"] == (each["serves"] > 1)
         for place in each["patterns"]:
-            assert told["patterns"][place]["detector"] == each["id"]
-    assert [set(each) for each in told["patterns"]] == [{"text", "detector"}] * 4
-    assert [(each["id"], each["type"]) for each in told["publications"]][:3] == [
+            assert report["patterns"][place]["detector"] == each["id"]
+    assert [set(each) for each in report["patterns"]] == [{"text", "detector"}] * 4
+    assert [(each["id"], each["type"]) for each in report["publications"]][:3] == [
         ("-> Cold", "Cold"), ("-> Bad", "Bad"), ("-> Worse", "Worse")
     ]  # fmt: skip
-    assert told["publications"][3]["type"] is None
-    publications = {each["id"] for each in told["publications"]}
+    assert report["publications"][3]["type"] is None
+    publications = {each["id"] for each in report["publications"]}
     ends = {
-        "events": (set(told["inputs"]), set(by_id)),
+        "events": (set(report["inputs"]), set(by_id)),
         "records": (set(by_id), set(by_id)),
         "published": (set(by_id), publications),
         "read": (publications, set(by_id)),
     }
-    assert {each["kind"] for each in told["flows"]} == set(ends)
-    for flow in told["flows"]:
+    assert {each["kind"] for each in report["flows"]} == set(ends)
+    for flow in report["flows"]:
         assert set(flow) == {"kind", "from", "to", "carries"}
         sources, targets = ends[flow["kind"]]
         assert flow["from"] in sources

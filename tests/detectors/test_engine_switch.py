@@ -23,7 +23,7 @@ from distced.policies.detection import detection_policy
 from distced.policies.detection.best_effort import BestEffort
 from distced.policies.detection.guaranteed import Guaranteed
 from tests.support.engine_switches import AtOnce, Never, by_chance
-from tests.support.event_streams import END, interleaved, messages, spread, told
+from tests.support.event_streams import END, comparable, interleaved, messages, spread
 from tests.support.random_patterns import PatternMaker
 
 COLUMNAR = Engines(AtOnce(), lambda: Forced("columnar"))
@@ -83,7 +83,7 @@ def test_switched_engine_finds_the_same_with_any_engine(policy: str, at_length: 
                     changing.resume(content)
             one = kept.receive(message.source, message.events, message.watermark, place)
             other = changing.receive(message.source, message.events, message.watermark, place)
-            assert told(other.events) == told(one.events), said
+            assert comparable(other.events) == comparable(one.events), said
             assert (other.watermark, other.late, other.duplicates) == (one.watermark, one.late, one.duplicates), said
             assert other.disordered == one.disordered, said
             assert changing.touched >= before, said
@@ -190,7 +190,7 @@ def test_columnar_engine_releases_events_and_batches(monkeypatch: pytest.MonkeyP
         for _ in range(100):
             start = expected.units[0].matcher.latest.hi + 1 if expected.units[0].matcher.latest else 0
             events = [Event("AB"[at % 2], at, at, "s", at, {"k": at // 2}) for at in range(start, start + size)]
-            assert told(detector.receive("s", events, None, 0).events) == told(expected.feed(events))
+            assert comparable(detector.receive("s", events, None, 0).events) == comparable(expected.feed(events))
             if detector.at_work == "columnar":
                 engines.add(detector.engine)
                 assert detector.engine.loop.store.held <= 1_000 + 2 * size
@@ -207,7 +207,7 @@ def test_a_columnar_engine_is_renewed_after_very_many_events(monkeypatch: pytest
     engines = set()
     for start in range(0, 10_000, 20):
         events = [Event("AB"[at % 2], at, at, "s", at, {"k": f"{at // 2}"}) for at in range(start, start + 20)]
-        assert told(detector.receive("s", events, None, 0).events) == told(expected.feed(events))
+        assert comparable(detector.receive("s", events, None, 0).events) == comparable(expected.feed(events))
         if start:
             assert detector.at_work == "columnar"
             assert len(detector.engine.loop.texts.texts) <= 510

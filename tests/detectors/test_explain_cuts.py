@@ -239,9 +239,9 @@ def test_json_lists_every_sub_pattern(capsys: pytest.CaptureFixture[str]) -> Non
     by_option = capsys.readouterr().out
     assert main(["explain", text, "--cuts", "--format", "json"]) == 0
     assert capsys.readouterr().out == by_option
-    told = json.loads(by_option)
-    assert told["conditions"] == CONDITIONS
-    (pattern,) = told["patterns"]
+    report = json.loads(by_option)
+    assert report["conditions"] == CONDITIONS
+    (pattern,) = report["patterns"]
     assert set(pattern) == {"text", "canonical_id", "canonical", "consumption", "note", "sub_patterns"}
     assert (pattern["consumption"], pattern["note"]) == ("ordered", None)
     compiled = compile_pattern(text)
@@ -290,10 +290,10 @@ def test_patterns_by_epochs_are_not_cut(capsys: pytest.CaptureFixture[str]) -> N
     assert NOT_CUT in shown
     assert "✓" not in shown
     assert main([*arguments, "--json"]) == 0
-    (told,) = json.loads(capsys.readouterr().out)["patterns"]
-    assert (told["consumption"], told["note"], told["sub_patterns"]) == ("epoch", NOT_CUT, [])
+    (report,) = json.loads(capsys.readouterr().out)["patterns"]
+    assert (report["consumption"], report["note"], report["sub_patterns"]) == ("epoch", NOT_CUT, [])
     expected = compile_pattern("[A] ; [B] ; [C]", consumption="epoch").automaton.canonical_id
-    assert told["canonical_id"] == expected
+    assert report["canonical_id"] == expected
 
 
 @pytest.mark.parametrize(

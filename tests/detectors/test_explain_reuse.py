@@ -11,7 +11,7 @@ import pytest
 from distced.detectors.compiler import compile_file
 from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.middleware.cli.command import main
-from tests.support.random_cuts import in_parts, told, whole
+from tests.support.random_cuts import described, in_parts, whole
 from tests.support.random_patterns import make_events
 
 ROOMS = """[Door] ; [Motion] ; [Light] -> Entered()
@@ -136,9 +136,9 @@ def test_explain_shows_reused_detectors(
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == f"decomposition for-reuse: {summary}"
     for each in shown["detectors"]:
-        told = [line for line in lines if each["id"][:7] in line]
-        assert told
-        assert {" runs already " in line for line in told} == {each["running"]}
+        described = [line for line in lines if each["id"][:7] in line]
+        assert described
+        assert {" runs already " in line for line in described} == {each["running"]}
     for form in ("dot", "mermaid"):
         assert main(explained(tmp_path, there, new, "--format", form)) == 0
         picture = capsys.readouterr().out
@@ -181,7 +181,7 @@ def test_reused_detectors_find_the_same(there: str, new: str) -> None:
         events = make_events(Random(seed), 9)
         every = whole([*running, *patterns], events)
         expected = {root: every[root] for root in graph.roots}
-        assert in_parts(graph, events, seed) == expected, told(graph)
+        assert in_parts(graph, events, seed) == expected, described(graph)
         found += sum(len(each.composites) for each in expected.values())
     assert found > 10
 

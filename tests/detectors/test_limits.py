@@ -123,7 +123,7 @@ def test_multiplying_definitions_are_refused() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("([A]{1000}){1000}", "up to 10000 atoms"),
         ("(([A]{100}){100}){100}", "up to 10000 atoms"),
@@ -137,8 +137,8 @@ def test_multiplying_definitions_are_refused() -> None:
     ],
     ids=["count of a count", "three counts", "atoms in a row", "loops", "alternatives in a loop", "loops in a count"],
 )
-def test_too_large_patterns_are_refused(text: str, told: str) -> None:
-    with pytest.raises(PatternError, match=told):
+def test_too_large_patterns_are_refused(text: str, message: str) -> None:
+    with pytest.raises(PatternError, match=message):
         compile_pattern(text)
 
 

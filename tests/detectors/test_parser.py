@@ -303,7 +303,7 @@ def test_topic_for_json_is_part_of_a_publication_and_not_of_its_meaning() -> Non
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "told"),
+    ("text", "place", "message"),
     [
         ("[A] -> Out() publish_json = 'ced/e/A/s'", (1, 29), "among distced's own"),
         ("[A] -> Out() publish_json = 'a/#'", (1, 29), "wildcard"),
@@ -312,11 +312,11 @@ def test_topic_for_json_is_part_of_a_publication_and_not_of_its_meaning() -> Non
         ("[A] publish_json = 'a'", (1, 5), "have a type"),
     ],
 )
-def test_error_of_a_topic_for_json_names_its_place(text: str, place: tuple[int, int], told: str) -> None:
+def test_error_of_a_topic_for_json_names_its_place(text: str, place: tuple[int, int], message: str) -> None:
     with pytest.raises(PatternError) as caught:
         parse_publication(text)
     assert f"line {place[0]}, column {place[1]}" in str(caught.value)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_indentation_of_a_file_is_ignored() -> None:
@@ -327,7 +327,7 @@ def test_indentation_of_a_file_is_ignored() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "given", "told"),
+    ("text", "place", "given", "message"),
     [
         ("", (0, 0), "the end of the pattern", "'['"),
         ("[A] ;", (1, 6), "the end of the pattern", "'['"),
@@ -366,13 +366,15 @@ def test_indentation_of_a_file_is_ignored() -> None:
         ("[A] -> Out() [B]", (1, 14), "[", "the end of the pattern"),
     ],
 )
-def test_errors_of_patterns_name_their_place(text: str, place: tuple[int, int], given: str | None, told: str) -> None:
+def test_errors_of_patterns_name_their_place(
+    text: str, place: tuple[int, int], given: str | None, message: str
+) -> None:
     with pytest.raises(PatternError) as caught:
         parse_publication(text)
     error = caught.value
     assert (error.line, error.column) == place
     assert error.given == given
-    assert told in str(error)
+    assert message in str(error)
     if text:
         line, mark = error.snippet.split("\n")
         assert line == f"  {text.splitlines()[error.line - 1]}"
@@ -380,7 +382,7 @@ def test_errors_of_patterns_name_their_place(text: str, place: tuple[int, int], 
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "told"),
+    ("text", "place", "message"),
     [
         ("X = [A]\nX = [B]\n", (2, 1), "defined twice: X"),
         ("X = [A] -> Y()\n", (1, 9), "what is published has no `Name =` before it"),
@@ -391,11 +393,11 @@ def test_errors_of_patterns_name_their_place(text: str, place: tuple[int, int], 
         ("[A]\n[B", (2, 3), "']'"),
     ],
 )
-def test_errors_of_files_name_their_place(text: str, place: tuple[int, int], told: str) -> None:
+def test_errors_of_files_name_their_place(text: str, place: tuple[int, int], message: str) -> None:
     with pytest.raises(PatternError) as caught:
         parse_file(text)
     assert (caught.value.line, caught.value.column) == place
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_error_for_a_missing_definition_lists_the_others() -> None:

@@ -57,16 +57,16 @@ def test_a_composite_event_is_a_line_of_json(folder: Path, capsys: pytest.Captur
 
 def test_summary_counts_every_row(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "[A] ; [B] -> Pair()", "--input", "events.jsonl"]) == 0
-    told = capsys.readouterr().err
-    assert "7 rows, 2 rejected" in told
-    assert "1 not a recorded event" in told
-    assert "row 5" in told
-    assert "1 not JSON" in told
-    assert "4 events, 3 of types the patterns read, 1 more came again" in told
-    assert "1 came behind later ones" in told
-    assert "  1 Pair  c" in told
-    assert "events a second" in told
-    assert "\x1b" not in told
+    report = capsys.readouterr().err
+    assert "7 rows, 2 rejected" in report
+    assert "1 not a recorded event" in report
+    assert "row 5" in report
+    assert "1 not JSON" in report
+    assert "4 events, 3 of types the patterns read, 1 more came again" in report
+    assert "1 came behind later ones" in report
+    assert "  1 Pair  c" in report
+    assert "events a second" in report
+    assert "\x1b" not in report
 
 
 def test_summary_names_paths_of_the_mapping_without_a_value(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,9 +80,9 @@ def test_summary_names_paths_of_the_mapping_without_a_value(folder: Path, capsys
     )
     arguments = ["run", "[Temp where celsius > 1]", "--input", "rooms.csv", "--mapping", "rooms.toml"]
     assert main(arguments) == 0
-    told = " ".join(capsys.readouterr().err.split())
-    assert "! rule 1 (Temp), attributes.celsius: no value at 'temprature' in any of 2; did you mean" in told
-    assert "third" not in told
+    report = " ".join(capsys.readouterr().err.split())
+    assert "! rule 1 (Temp), attributes.celsius: no value at 'temprature' in any of 2; did you mean" in report
+    assert "third" not in report
     assert main([*arguments, "--json"]) == 0
     summary = lines(capsys.readouterr().out)[-1]["summary"]
     assert [each[:32] for each in summary["missing_paths"]] == ["rule 1 (Temp), attributes.celsius"[:32]]
@@ -175,8 +175,8 @@ def test_a_device_is_written_to_and_not_replaced(folder: Path) -> None:
 
 def test_a_recording_that_does_not_fit_is_noted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "[Aa]", "--input", "events.jsonl"]) == 0
-    told = capsys.readouterr().err
-    assert "note: the recording does not fit the pattern: unknown event type: Aa (allowed: A, B, C)" in told
+    report = capsys.readouterr().err
+    assert "note: the recording does not fit the pattern: unknown event type: Aa (allowed: A, B, C)" in report
     (folder / "types.toml").write_text("[types.Aa]\n", encoding="utf-8")
     assert main(["run", "[Aa]", "--input", "events.jsonl", "--types", "types.toml"]) == 0
     assert "note" not in capsys.readouterr().err
@@ -199,8 +199,8 @@ def test_mistakes_are_refused(
     assert main(["run", *arguments, "--input", "events.jsonl"]) == 2
     assert message in capsys.readouterr().err
     assert main(["run", *arguments, "--input", "events.jsonl", "--json"]) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert message.startswith(told["problem"])
+    report = json.loads(capsys.readouterr().out)
+    assert message.startswith(report["problem"])
 
 
 def test_missing_recording_leaves_no_output_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -231,8 +231,8 @@ def test_closed_pipe_ends_the_run(folder: Path) -> None:
     assert process.stderr is not None
     assert json.loads(process.stdout.readline())["hi"] == 0
     process.stdout.close()
-    told = process.stderr.read()
+    report = process.stderr.read()
     assert process.wait(timeout=60) != 0
-    assert "Traceback" not in told
-    assert "BrokenPipe" not in told
+    assert "Traceback" not in report
+    assert "BrokenPipe" not in report
     process.stderr.close()

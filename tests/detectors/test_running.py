@@ -47,7 +47,7 @@ def constituents(found: list[CompositeEvent]) -> list[list[int]]:
     return [[seq for _, seq in each.constituents] for each in found]
 
 
-def told(found: list[CompositeEvent]) -> list[object]:
+def reported(found: list[CompositeEvent]) -> list[object]:
     return [(each.type, each.id, each.lo, each.hi, each.attributes, each.constituents) for each in found]
 
 
@@ -86,11 +86,11 @@ def test_random_patterns_find_what_the_engine_finds_and_in_total_order(monkeypat
         results = []
         for step in (1, 3, 1000):
             monkeypatch.setattr(running, "STEP", step)
-            results.append(told(run(pattern, events, finish=True)))
+            results.append(reported(run(pattern, events, finish=True)))
         assert results[0] == results[1] == results[2]
         keys = [each.key for each in Replay([pattern], events, finish=True)]
         assert keys == sorted(keys)
-        assert sorted(map(repr, results[0])) == sorted(map(repr, told(expected)))
+        assert sorted(map(repr, results[0])) == sorted(map(repr, reported(expected)))
         compared += bool(expected)
     assert compared > 60
 

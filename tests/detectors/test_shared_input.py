@@ -21,7 +21,7 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event, EventId, OrderKey
 from distced.policies.detection import detection_policy
 from tests.support.engine_switches import by_chance
-from tests.support.event_streams import Message, interleaved, messages, spread, told
+from tests.support.event_streams import Message, comparable, interleaved, messages, spread
 from tests.support.random_patterns import PatternMaker
 
 NAMED = (
@@ -140,13 +140,13 @@ class _Crowd:
             found[identity] = call(detector).events
         for identity, reference in self.references.items():
             expected: Detected = call(reference)
-            assert told(found.get(identity, [])) == told(expected.events), reference.compiled.text
+            assert comparable(found.get(identity, [])) == comparable(expected.events), reference.compiled.text
             assert expected.watermark == passed.watermark or identity in self.apart
             if identity in self.members:
                 assert (expected.late, expected.duplicates) == (passed.late, passed.duplicates)
             self.found += len(expected.events)
         if self.shared._columnar is not None:
-            self.together += len(self.shared._columnar.seats) > 1
+            self.together += len(self.shared._columnar.members) > 1
         self.shared.validate()
 
     def rest(self, now: int) -> None:

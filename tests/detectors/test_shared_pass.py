@@ -24,7 +24,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND
 from distced.policies.detection.best_effort import BestEffort
 from tests.support.engine_switches import AtOnce, Never
-from tests.support.event_streams import told
+from tests.support.event_streams import comparable
 
 FORCED = Engines(AtOnce(), shared=ForcedPass)
 READING = event_type("Reading", {"dev": "string", "v": "number"})
@@ -64,7 +64,7 @@ def _beside(patterns: Sequence[Compiled], engines: Engines) -> tuple[SharedInput
 def _feed(shared: SharedInput, events: list[Event], now: int = 0) -> dict[str, list[Any]]:
     passed = shared.receive([("s", events, None)], now)
     shared.validate()
-    return {detector.id: told(found) for detector, found in passed.found}
+    return {detector.id: comparable(found) for detector, found in passed.found}
 
 
 def test_members_are_accounted_for_like_those_with_engines_of_their_own() -> None:
@@ -107,7 +107,7 @@ def test_snapshot_is_a_copy_and_the_member_stays() -> None:
         arrived.resume(content)
         assert arrived.statistics == member.statistics
         found = arrived.receive("s", _readings(100, 40), None, 0).events
-        assert told(found) == told(stepwise.members[identity].engine.feed(_readings(100, 40)))
+        assert comparable(found) == comparable(stepwise.members[identity].engine.feed(_readings(100, 40)))
 
 
 def test_members_enter_and_leave_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,8 +142,8 @@ def test_loop_is_replaced_after_very_many_texts(monkeypatch: pytest.MonkeyPatch)
         places = range(start, start + 20)
         events = [Event("AB"[at % 2], at, at, "s", at, {"k": f"{at // 2}", "v": at % 7}) for at in places]
         assert _feed(columnar, events) == _feed(stepwise, events)
-        loops |= {id(each.members) for each in columnar._columnar.seats.values()}  # type: ignore[union-attr]
-        most = max([most, *(len(each.members.loop.texts.texts) for each in columnar._columnar.seats.values())])  # type: ignore[union-attr]
+        loops |= {id(each.member_loop) for each in columnar._columnar.members.values()}  # type: ignore[union-attr]
+        most = max([most, *(len(each.member_loop.loop.texts.texts) for each in columnar._columnar.members.values())])  # type: ignore[union-attr]
     assert len(loops) > 3
     assert most < 300
     assert {each.at_work for each in columnar.members.values()} == {"columnar"}

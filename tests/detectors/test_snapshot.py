@@ -14,7 +14,7 @@ from distced.middleware.model.events import CompositeEvent, Event
 from tests.support.random_patterns import PatternMaker, make_events
 
 
-def _told(found: list[CompositeEvent]) -> list[object]:
+def _comparable(found: list[CompositeEvent]) -> list[object]:
     return sorted((e.type, e.id, e.lo, e.hi, e.constituents, repr(sorted(e.attributes.items()))) for e in found)
 
 
@@ -45,7 +45,7 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_happened(at_length: bool) -
         restore(second, content)
         assert snapshot(second) is not None
         found += second.feed(events[cut:]) + second.finish()
-        assert _told(found) == _told(expected), f"seed {seed}: {pattern.text}"
+        assert _comparable(found) == _comparable(expected), f"seed {seed}: {pattern.text}"
         compared += bool(expected)
     assert compared > 80
 

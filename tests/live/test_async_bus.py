@@ -217,7 +217,7 @@ def test_bus_that_never_ran_is_stopped() -> None:
     run(test())
 
 
-def test_opening_that_is_under_way_is_closed_by_stop() -> None:
+def test_opening_in_progress_is_closed_by_stop() -> None:
     async def test() -> None:
         # A server that never takes a connection off its full queue does not answer.
         with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.create_connection(full.getsockname()):

@@ -38,14 +38,14 @@ def test_moves_are_observed_and_lose_nothing(sites: int, tmp_path: Path) -> None
     assert "failure" not in result.stderr
     whole = json.loads(result.stdout)
     assert whole["sound"]
-    told = whole["figures"]
-    assert (told["nodes"], told["sites"]) == ("local", sites)
-    assert told["failed"] == 0
-    assert [(each["origin"], each["target"]) for each in told["moves"]] in _rounds("node-1", "node-2", "node-3")
-    assert told["expected"] == (told["published"] - 40) // 2 > 100
-    assert told["received"] == told["expected"]
-    assert (told["lost"], told["doubled"], told["wrong"]) == (0, 0, 0)
-    for each in told["moves"]:
+    answer = whole["figures"]
+    assert (answer["nodes"], answer["sites"]) == ("local", sites)
+    assert answer["failed"] == 0
+    assert [(each["origin"], each["target"]) for each in answer["moves"]] in _rounds("node-1", "node-2", "node-3")
+    assert answer["expected"] == (answer["published"] - 40) // 2 > 100
+    assert answer["received"] == answer["expected"]
+    assert (answer["lost"], answer["doubled"], answer["wrong"]) == (0, 0, 0)
+    for each in answer["moves"]:
         assert list(each["steps"]) == STEPS
         assert 0 < each["steps"]["prepare"] <= each["steps"]["there"]
         assert each["state"] > 1000

@@ -175,9 +175,9 @@ def test_port_of_a_server_with_nodes_is_named_with_what_to_do(
     with LiveNode(mosquitto.url, "cellar"):
         arguments = ["broker", "--no-ray", "--port", str(mosquitto.port)]
         assert main([*arguments, "--name", "attic"]) == 2
-        told = " ".join(capsys.readouterr().err.split())
-        assert "in use by an MQTT server with the broker node cellar, 0 subscriptions" in told
-        assert f"distced broker --server mqtt://127.0.0.1:{mosquitto.port}" in told
+        report = " ".join(capsys.readouterr().err.split())
+        assert "in use by an MQTT server with the broker node cellar, 0 subscriptions" in report
+        assert f"distced broker --server mqtt://127.0.0.1:{mosquitto.port}" in report
         assert main([*arguments, "--name", "cellar"]) == 2
         assert "nothing need be started" in " ".join(capsys.readouterr().err.split())
 
@@ -207,8 +207,8 @@ def test_port_of_something_else_is_not_offered(
 
 
 def _children(process: int) -> list[int]:
-    told = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=True)
-    return [int(each) for each in told.stdout.split()]
+    report = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process)], capture_output=True, text=True, check=True)
+    return [int(each) for each in report.stdout.split()]
 
 
 def _runs(process: int) -> bool:

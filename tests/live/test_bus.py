@@ -198,25 +198,25 @@ def test_timers_and_calls_run_on_the_thread_of_the_bus(
     failures: list[Failure] = []
     bus = make_bus(mosquitto.url, on_failure=failures.append)
 
-    def tell(name: str) -> Callable[[], None]:
+    def note(name: str) -> Callable[[], None]:
         return lambda: received.add((name, threading.current_thread().name))
 
-    ticks = bus.every(0.01, tell("tick"))
+    ticks = bus.every(0.01, note("tick"))
     received.wait(3)
     ticks.cancel()
     bus.call_soon(lambda: also_received.add("cancelled"))
     also_received.wait(1)
     received.clear()
-    bus.call_later(0.06, tell("third"))
-    bus.call_later(0.03, tell("second"))
-    bus.call_later(0.04, tell("never")).cancel()
-    bus.call_soon(tell("first"))
+    bus.call_later(0.06, note("third"))
+    bus.call_later(0.03, note("second"))
+    bus.call_later(0.04, note("never")).cancel()
+    bus.call_soon(note("first"))
     bus.call_soon(lambda: 1 / 0)
     name = f"bus-{bus.client_id}"
     assert received.wait(3) == [("first", name), ("second", name), ("third", name)]
     assert [type(one.error) for one in failures] == [ZeroDivisionError]
     with pytest.raises(BusError, match="more than 0"):
-        bus.every(0, tell("never"))
+        bus.every(0, note("never"))
 
 
 def test_timers_tick_without_a_server(make_bus: MakeBus, received: Collector) -> None:

@@ -320,13 +320,13 @@ def test_subscriptions_that_cannot_be(make_bus: MakeBus) -> None:
 
 
 def test_bus_keeps_the_window_of_the_server(make_bus: MakeBus, impostor: MakeImpostor) -> None:
-    under_way: list[int] = []
+    in_progress: list[int] = []
 
     def serve(connection: socket.socket) -> None:
         connection.recv(1000)
         connection.sendall(b"\x20\x06\x00\x00\x03\x21\x00\x03")  # Receive Maximum 3
         connection.settimeout(0.2)
-        while sum(under_way) < 10:
+        while sum(in_progress) < 10:
             packets = b""
             try:
                 while piece := connection.recv(1000):
@@ -334,7 +334,7 @@ def test_bus_keeps_the_window_of_the_server(make_bus: MakeBus, impostor: MakeImp
             except TimeoutError:
                 numbers = [packets[at + 5 : at + 7] for at in range(0, len(packets), 9)]
                 assert all(packets[at] == 0x32 for at in range(0, len(packets), 9))
-                under_way.append(len(numbers))
+                in_progress.append(len(numbers))
                 connection.sendall(b"".join(b"\x40\x02" + number for number in numbers))
         connection.settimeout(5)
         connection.recv(1000)
@@ -345,7 +345,7 @@ def test_bus_keeps_the_window_of_the_server(make_bus: MakeBus, impostor: MakeImp
             bus.publish("a", b"%d" % number, qos=1)  # 9 bytes each.
         assert bus.flush(10)
         bus.stop(0)
-    assert [count for count in under_way if count] == [3, 3, 3, 1]
+    assert [count for count in in_progress if count] == [3, 3, 3, 1]
 
 
 def test_refused_subscription_is_raised_and_reported(

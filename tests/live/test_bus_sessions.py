@@ -73,7 +73,7 @@ def test_unacknowledged_messages_survive_a_loss(
     assert bus.statistics.messages_out == 40
 
 
-def test_another_client_of_the_same_name_is_told_of(
+def test_another_client_of_the_same_name_is_reported(
     mosquitto: Server, make_bus: MakeBus, eventually: Eventually
 ) -> None:
     errors: list[str] = []

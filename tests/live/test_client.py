@@ -509,8 +509,8 @@ def test_cleared_subscription_reports_an_error(site: Site, make_bus: Callable[..
 def test_unservable_subscription_waits_and_reports_the_reason(site: Site, eventually: Eventually) -> None:
     client, _ = site.ready()
     subscription = client.subscribe("[B]")
-    told: list[str] = []
-    subscription.on_wait = told.append
+    report: list[str] = []
+    subscription.on_wait = report.append
     client.unregister("B")
     # The next node finds that it cannot be detected.
     site.node()
@@ -520,8 +520,8 @@ def test_unservable_subscription_waits_and_reports_the_reason(site: Site, eventu
     assert not subscription.ended
     client.register(B)
     eventually(lambda: not subscription.waits)
-    eventually(lambda: len(told) == 2)
-    assert told[1] == ""
+    eventually(lambda: len(report) == 2)
+    assert report[1] == ""
     assert subscription.node == site.nodes[1].node.name
 
 

@@ -83,8 +83,8 @@ def test_docker_reads_the_compose_file() -> None:
     compose = ["docker", "compose"]
     if subprocess.run([*compose, "version"], capture_output=True, check=False).returncode:
         pytest.skip("docker has no compose here")
-    told = subprocess.run(
+    report = subprocess.run(
         [*compose, "-f", str(FOLDER / "compose.yaml"), "config", "--services"],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert len(told.stdout.split()) == 7
+    assert len(report.stdout.split()) == 7

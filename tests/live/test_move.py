@@ -78,5 +78,5 @@ def test_impossible_moves_are_refused(url: str, capsys: pytest.CaptureFixture[st
         assert main(["move", "cffff", "attic", "--server", url]) == 2
         capsys.readouterr()
         assert main(["move", subscription.detector, subscription.node, "--server", url, "--json"]) == 0
-        told = json.loads(capsys.readouterr().out)
-        assert (told["moved"], told["origin"]) == (True, subscription.node)
+        report = json.loads(capsys.readouterr().out)
+        assert (report["moved"], report["origin"]) == (True, subscription.node)

@@ -15,7 +15,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
-from distced.middleware.wire.directory_entries import Foreseen, HintEntry, Told
+from distced.middleware.wire.directory_entries import Foreseen, HintEntry, OutputTraffic
 from distced.policies.distribution.hint_files import read_hint_file, write_hints
 
 pytestmark = pytest.mark.mqtt
@@ -25,7 +25,7 @@ PATTERN = "[Hinted] ; [Hinted where x > 3] within 5s"
 
 def test_hints_in_the_directory(mosquitto: Server, tmp_path: Path) -> None:
     name = compile_pattern(PATTERN).automaton.canonical_id
-    foreseen = Foreseen(2.0, Told(100.0, 1.0), Told(300.0, 4.0), Told(500.0, 4.0), {"": 7.0})
+    foreseen = Foreseen(2.0, OutputTraffic(100.0, 1.0), OutputTraffic(300.0, 4.0), OutputTraffic(500.0, 4.0), {"": 7.0})
     hints = {name: HintEntry(("second",), (), foreseen)}
     write_hints(tmp_path / "hints.json", "bandwidth", {name: PATTERN}, hints)
     publish_hints(mosquitto.url, read_hint_file(tmp_path / "hints.json"))

@@ -136,7 +136,7 @@ def _is_zombie(process: int) -> bool:
 
 
 @pytest.mark.parametrize("names", [[], ["n", "n"]])
-def test_names_of_nodes_are_told_apart(names: list[str]) -> None:
+def test_names_of_nodes_are_made_distinct(names: list[str]) -> None:
     with pytest.raises(DistcedError, match="each once"):
         RayNodes("mqtt://127.0.0.1:1", names)
 

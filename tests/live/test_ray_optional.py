@@ -51,8 +51,8 @@ def test_broker_runs_without_ray(
 ) -> None:
     monkeypatch.setattr(broker_verb, "_wait", lambda *_: 0)
     assert main(["broker", "--port", "0", "--name", "attic", *more]) == 0
-    told = capsys.readouterr().out
-    assert f"attic, in this process{'' if more else ', for Ray is not installed'}\n" in told
+    report = capsys.readouterr().out
+    assert f"attic, in this process{'' if more else ', for Ray is not installed'}\n" in report
 
 
 @pytest.mark.mqtt
@@ -67,6 +67,6 @@ def test_demo_starts_its_server_on_a_given_port(no_ray: None, capsys: pytest.Cap
 
 def test_port_of_a_server_that_runs_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--server", "mqtt://127.0.0.1:1", "--port", "1884"]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "a port for a server that is not started here: 1884" in told
-    assert "put it into the URL" in told
+    report = " ".join(capsys.readouterr().err.split())
+    assert "a port for a server that is not started here: 1884" in report
+    assert "put it into the URL" in report

@@ -135,8 +135,8 @@ def test_broker_of_another_process_joins_the_cluster(sites: LocalSites, tmp_path
     broker = subprocess.Popen([*command, "guest", "--site", "b"], stdout=subprocess.PIPE, text=True)
     try:
         assert broker.stdout is not None
-        told = next(each for line in broker.stdout if (each := json.loads(line))["event"] == "ready")
-        assert (told["nodes"], told["ray"]) == (["guest"], True)
+        report = next(each for line in broker.stdout if (each := json.loads(line))["event"] == "ready")
+        assert (report["nodes"], report["ray"]) == (["guest"], True)
         with Client(sites.url, name="visitor", patience=SECONDS) as client:
             wait(lambda: "guest" in client.nodes)
             assert (client.nodes["guest"].home, client.nodes["guest"].isolates) == (sites.servers["b"].url, True)
@@ -201,7 +201,7 @@ def test_composite_events_do_not_depend_on_sites(
         for pattern, subscription in zip(patterns, subscriptions, strict=True):
             assert subscription.wait_watermark(END - 1, SECONDS), pattern.text
             own = [each for each in expected if each.source == pattern.automaton.canonical_id]
-            assert told(drained(subscription)) == told(own), pattern.text
+            assert report(drained(subscription)) == report(own), pattern.text
         publishing.join()
         assert moved > 3
         hosts = {entry.node for entry in client.detectors.values()}
@@ -274,7 +274,7 @@ def drained(subscription: Subscription) -> list[Event]:
     return list(iter(lambda: subscription.get(0.2), None))  # type: ignore[arg-type]
 
 
-def told(events: list[Any]) -> list[object]:
+def report(events: list[Any]) -> list[object]:
     return sorted((each.type, each.id, each.lo, each.hi, repr(sorted(each.attributes.items()))) for each in events)
 
 

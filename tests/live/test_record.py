@@ -111,8 +111,8 @@ def test_recorded_killed_recorded_on_and_replayed(
     process = record("--all", "--name", "office")
     source.publish(*said[20:], watermark=295)
     assert client.flush()
-    told = done(process)
-    assert (told["event"], told["waiting"], told["late"], told["gaps"]) == ("done", 1, 0, 0)
+    report = done(process)
+    assert (report["event"], report["waiting"], report["late"], report["gaps"]) == ("done", 1, 0, 0)
     history = History(tmp_path / "h")
     assert list(events_of_history(history)) == said[:-1]
     assert history.rows == 29
@@ -132,10 +132,10 @@ def test_recording_ends_after_its_duration(
 ) -> None:
     options = ["--history", str(tmp_path / "h"), "--server", server.url, "--for", "300ms", "--keep", "0s"]
     assert main(["record", "--types", "Motion,Motoin", "--name", "trial", *options]) == 0
-    told = capsys.readouterr().err
-    assert "note: Motoin is neither registered nor published so far; did you mean Motion?" in told
-    assert f"trial records Motion, Motoin of {server.url}" in told
-    assert "0 events written in 0 files" in told
+    report = capsys.readouterr().err
+    assert "note: Motoin is neither registered nor published so far; did you mean Motion?" in report
+    assert f"trial records Motion, Motoin of {server.url}" in report
+    assert "0 events written in 0 files" in report
     assert History(tmp_path / "h").recorders["trial"].types == ("Motion", "Motoin")
 
 

@@ -60,7 +60,7 @@ def some_events() -> list[Event]:
 
 def test_live_and_replay(mosquitto: Server, root: str, tmp_path: Path, eventually: Eventually) -> None:
     events = some_events()
-    told: dict[str, dict[tuple[str, int], CompositeEvent]] = {text: {} for text in QUESTIONS}
+    reported: dict[str, dict[tuple[str, int], CompositeEvent]] = {text: {} for text in QUESTIONS}
     with (
         LiveRecorder(mosquitto.url, tmp_path / "h", "r", types=["A", "B", "C"], root=root) as recorder,
         LiveNode(mosquitto.url, f"{root}-n", root=root),
@@ -77,15 +77,15 @@ def test_live_and_replay(mosquitto: Server, root: str, tmp_path: Path, eventuall
         expected = {text: list(replay(text, events, types=KINDS, finish=True)[0]) for text in QUESTIONS}
         deadline = time.monotonic() + 30
         for text, subscription in subscriptions.items():
-            while len(told[text]) < len(expected[text]) and time.monotonic() < deadline:
+            while len(reported[text]) < len(expected[text]) and time.monotonic() < deadline:
                 found = subscription.get(timeout=1.0)
                 if found is not None:
-                    told[text][found.id] = found
+                    reported[text][found.id] = found
         eventually(lambda: recorder.status()["watermark"] == END)
     history = History(tmp_path / "h")
     assert list(events_of_history(history)) == sorted(events, key=lambda event: event.key)
     for number, (text, ways) in enumerate(QUESTIONS.items()):
-        live = seen(list(told[text].values()))
+        live = seen(list(reported[text].values()))
         assert len(live) > 10
         assert live == seen(expected[text])
         for way in ways:

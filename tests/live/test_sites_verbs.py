@@ -83,7 +83,7 @@ def broker(*arguments: str) -> Iterator[dict[str, Any]]:
             process.wait(20)
 
 
-def test_broker_publishes_the_topology_and_takes_its_seat(
+def test_broker_publishes_the_topology_and_takes_its_location(
     urls: tuple[str, str], topology: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory, site = urls
@@ -97,8 +97,8 @@ def test_broker_publishes_the_topology_and_takes_its_seat(
     ):
         assert (first["homes"], second["homes"]) == ({"attic": site}, {"shed": site})
         assert third["homes"] == {"cellar": ""}
-        seats = {name: (entry.home, entry.capacity) for name, entry in client.nodes.items()}
-        assert seats == {"attic": (site, 20.0), "shed": (site, 5.0), "cellar": ("", 0.0)}
+        locations = {name: (entry.home, entry.capacity) for name, entry in client.nodes.items()}
+        assert locations == {"attic": (site, 20.0), "shed": (site, 5.0), "cellar": ("", 0.0)}
         text = client._session.entries.topologies["overlay"].text
         assert "secret" not in text
         published = parse_topology(text)

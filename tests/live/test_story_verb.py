@@ -36,9 +36,9 @@ def test_story_of_a_detector_that_has_moved(url: str, capsys: pytest.CaptureFixt
         assert main(["story", subscription.detector[:8], "--server", url, "--json"]) == 0
         printed = capsys.readouterr().out
         # The nodes of this process log to the same place.
-        told, _ = json.JSONDecoder().raw_decode(printed[printed.index('{\n  "stories"') :])
-        assert told["silent"] == []
-        lines = told["stories"][f"detector {subscription.detector}"]
+        report, _ = json.JSONDecoder().raw_decode(printed[printed.index('{\n  "stories"') :])
+        assert report["silent"] == []
+        lines = report["stories"][f"detector {subscription.detector}"]
         assert {each["node"] for each in lines} == {"attic", "cellar"}
         assert [each["at"] for each in lines] == sorted(each["at"] for each in lines)
         happened = " ".join(each["happened"] for each in lines)

@@ -190,9 +190,9 @@ def test_broker_a_bridge_and_both_ends_find_a_composite_event(
     assert (summary["printed"], summary["duplicates"]) == (1, 0)
 
     assert broker.terminate() == 0
-    told = [json.loads(line)["event"] for line in broker.out]
-    assert told.count("detector created") == told.count("detector destroyed") == 1
-    assert told[-1] == "broker stopped"
+    report = [json.loads(line)["event"] for line in broker.out]
+    assert report.count("detector created") == report.count("detector destroyed") == 1
+    assert report[-1] == "broker stopped"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -88,7 +88,7 @@ def test_every_verb_has_help_with_examples_and_json(verb: str, capsys: pytest.Ca
     assert "--json" in text
 
 
-def test_unknown_verb_is_told_with_the_verbs_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_verb_is_reported_with_the_known_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chek"]) == 2
     shown = capsys.readouterr()
     assert "no verb of this name: chek" in shown.err
@@ -113,9 +113,9 @@ def test_wrong_command_line_is_an_error_with_advice(
     assert message in shown.err
     assert "Traceback" not in shown.err
     assert main([*arguments, "--json"]) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert told["error"] == "UsageError"
-    assert message in told["problem"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["error"] == "UsageError"
+    assert message in report["problem"]
 
 
 def test_error_in_a_pattern_shows_the_place_with_a_caret(capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,9 +133,9 @@ def test_error_is_json_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "[A] ; Door", "--json"]) == 2
     shown = capsys.readouterr()
     assert shown.err == ""
-    told = json.loads(shown.out)
-    assert (told["error"], told["line"], told["column"], told["given"]) == ("PatternError", 1, 7, "Door")
-    assert told["snippet"].splitlines()[1].strip() == "^^^^"
+    report = json.loads(shown.out)
+    assert (report["error"], report["line"], report["column"], report["given"]) == ("PatternError", 1, 7, "Door")
+    assert report["snippet"].splitlines()[1].strip() == "^^^^"
 
 
 def test_errors_without_a_place_have_no_snippet(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,9 +184,9 @@ def test_extra_that_is_missing_is_named(
 
     monkeypatch.setattr("distced.detectors.cli.check.compile_source", without)
     assert main(["check", "[A]"]) == 2
-    told = capsys.readouterr().err
-    assert f"{package}, which is not installed" in told
-    assert f"distced[{extra}]" in told
+    report = capsys.readouterr().err
+    assert f"{package}, which is not installed" in report
+    assert f"distced[{extra}]" in report
 
 
 def test_extras_bring_what_they_are_said_to_bring() -> None:

@@ -21,8 +21,8 @@ def test_columns_stay_where_they_are() -> None:
 def test_constituents_stand_below_and_indented() -> None:
     inner = Event("A", 5, 5, "s", 1, {})
     event = CompositeEvent("C", 5, 5 + MINUTE, "c1", 1, {}, constituents=(("s", 1),), events=(inner,))
-    told = [line.plain for line in EventLines().lines(event, 1_500_000)]
-    assert told == [
+    reported = [line.plain for line in EventLines().lines(event, 1_500_000)]
+    assert reported == [
         "1970-01-01T00:01:00.000Z  C  over 1 min, 1 constituent, after 1.5 ms",
         "    1970-01-01T00:00:00.000Z  A  from s",
     ]

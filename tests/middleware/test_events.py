@@ -58,7 +58,7 @@ def test_composite_event_is_an_event() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "message"),
     [
         ({"lo": 6}, "a timestamp with lo > hi: [6, 5] (allowed: lo <= hi)"),
         ({"lo": 1.0}, "lo of a timestamp is no instant: 1.0"),
@@ -75,11 +75,11 @@ def test_composite_event_is_an_event() -> None:
         ({"attributes": {"v": b"x"}}, "not a value for the attribute 'v'"),
     ],
 )
-def test_malformed_event_is_an_error(fields: dict[str, Any], told: str) -> None:
+def test_malformed_event_is_an_error(fields: dict[str, Any], message: str) -> None:
     event = Event(**{"type": "A", "lo": 1, "hi": 5, "source": "s", "seq": 0, "attributes": {}, **fields})
     with pytest.raises(EventError) as caught:
         check_event(event, where="topic x")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.where == "topic x"
 
 

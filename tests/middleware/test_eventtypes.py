@@ -23,7 +23,7 @@ def test_type_creates_checked_events() -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "told"),
+    ("attributes", "message"),
     [
         ({"room": "a", "temp": 1}, "an event of type 'Temp' lacks the attribute 'cold'"),
         ({"room": "a", "temp": "1", "cold": True}, "the attribute 'temp' of type 'Temp' is a number: 1"),
@@ -34,10 +34,10 @@ def test_type_creates_checked_events() -> None:
         ({"room": "a", "temp": float("nan"), "cold": True}, "not a value for the attribute 'temp'"),
     ],
 )
-def test_events_of_another_type_are_errors(attributes: dict[str, Any], told: str) -> None:
+def test_events_of_another_type_are_errors(attributes: dict[str, Any], message: str) -> None:
     with pytest.raises(EventError) as caught:
         TEMP.check(Event("Temp", 1, 1, "s", 0, attributes), where="row 5")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.where == "row 5"
 
 
@@ -96,7 +96,7 @@ def test_derived_type_is_registered_behind_its_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("derived", "told"),
+    ("derived", "message"),
     [
         (EventType("Cold", TEMP.attributes, Derivation("Nowhere")), "unknown event type: Nowhere"),
         (EventType("Cold", {"temp": "number"}, Derivation("Temp")), "must have the attributes of 'Temp'"),
@@ -104,13 +104,13 @@ def test_derived_type_is_registered_behind_its_base() -> None:
         (derive(TEMP, "Cold", every=-5), "not an interval to throttle to: -5"),
     ],
 )
-def test_derived_type_that_does_not_fit_is_refused(derived: EventType, told: str) -> None:
+def test_derived_type_that_does_not_fit_is_refused(derived: EventType, message: str) -> None:
     with pytest.raises(TypeRegistryError) as caught:
         TypeRegistry([TEMP]).register(derived)
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_open_registry_knows_no_more_than_it_was_told() -> None:
+def test_open_registry_knows_no_more_than_was_registered() -> None:
     registry = TypeRegistry(open=True)
     assert registry.open
     assert registry.find("Anything") is None

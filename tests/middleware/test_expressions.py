@@ -43,7 +43,7 @@ def value(expression: Expression) -> Attribute:
     return compile_value(expression, Scope({"x": 0, "y": 1}, {"r": 0}))(EVENT, (OTHER, None), (42,))
 
 
-def test_literals_are_told_apart_by_kind() -> None:
+def test_literals_are_distinguished_by_kind() -> None:
     assert Literal(1) != Literal(1.0)
     assert Literal(1) != Literal(True)
     assert Literal(0.0) != Literal(-0.0)

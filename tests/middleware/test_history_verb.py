@@ -67,16 +67,16 @@ def test_ls_shows_days_types_recorders_and_what_is_late(history: Path, capsys: p
 
 
 def test_ls_prints_json(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = json.loads(output(capsys, "ls", str(history), "--json"))
-    assert (told["rows"], told["files"], told["late"], told["missing_days"]) == (6, 4, 1, ["2026-11-22"])
-    assert told["types"] == {"Login": {"who": "string"}, "Motion": {"room": "string", "lux": "number"}}
-    assert [(each["day"], each["type"], each["rows"], each["whole"]) for each in told["days"]] == [
+    report = json.loads(output(capsys, "ls", str(history), "--json"))
+    assert (report["rows"], report["files"], report["late"], report["missing_days"]) == (6, 4, 1, ["2026-11-22"])
+    assert report["types"] == {"Login": {"who": "string"}, "Motion": {"room": "string", "lux": "number"}}
+    assert [(each["day"], each["type"], each["rows"], each["whole"]) for each in report["days"]] == [
         ("2026-11-20", "Login", 1, False), ("2026-11-20", "Motion", 2, True), ("2026-11-21", "Motion", 2, True),
         ("2026-11-23", "Motion", 1, False),
     ]  # fmt: skip
-    assert told["days"][1]["sources"] == {"pir-0": 1, "pir-1": 1}
-    assert told["recorders"][0]["gaps"] == [[START + HOUR, START + HOUR + MINUTE]]
-    assert told["problems"] == []
+    assert report["days"][1]["sources"] == {"pir-0": 1, "pir-1": 1}
+    assert report["recorders"][0]["gaps"] == [[START + HOUR, START + HOUR + MINUTE]]
+    assert report["problems"] == []
 
 
 def test_ls_says_what_cannot_be_read_and_what_has_changed(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,12 +94,12 @@ def test_ls_says_what_cannot_be_read_and_what_has_changed(history: Path, capsys:
 def test_recorder_that_began_later_leaves_a_day_unknown(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """That everything is there until now is said of the time since it began."""
     HistoryWriter(history, "other").note(["Login", "Motion"], START + 90 * HOUR, START + 50 * HOUR)
-    told = json.loads(output(capsys, "ls", str(history), "--json"))
-    assert [(each["day"], each["type"], each["whole"]) for each in told["days"]] == [
+    report = json.loads(output(capsys, "ls", str(history), "--json"))
+    assert [(each["day"], each["type"], each["whole"]) for each in report["days"]] == [
         ("2026-11-20", "Login", False), ("2026-11-20", "Motion", True), ("2026-11-21", "Motion", True),
         ("2026-11-23", "Motion", True),
     ]  # fmt: skip
-    assert told["days"][0]["watermark"] is None
+    assert report["days"][0]["watermark"] is None
 
 
 def test_ls_of_an_empty_history_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,12 +135,12 @@ def test_show_prints_the_chosen_events(
 
 def test_show_prints_lines_for_people(history: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", "show", str(history), "--limit", "2"]) == 0
-    told = capsys.readouterr()
-    assert told.out.splitlines() == [
+    report = capsys.readouterr()
+    assert report.out.splitlines() == [
         "2026-11-20T22:00:00.000Z  Motion  room=hall  lux=0  from pir-0",
         "2026-11-20T22:00:01.000Z  Login   who=ada  over 1 s, from door",
     ]
-    assert told.err == "note: there are more than 2: --limit 0 shows all\n"
+    assert report.err == "note: there are more than 2: --limit 0 shows all\n"
     assert json.loads(output(capsys, "show", str(history), "--late", "--json"))["came"] == START + 9 * HOUR
 
 
@@ -171,10 +171,10 @@ def test_late_events_that_cannot_be_read_are_reported_and_the_others_shown(
     (path,) = (history / "late").iterdir()
     path.write_bytes(path.read_bytes() + b'{"type":\n[]\n{"type": "A"}\n{"type": "\xd2"}\n')
     assert main(["history", "show", str(history), "--late", "--json"]) == 1
-    told = capsys.readouterr()
-    assert json.loads(told.out)["seq"] == 1
-    assert told.err.count("error: a line that is no late event") == 4
-    assert f"{path}, line 2" in told.err
+    report = capsys.readouterr()
+    assert json.loads(report.out)["seq"] == 1
+    assert report.err.count("error: a line that is no late event") == 4
+    assert f"{path}, line 2" in report.err
     # Nor is it removed: it is said that it stays.
     dropped = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
     assert (dropped["late"], dropped["left"]) == (0, [path.relative_to(history).as_posix()])
@@ -185,8 +185,8 @@ def test_late_events_keep_infinite_numbers(history: Path, capsys: pytest.Capture
     event = Event("Motion", START, START, "pir-9", 7, {"lux": float("inf")})
     write_late(history, "office", [LateEvent(event, START + HOUR)])
     assert len(output(capsys, "show", str(history), "--late").splitlines()) == 2
-    told = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
-    assert told["late"] == 2
+    report = json.loads(output(capsys, "drop", str(history), "--before", "2026-12-01", "--yes", "--json"))
+    assert report["late"] == 2
 
 
 @pytest.mark.parametrize("name", ["x.jsonl", "x.jsonl.gz", "x.csv", "x.parquet"])
@@ -198,8 +198,8 @@ def test_export_writes_the_chosen_events(
     assert [each.seq for each in read_events(target)] == [0, 1, 2, 3, 52]
     assert main(["history", "export", str(history), str(target)]) == 2
     assert "the file of FILE exists" in capsys.readouterr().err
-    told = json.loads(output(capsys, "export", str(history), str(target), "--force", "--source", "door", "--json"))
-    assert told["events"] == 1
+    report = json.loads(output(capsys, "export", str(history), str(target), "--force", "--source", "door", "--json"))
+    assert report["events"] == 1
     assert [each.type for each in read_events(target)] == ["Login"]
 
 
@@ -209,13 +209,13 @@ def test_drop_removes_whole_days_and_nothing_that_is_not_known(
     strange = history / "day=2026-11-20" / "type=Login" / "thesis.tex"
     strange.write_text("…")
     assert main(["history", "drop", str(history), "--before", "2026-11-21"]) == 2
-    told = capsys.readouterr().err
-    assert "to be dropped: 3 events of 1 day, 2026-11-20, and 1 that came too late, in 3 files" in told
-    assert "no terminal for the confirmation" in told
+    report = capsys.readouterr().err
+    assert "to be dropped: 3 events of 1 day, 2026-11-20, and 1 that came too late, in 3 files" in report
+    assert "no terminal for the confirmation" in report
     assert History(history).rows == 6
-    told = json.loads(output(capsys, "drop", str(history), "--before", "2026-11-21", "--yes", "--json"))
-    assert (told["events"], told["late"], told["days"], told["files"]) == (3, 1, ["2026-11-20"], 3)
-    assert told["left"] == ["day=2026-11-20/type=Login/thesis.tex"]
+    report = json.loads(output(capsys, "drop", str(history), "--before", "2026-11-21", "--yes", "--json"))
+    assert (report["events"], report["late"], report["days"], report["files"]) == (3, 1, ["2026-11-20"], 3)
+    assert report["left"] == ["day=2026-11-20/type=Login/thesis.tex"]
     assert History(history).rows == 3
     assert strange.exists()
     assert not (history / "day=2026-11-20" / "type=Motion").exists()

@@ -74,14 +74,14 @@ def test_page_has_its_worked_examples() -> None:
 def test_example_gives_the_events_of_its_messages(text: str, messages: str, folder: Path) -> None:
     mapping = parse_mapping(text, folder=folder)
     said: list[object] = []
-    told: list[object] = []
+    reported: list[object] = []
     for line in messages.splitlines():
         if line.startswith(" "):
-            told.append(promised(line.strip()))
+            reported.append(promised(line.strip()))
         else:
-            assert [exactly(each) for each in said] == [exactly(each) for each in told]
-            said, told = outcome(mapping, line), []
-    assert [exactly(each) for each in said] == [exactly(each) for each in told]
+            assert [exactly(each) for each in said] == [exactly(each) for each in reported]
+            said, reported = outcome(mapping, line), []
+    assert [exactly(each) for each in said] == [exactly(each) for each in reported]
 
 
 @pytest.mark.parametrize("text", [text for text, messages in examples() if not messages])

@@ -37,5 +37,5 @@ def test_unknown_name_is_an_attribute_error() -> None:
 )
 def test_heavy_packages_are_imported_where_they_are_needed(module: str, heavy: tuple[str, ...]) -> None:
     code = f"import sys, {module}; print([name for name in {heavy!r} if name in sys.modules])"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    assert told.stdout.strip() == "[]"
+    report = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert report.stdout.strip() == "[]"

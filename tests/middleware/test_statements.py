@@ -90,7 +90,7 @@ def test_definitions_that_a_pattern_uses() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "publishes nothing"),
         ("X = [A]\n", "publishes nothing: X"),
@@ -105,10 +105,10 @@ def test_definitions_that_a_pattern_uses() -> None:
         ),
     ],
 )
-def test_faulty_file_is_refused_with_its_line(text: str, told: str) -> None:
+def test_faulty_file_is_refused_with_its_line(text: str, message: str) -> None:
     with pytest.raises(PatternError) as caught:
         read_statements(text, "f.pattern")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_error_of_a_node_is_placed_in_the_file() -> None:

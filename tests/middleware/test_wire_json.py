@@ -55,7 +55,7 @@ def test_event_without_a_number_gets_a_digest_that_redelivery_repeats() -> None:
     assert read(named[0]) == read(named[0])
 
 
-def test_json_and_frames_are_told_apart_by_their_first_byte() -> None:
+def test_json_and_frames_are_distinguished_by_their_first_byte() -> None:
     event = read(PLAIN)
     for space in (b"", b" \r\n\t", b"\xef\xbb\xbf"):
         assert decode_any(space + json.dumps(PLAIN).encode()) == Frame("e", "Motion", "room5", None, [event])

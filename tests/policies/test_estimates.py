@@ -135,7 +135,7 @@ def test_wait_for_one_input_is_its_latency() -> None:
 def test_wait_for_several_inputs_matches_sampling() -> None:
     inputs = [Input(20e6, 1, 5), Input(5e6, 1, 5), Input(60e6, 1, 20), Input(20e6, 1, 5)]
     random = Random(3)
-    drawn = [max(each.way + random.random() * SECOND / each.heard for each in inputs) for _ in range(20_000)]
+    drawn = [max(each.latency + random.random() * SECOND / each.heard for each in inputs) for _ in range(20_000)]
     assert waited(inputs) == pytest.approx(sum(drawn) / len(drawn), rel=0.02)
 
 

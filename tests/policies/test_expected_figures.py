@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distced.detectors.compiler import compile_pattern
-from distced.middleware.wire.directory_entries import Foreseen, HintEntry, LoadEntry, Measured, Told, parts_key
+from distced.middleware.wire.directory_entries import Foreseen, HintEntry, LoadEntry, Measured, OutputTraffic, parts_key
 from distced.policies.distribution.choose.place_all import place
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation import message_sizes
@@ -18,7 +18,7 @@ from distced.policies.distribution.situation.readers import Stream
 from tests.policies.test_suggest import EAST, LINE, WEST
 from tests.support.deployments import patterns, random_situation, seeds, situation_of, subscriber_of
 
-FORESEEN = Foreseen(3.0, Told(100.0, 1.0), Told(400.0, 5.0), Told(900.0, 5.0), {"": 50.0})
+FORESEEN = Foreseen(3.0, OutputTraffic(100.0, 1.0), OutputTraffic(400.0, 5.0), OutputTraffic(900.0, 5.0), {"": 50.0})
 
 
 @settings(max_examples=30, deadline=None)
@@ -27,8 +27,8 @@ def test_foreseen_detector_adds_its_estimate(seed: int, pattern: str, often: flo
     """With figures of a history as with those that are expected."""
     situation = random_situation(seed)
     name = compile_pattern(pattern).automaton.canonical_id
-    told = Told(size, often)
-    situation.changed("hint", name, HintEntry(foreseen=Foreseen(often, told, told, told, {"": size})))
+    traffic = OutputTraffic(size, often)
+    situation.changed("hint", name, HintEntry(foreseen=Foreseen(often, traffic, traffic, traffic, {"": size})))
     before, known = situation.bytes_over_links, name in situation.detectors
     for policy in ("min-latency", "min-bandwidth"):
         placement = place(pattern, replace(NAMED[policy], decomposition="none"), situation,
@@ -87,7 +87,7 @@ def test_measurement_precedes_foreseen_load() -> None:
 
 def test_foreseen_load_depends_on_parts() -> None:
     assert parts_key(("c2", "c1")) == parts_key(("c1", "c2")) == "c1 c2"
-    foreseen = Foreseen(1.0, Told(), Told(), Told(), {"": 9.0, "c1 c2": 2.0})
+    foreseen = Foreseen(1.0, OutputTraffic(), OutputTraffic(), OutputTraffic(), {"": 9.0, "c1 c2": 2.0})
     assert foreseen.load(("c2", "c1")) == 2.0
     assert foreseen.load(()) == 9.0
     assert foreseen.load(("c3",)) is None

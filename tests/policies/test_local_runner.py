@@ -81,7 +81,7 @@ def test_repeated_match_is_marked_again() -> None:
     assert [(each.constituents, each.again) for each in found] == [((("s", 0),), False)]
 
 
-def test_later_way_comes_again_with_its_derivation() -> None:
+def test_later_derivation_comes_again() -> None:
     inner, _ = part_and_whole("[X] ; ([A] ; ~[B] | [A] ; ~[C])", "[A] ; ~[B] | [A] ; ~[C]")
     found = consume(inner, [event("A", 1, 0), event("B", 2, 1)], 5) + consume(inner, [event("C", 6, 2)], 9)
     assert [(each.again, each.hi, len(each.derivations)) for each in found] == [(False, 2, 1), (True, 6, 1)]
@@ -159,19 +159,19 @@ def test_pattern_reads_composite_type_of_another() -> None:
     patterns = compile_file("[A] ; [B] ; [C] -> Seen(n = 1)\n[Seen] ; [D] ; [Seen] -> Twice()\n")
     graph = cut(patterns, full)
     runner = LocalRunner(graph, Random(3))
-    told = [event(name, at, at) for at, name in enumerate("ABCDABC")]
-    runner.run({"s": told})
+    notices = [event(name, at, at) for at, name in enumerate("ABCDABC")]
+    runner.run({"s": notices})
     assert len(runner.composites(graph.roots[0])) == 2
     assert len(runner.composites(graph.roots[1])) == 1
 
 
 def test_run_repeats_by_its_seed() -> None:
     graph = cut([compile_pattern("[A] ; [B] ; [C]")], full)
-    told = [event(name, at, at) for at, name in enumerate("ABCABCABC")]
+    notices = [event(name, at, at) for at, name in enumerate("ABCABCABC")]
     runs = []
     for _ in range(2):
         runner = LocalRunner(graph, Random(5))
-        runner.run({"s": told[::2], "t": told[1::2]})
+        runner.run({"s": notices[::2], "t": notices[1::2]})
         runs.append((runner.messages, [each.id for each in runner.composites(graph.roots[0])]))
     assert runs[0] == runs[1]
 

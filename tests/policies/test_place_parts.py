@@ -87,7 +87,7 @@ def test_reuse_that_costs_more_than_it_saves_is_not_taken() -> None:
     parts = found.situation.detectors[found.root.id].parts
     fewest = found.root.suggestion.chosen.bytes
     assert all(fewest <= each.bytes for each in found.root.suggestion.alternatives)
-    assert bool(parts) == (found.root.suggestion.chosen.way > 0)
+    assert bool(parts) == (found.root.suggestion.chosen.alternative > 0)
 
 
 def _on(node: str):  # type: ignore[no-untyped-def]

@@ -32,17 +32,19 @@ from tests.support.deployments import PATTERNS, patterns, random_situation, requ
 
 
 class Computed:
-    """The figures of one way on some nodes, and what they are ranked by."""
+    """The figures of one alternative on some nodes, and what they are ranked by."""
 
-    def __init__(self, situation: Situation, request: Request, policy: Policy, way: int, nodes: Sequence[str]) -> None:
-        self.nodes, self.way, self.policy = nodes, way, policy
+    def __init__(
+        self, situation: Situation, request: Request, policy: Policy, alternative: int, nodes: Sequence[str]
+    ) -> None:
+        self.nodes, self.alternative, self.policy = nodes, alternative, policy
         self.bytes, self.load = 0.0, 0.0
-        graph = request.graphs[way]
+        graph = request.graphs[alternative]
         plan = graph.plans[graph.roots[0]]
         rates = Rates(situation, request.hints, {})
         streams = streams_of(plan, situation)
         does = expected(plan, situation, request.hints)
-        output = does.size + message_sizes.MESSAGE * rates.told(
+        output = does.size + message_sizes.MESSAGE * rates.watermark_rate(
             streams, read=plan.compiled.automaton.output is not None
         )
         self.bytes += sum(louder(situation, name) for name in inputs(streams)[1])
@@ -93,7 +95,7 @@ class Computed:
 
 
 def hops(situation: Situation, origin: str, target: str) -> int:
-    return situation.network.way(origin, target).hops
+    return situation.network.path(origin, target).hops
 
 
 def is_read(situation: Situation, stream: Stream, node: str) -> bool:
@@ -121,8 +123,8 @@ def wait(situation: Situation, streams: tuple[Stream, ...], rates: Rates, node: 
         rate = rates.of_source(source, types)
         heard.append(Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate))
     for each in detectors:
-        way = from_detector(situation, arrivals(situation, each), node)
-        heard.append(Input(way, rates.of_detector(each), rates.heard(each)))
+        latency = from_detector(situation, arrivals(situation, each), node)
+        heard.append(Input(latency, rates.of_detector(each), rates.heard(each)))
     return waited(heard)
 
 
@@ -191,19 +193,19 @@ def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
         if found.action != "create":
             continue
         # Where parts of parts end up is for the policy itself to say.
-        known = [way for way, graph in enumerate(request.graphs) if parts_run(fresh, graph)]
+        known = [alternative for alternative, graph in enumerate(request.graphs) if parts_run(fresh, graph)]
         every = {
-            (way, frozenset(nodes)): Computed(fresh, request, policy, way, nodes)
-            for way in known
+            (alternative, frozenset(nodes)): Computed(fresh, request, policy, alternative, nodes)
+            for alternative in known
             for nodes in combinations(sorted(fresh.nodes), policy.replicas)
         }
-        candidates = [each for each in (found.chosen, *found.alternatives) if each.way in known]
-        assert {(each.way, frozenset(each.nodes)) for each in candidates} == every.keys()
+        candidates = [each for each in (found.chosen, *found.alternatives) if each.alternative in known]
+        assert {(each.alternative, frozenset(each.nodes)) for each in candidates} == every.keys()
         for each in candidates:
-            own = every[each.way, frozenset(each.nodes)]
+            own = every[each.alternative, frozenset(each.nodes)]
             for name in ("delay", "farthest", "bytes", "own", "peak", "bytes_before", "peak_before", "impact"):
                 assert getattr(each, name) == pytest.approx(getattr(own, name), rel=1e-6, abs=1e-6), name
-        computed = [(each, every[each.way, frozenset(each.nodes)]) for each in candidates]
+        computed = [(each, every[each.alternative, frozenset(each.nodes)]) for each in candidates]
         ranks = [(each.overloaded, rounded(own.rank(each.impact))) for each, own in computed]
         for before, after in pairwise(ranks):
             assert before <= after or before == pytest.approx(after), policy.name
@@ -211,14 +213,17 @@ def test_suggestion_is_best_of_all_candidates(seed: int, pattern: str) -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 30)), min_size=2, max_size=9))
 def test_mean_wait_is_documented_integral(drawn: list[tuple[int, int]]) -> None:
-    spans = [(way * 1e6, SECOND / heard) for way, heard in drawn]
-    start, end = max(way for way, _ in spans), max(way + period for way, period in spans)
+    spans = [(latency * 1e6, SECOND / heard) for latency, heard in drawn]
+    start, end = (
+        max(latency for latency, _ in spans),
+        max(latency + period for latency, period in spans),
+    )
     step = (end - start) / STEPS
     total = 0.0
     for number in range(STEPS):
         x = start + (number + 0.5) * step
-        total += 1 - prod(min((x - way) / period, 1.0) for way, period in spans)
-    assert waited([Input(way * 1e6, 1.0, heard) for way, heard in drawn]) == pytest.approx(start + step * total)
+        total += 1 - prod(min((x - latency) / period, 1.0) for latency, period in spans)
+    assert waited([Input(latency * 1e6, 1.0, heard) for latency, heard in drawn]) == pytest.approx(start + step * total)
 
 
 # Reports, one after the other.
@@ -234,7 +239,7 @@ def test_incremental_reports_equal_union(seed: int) -> None:
     assert {each: kept.measures.flow(each) for each in streams} == {each: fresh.measures.flow(each) for each in streams}
     for name in kept.detectors:
         for read in (False, True):
-            assert kept.measures.told(name, read=read) == fresh.measures.told(name, read=read)
+            assert kept.measures.watermark_rate(name, read=read) == fresh.measures.watermark_rate(name, read=read)
     assert kept.measures.payload == fresh.measures.payload
     assert kept.uses == fresh.uses
     assert kept.bytes_over_links == fresh.bytes_over_links
@@ -249,14 +254,14 @@ def test_detector_without_input_is_waited_for() -> None:
 
     situation.changed("detector", "whole", detector("C", parts=("part",)))
     situation.changed("load", "w", LoadEntry(1.0, {"whole": Measured(1.0, 1.0, 100.0, {"pc": 50.0}, 2.0)}))
-    told = []
+    watermark_rate = []
     for part in (detector("A", "B"), detector("Nothing"), detector("A"), None):
         situation.changed("detector", "part", part)
         stream = Stream("composite", "", "whole")
         assert situation.measures.flow(stream) == situation.copy().measures.flow(stream)
         assert situation.bytes_over_links == situation.copy().bytes_over_links
-        told.append(situation.measures.told("whole"))
-    assert told == [message_sizes.QUIET, 0.0, message_sizes.QUIET, message_sizes.QUIET]
+        watermark_rate.append(situation.measures.watermark_rate("whole"))
+    assert watermark_rate == [message_sizes.QUIET, 0.0, message_sizes.QUIET, message_sizes.QUIET]
 
 
 # Nodes that were started for one detector.

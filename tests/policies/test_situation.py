@@ -63,7 +63,7 @@ def detector(node: str, *reads: str, **more: object) -> DetectorEntry:
     return DetectorEntry(node, "[A]", "guaranteed", reads, **more)  # type: ignore[arg-type]
 
 
-def told(situation: Situation) -> tuple[object, ...]:
+def reported(situation: Situation) -> tuple[object, ...]:
     """Everything that policies look at."""
     reading = {node: dict(situation.reading.at(node)) for node in sorted(situation.nodes) if situation.reading.at(node)}
     return (
@@ -205,7 +205,7 @@ def test_updated_situation_equals_new_one(seed: int, changes: list[tuple[int, in
     kept = random_situation(seed, running=3, sites=4, nodes=4)
     for kind, number in changes:
         _change(kept, kind, Random(number))
-        told(kept)
+        reported(kept)
     fresh = Situation(kept.topology)
     for name, table in (
         ("nodes", kept.nodes),
@@ -215,8 +215,8 @@ def test_updated_situation_equals_new_one(seed: int, changes: list[tuple[int, in
     ):
         getattr(fresh, name).update(table)
     fresh.measures.expected.update(kept.measures.expected)
-    assert told(kept) == told(fresh)
-    assert told(kept.copy()) == told(fresh)
+    assert reported(kept) == reported(fresh)
+    assert reported(kept.copy()) == reported(fresh)
 
 
 def _change(situation: Situation, kind: int, random: Random) -> None:

@@ -108,8 +108,8 @@ def test_suggestion_matches_hand_calculation() -> None:
     # Every A begins an instance, and is taken on by the next B: a touch at the start and one where it waits.
     assert (found.expected.load, found.expected.rate, found.expected.events) == (20.0, 10.0, 15.0)
     assert found.chosen.load == 20.0
-    way = 30_000_000 + 4 * 150_000
-    assert way + 150_000 <= found.chosen.delay <= way + 150_000 + 1e9 / message_sizes.HEARTBEATS
+    latency = 30_000_000 + 4 * 150_000
+    assert latency + 150_000 <= found.chosen.delay <= latency + 150_000 + 1e9 / message_sizes.HEARTBEATS
     assert found.home == "east"
     assert found.homes == ("east",)
     assert "min-latency: a new detector on e" in found.reason
@@ -213,15 +213,17 @@ def test_detector_read_as_part_sends_more_to_listeners() -> None:
         there = running(situation, identity, "w", readers={"east": readers} if readers else {})
         request = request_for("[A] ; [B] ; [C]", policy, there, EAST)
         found = suggest(policy, there, request)
-        reading = next(way for way, graph in enumerate(request.graphs) if graph.plans[graph.roots[0]].parts)
-        every = [each for each in (found.chosen, *found.alternatives) if each.way == reading and each.node == "w"]
+        reading = next(number for number, graph in enumerate(request.graphs) if graph.plans[graph.roots[0]].parts)
+        every = [
+            each for each in (found.chosen, *found.alternatives) if each.alternative == reading and each.node == "w"
+        ]
         added[readers] = every[0].bytes
         louder = there.measures.louder(identity)
     # Two sources, the slower one heard nine times a second, instead of once.
-    told = 2 * (5 + message_sizes.HEARTBEATS) - message_sizes.QUIET
+    watermarks = 2 * (5 + message_sizes.HEARTBEATS) - message_sizes.QUIET
     rate = there.measures.of(identity).rate
     assert louder == pytest.approx(
-        told * (message_sizes.FRAME + message_sizes.MESSAGE)
+        watermarks * (message_sizes.FRAME + message_sizes.MESSAGE)
         + rate * (message_sizes.DERIVATION + 2 * message_sizes.INSIDE)
     )
     assert added[3] - added[0] == pytest.approx(3 * 2 * louder)
@@ -241,9 +243,9 @@ def test_detector_on_ruled_out_node_is_not_read() -> None:
 
 
 def every_placement(situation: Situation, request: Request, replicas: int) -> Iterable[tuple[int, tuple[str, ...]]]:
-    for way in range(len(request.graphs)):
+    for number in range(len(request.graphs)):
         for nodes in combinations(sorted(situation.nodes), replicas):
-            yield way, nodes
+            yield number, nodes
 
 
 def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nodes: tuple[str, ...]) -> float:
@@ -254,7 +256,7 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
     total = 0.0
     root = request.graphs[0].plans[request.graphs[0].roots[0]]
     types = root.compiled.automaton.type_names() or frozenset()
-    output = found.expected.size + told_by_hand(situation, types) * message_sizes.MESSAGE
+    output = found.expected.size + watermark_rate_by_hand(situation, types) * message_sizes.MESSAGE
 
     def links(origin: str, target: str) -> int:
         return len(topology.path(Place("site", origin), Place("site", target)).hops)
@@ -282,7 +284,7 @@ def bytes_by_hand(situation: Situation, request: Request, found: Suggestion, nod
     return total
 
 
-def told_by_hand(situation: Situation, types: frozenset[str]) -> float:
+def watermark_rate_by_hand(situation: Situation, types: frozenset[str]) -> float:
     assert situation.topology is not None
     heard = [
         message_sizes.HEARTBEATS + sum(rate for name, rate in each.rates.items() if name in types)
@@ -320,7 +322,7 @@ def test_every_objective_finds_its_best(seed: int, pattern: str) -> None:
                 [round(each, 6) for each in chosen] <= [round(each, 6) for each in policy.rank(other)]
             )
         if found.action == "create":
-            considered = {(each.way, tuple(sorted(each.nodes))) for each in (found.chosen, *found.alternatives)}
+            considered = {(each.alternative, tuple(sorted(each.nodes))) for each in (found.chosen, *found.alternatives)}
             assert considered == set(every_placement(situation, request, policy.replicas))
 
 

@@ -74,11 +74,11 @@ def test_verbose_shows_failures_in_full(folder: Path, capsys: pytest.CaptureFixt
 def test_json_has_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "foreign.toml").write_text(FOREIGN, encoding="utf-8")
     assert main(["test", ".", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert (told["files"], told["passed"]) == (3, 2)
-    assert [each["name"] for each in told["failed"]] == ["a pair that is none", "no pattern"]
-    assert told["failed"][0]["unexpected"] == ["[0, 1]"]
-    assert [each["name"] for each in told["unsupported"]] == ["foreign"]
+    report = json.loads(capsys.readouterr().out)
+    assert (report["files"], report["passed"]) == (3, 2)
+    assert [each["name"] for each in report["failed"]] == ["a pair that is none", "no pattern"]
+    assert report["failed"][0]["unexpected"] == ["[0, 1]"]
+    assert [each["name"] for each in report["unsupported"]] == ["foreign"]
 
 
 def test_unreadable_file_does_not_stop_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,15 +116,15 @@ error = "unexpected"
 def test_cut_cases_pass(how: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "long.toml").write_text(LONG, encoding="utf-8")
     assert main(["test", "long.toml", "--cut", how, "--seed", "7"]) == 0
-    told = how if how == "none" else f"{how}, seed 7"
-    assert capsys.readouterr().out == f"2 passed (1 file, stepwise engine, patterns cut: {told})\n"
+    report = how if how == "none" else f"{how}, seed 7"
+    assert capsys.readouterr().out == f"2 passed (1 file, stepwise engine, patterns cut: {report})\n"
 
 
 def test_failure_names_cut(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["test", "bad.toml", "--cut", "full", "--json"]) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["cut"] == "full, seed 0"
-    assert [each["name"] for each in told["failed"]] == ["a pair that is none", "no pattern"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["cut"] == "full, seed 0"
+    assert [each["name"] for each in report["failed"]] == ["a pair that is none", "no pattern"]
 
 
 def test_unknown_cut_is_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

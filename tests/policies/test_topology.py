@@ -126,10 +126,10 @@ def test_within_site_message_goes_through_server(office: Topology) -> None:
 
 
 def test_each_measure_has_its_path(office: Topology) -> None:
-    ways = {by: office.path(server("one"), server("two"), by) for by in MEASURES}
-    assert ways["latency"].sites == ways["hops"].sites == ("one", "two")
-    assert ways["cost"].sites == ("one", "cellar", "two")
-    assert ways["cost"].cost == 0.25
+    paths = {by: office.path(server("one"), server("two"), by) for by in MEASURES}
+    assert paths["latency"].sites == paths["hops"].sites == ("one", "two")
+    assert paths["cost"].sites == ("one", "cellar", "two")
+    assert paths["cost"].cost == 0.25
     assert office.distances("cost")["one"]["two"] == 0.25
     assert office.distances("latency")["one"]["two"] == 1 * MS
     assert office.distances("hops")["cellar"]["street"] == 2
@@ -138,7 +138,7 @@ def test_each_measure_has_its_path(office: Topology) -> None:
         office.path(server("one"), server("two"), "bandwidth")  # type: ignore[arg-type]
 
 
-def test_among_equally_short_ways_other_measures_decide_and_then_names() -> None:
+def test_among_equally_short_paths_other_measures_decide_and_then_names() -> None:
     def diamond(**costs: float) -> tuple[str, ...]:
         links = [Link(("start", name), 5, cost=cost) for name, cost in costs.items()]
         links += [Link((name, "end"), 5) for name in costs]
@@ -265,10 +265,10 @@ def test_path_is_best_of_all(topology: Topology, by: Measure) -> None:
     for origin in topology.sites:
         for end in topology.sites:
             between = [name for name in topology.sites if name not in (origin, end)]
-            ways = [(origin,)] if origin == end else [
+            paths = [(origin,)] if origin == end else [
                 (origin, *middle, end) for count in range(len(between) + 1) for middle in permutations(between, count)
             ]  # fmt: skip
-            judged = [(rank, way) for way in ways if (rank := lengths(topology, way, by)) is not None]
+            judged = [(rank, path) for path in paths if (rank := lengths(topology, path, by)) is not None]
             found = topology.find_path(server(origin), server(end), by)
             assert (found.sites if found else None) == (min(judged)[1] if judged else None)
 

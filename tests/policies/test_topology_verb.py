@@ -136,5 +136,9 @@ def test_topology_verb_reports_errors(
 
 def test_topology_verb_reports_errors_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topology", "misspelled.toml", "--json"]) == 2
-    told = json.loads(capsys.readouterr().out)
-    assert (told["error"], told["given"], told["where"]) == ("TopologyError", "florr-1", "misspelled.toml, nodes.a")
+    report = json.loads(capsys.readouterr().out)
+    assert (report["error"], report["given"], report["where"]) == (
+        "TopologyError",
+        "florr-1",
+        "misspelled.toml, nodes.a",
+    )

@@ -16,7 +16,7 @@ from distced.middleware.event_files import events_of_table, read_events
 from distced.middleware.event_files.reader import EventReader
 from distced.middleware.mapping import Mapping, parse_mapping
 from distced.middleware.model.errors import EventError, MappingError
-from tests.support.rows_and_columns import assert_same_both_ways
+from tests.support.rows_and_columns import assert_same_by_rows_and_columns
 
 pa = pytest.importorskip("pyarrow", reason="needs the extra distced[tables]")
 
@@ -226,7 +226,7 @@ def test_mapped_columns_are_mapped_rows(folder: Path, seed: int) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("distced.middleware.event_files.csv_blocks.BLOCK", random.choice([50, 400, 10**6]))
         patched.setattr("distced.middleware.event_files.field_columns.LIST_ROWS", random.choice([1, 5, 10**6]))
-        assert_same_both_ways(make)
+        assert_same_by_rows_and_columns(make)
 
 
 def native_line(random: Random, number: int, damage: float) -> str:
@@ -275,4 +275,4 @@ def test_json_lines_as_columns_are_json_lines_by_rows(folder: Path, seed: int) -
             list(read_events(path))
         except EventError:
             return
-        assert_same_both_ways(lambda: read_events(path))
+        assert_same_by_rows_and_columns(lambda: read_events(path))

@@ -34,7 +34,7 @@ from distced.middleware.patterns.tree import (
 )
 from tests.properties.test_exhaustive import inputs, patterns
 from tests.support.comparison import compiled
-from tests.support.random_cuts import assert_transparent, chosen, cut_by, differ, in_parts, told, whole
+from tests.support.random_cuts import assert_transparent, chosen, cut_by, described, differ, in_parts, whole
 from tests.support.random_patterns import FEATURES, PatternMaker, make_events
 
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
@@ -134,7 +134,7 @@ def test_patterns_share_their_detectors(seed: int) -> None:
     graph = cut(every, chosen(random.randrange(2**32)))
     for _ in range(2):
         events = make_events(random, random.randrange(1, 11))
-        assert in_parts(graph, events, random.randrange(2**32)) == whole(every, events), told(graph)
+        assert in_parts(graph, events, random.randrange(2**32)) == whole(every, events), described(graph)
 
 
 @pytest.mark.slow
@@ -151,7 +151,7 @@ def test_running_detectors_are_reused(seed: int) -> None:
     assert len(graph.plans.keys() - graph.reused) <= 1
     for _ in range(2):
         events = make_events(random, random.randrange(1, 11))
-        assert in_parts(graph, events, random.randrange(2**32)) == whole([last], events), told(graph)
+        assert in_parts(graph, events, random.randrange(2**32)) == whole([last], events), described(graph)
 
 
 # Small things, all of them.
@@ -185,7 +185,10 @@ def test_every_cut_of_every_small_pattern_detects_the_same(size: int, at_length:
         graph = cut([pattern], lambda _, __, chosen_once=chosen_once: next(chosen_once, []))
         assert len(graph.plans) == 2
         for events in every if at_length and size == 3 else random.sample(every, 30):
-            assert in_parts(graph, events, random.randrange(100)) == whole([pattern], events), (told(graph), events)
+            assert in_parts(graph, events, random.randrange(100)) == whole([pattern], events), (
+                described(graph),
+                events,
+            )
 
 
 # Each condition of the rule is needed.

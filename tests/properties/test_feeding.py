@@ -89,8 +89,8 @@ def test_ids_matter_by_their_order_alone(seed: int) -> None:
         renamed = [Event(e.type, e.lo, e.hi, f"s{e.seq // 3}", 10 * e.seq + 3, e.attributes) for e in events]
         back = {new.id: old.id for new, old in zip(renamed, events, strict=True)}
         found = by_engine(pattern, renamed)
-        told = [each._replace(constituents=tuple(back[one] for one in each.constituents)) for each in found]
-        assert sorted(told) == by_engine(pattern, events), (pattern.text, events)
+        reported = [each._replace(constituents=tuple(back[one] for one in each.constituents)) for each in found]
+        assert sorted(reported) == by_engine(pattern, events), (pattern.text, events)
 
 
 @pytest.mark.slow

@@ -25,16 +25,16 @@ from tests.support.pictures import needs_matplotlib
 
 @needs_matplotlib
 def test_place_measures_every_policy() -> None:
-    told: list[tuple[str, int, int]] = []
-    figures = measure(detectors=12, nodes=6, rounds=2, seed=3, on_progress=lambda *each: told.append(each))
+    answer: list[tuple[str, int, int]] = []
+    figures = measure(detectors=12, nodes=6, rounds=2, seed=3, on_progress=lambda *each: answer.append(each))
     assert [each.policy for each in figures.rows] == list(NAMED)
     assert (figures.nodes, figures.detectors) == (6, 12)
     for each in figures.rows:
         assert len(each.total_ms) == len(each.again_ms) == 2
         assert each.candidates >= 6
         assert 1 <= each.sites <= 2
-    assert ("placing", 5, 5) in told
-    assert told[-1] == ("deciding", 5, 5)
+    assert ("placing", 5, 5) in answer
+    assert answer[-1] == ("deciding", 5, 5)
     assert [each.policy for each in figures.decided] == list(NAMED)
     for node in figures.decided:
         assert len(node.total_ms) == 2
@@ -55,10 +55,10 @@ def test_verb_place_writes_a_report(tmp_path: Path) -> None:
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     whole = json.loads(result.stdout)
-    told = whole["figures"]
-    assert (told["detectors"], told["nodes"]) == (8, 4)
-    assert [each["policy"] for each in told["rows"]] == list(NAMED)
-    assert [each["policy"] for each in told["decided"]] == list(NAMED)
+    answer = whole["figures"]
+    assert (answer["detectors"], answer["nodes"]) == (8, 4)
+    assert [each["policy"] for each in answer["rows"]] == list(NAMED)
+    assert [each["policy"] for each in answer["decided"]] == list(NAMED)
     for table in whole["tables"]:
         assert table["units"]["median"] == "ms"
         for row in table["rows"]:

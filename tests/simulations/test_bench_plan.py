@@ -76,7 +76,7 @@ def test_detectors_of_the_catalogue_are_reused(figures: PlanFigures) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("shape", SHAPES)
-def test_plan_is_as_cheap_as_that_of_the_naive_way(shape: str, seed: int) -> None:
+def test_plan_is_as_cheap_as_that_of_the_naive_search(shape: str, seed: int) -> None:
     """The cheapest cover of the longest joint, by the names of its runs; only those are in the catalogue."""
     random = Random(seed)
     subject = Subject.of(SHAPES[shape](random, ATOMS))
@@ -185,11 +185,11 @@ def test_verb_plan_writes_a_report(tmp_path: Path) -> None:
     arguments = ["plan", "--atoms", "16", "--catalogue", "40", "--rounds", "1", "--seed", "3"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert told["figures"]["catalogue"] == 40
-    assert told["sound"] is True
-    assert len(told["figures"]["rows"]) == len(SHAPES) * len(FILLS)
-    for row in told["tables"][0]["rows"]:
+    answer = json.loads(result.stdout)
+    assert answer["figures"]["catalogue"] == 40
+    assert answer["sound"] is True
+    assert len(answer["figures"]["rows"]) == len(SHAPES) * len(FILLS)
+    for row in answer["tables"][0]["rows"]:
         assert row["atoms"] == 16
         assert row["best"] == row["plan"] == row["worst"] > 0
     for name in ("plan.svg", "plan-ratio.svg"):

@@ -42,11 +42,11 @@ def test_verb_prediction_writes_a_report(tmp_path: Path) -> None:
         bench, ["prediction", "--networks", "1", "--seed", "130", "--report", str(tmp_path), "--json"]
     )
     assert result.exit_code == 0, result.output
-    told = json.loads(result.stdout)
-    assert told["sound"]
-    assert [each["policy"] for each in told["figures"]["tried"]] == [*POLICIES, OPTIMUM]
-    assert all(each["settled"] and each["links"] for each in told["figures"]["tried"])
-    every = told["tables"][0]["rows"][-1]
+    report = json.loads(result.stdout)
+    assert report["sound"]
+    assert [each["policy"] for each in report["figures"]["tried"]] == [*POLICIES, OPTIMUM]
+    assert all(each["settled"] and each["links"] for each in report["figures"]["tried"])
+    every = report["tables"][0]["rows"][-1]
     assert 0 < every["median"] <= every["most"] <= 0.1
     ElementTree.parse(tmp_path / "prediction.svg")
 

@@ -64,9 +64,9 @@ def test_live_measures_both_receivers() -> None:
     assert all(delays == sorted(delays) and delays[0] > 0 for delays in figures.delays.values())
     assert any("event_path.py" in name for name, _ in figures.profiles[1])
     report = live.report(figures)
-    told = json.loads(json.dumps(as_dict(report)))
-    assert [each["name"] for each in told["tables"]] == ["rates", "delays", "profile"]
-    assert told["tables"][0]["rows"][0]["of bare"] > 0
+    answer = json.loads(json.dumps(as_dict(report)))
+    assert [each["name"] for each in answer["tables"]] == ["rates", "delays", "profile"]
+    assert answer["tables"][0]["rows"][0]["of bare"] > 0
     for plot in report.plots.values():
         ElementTree.fromstring(plot())
 
@@ -81,8 +81,8 @@ def test_disturbance_leaves_the_subscriptions() -> None:
     assert figures.refused == figures.expected == 300 - 40 - 2 * many_subscriptions.ALONE
     assert figures.served_again.keys() == {"take-over", "return"} and not figures.failed
     assert figures.memory and figures.delays.keys() == figures.alone.keys() == {"quiet", "hostile client"}
-    told = as_dict(disturbance.report(figures))
-    assert [each["name"] for each in told["tables"]] == ["delays", "take-over", "soak"]
+    answer = as_dict(disturbance.report(figures))
+    assert [each["name"] for each in answer["tables"]] == ["delays", "take-over", "soak"]
 
 
 def test_node_measures_many_subscriptions() -> None:
@@ -94,8 +94,8 @@ def test_node_measures_many_subscriptions() -> None:
     assert sum(made.found for made in figures.cases.values()) > 0
     report = many_subscriptions.report(figures)
     assert report.sound, report.faults
-    told = json.loads(json.dumps(as_dict(report)))
-    assert [each["name"] for each in told["tables"]] == ["rates", "costs"]
+    answer = json.loads(json.dumps(as_dict(report)))
+    assert [each["name"] for each in answer["tables"]] == ["rates", "costs"]
     for plot in report.plots.values():
         ElementTree.fromstring(plot())
 

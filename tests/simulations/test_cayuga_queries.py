@@ -58,7 +58,7 @@ def _by_themselves(template: Template) -> list[tuple[str, list[object]]]:
     batch = stream(LENGTH, domain=2)
     events = [batch.event(place) for place in range(len(batch))]
     texts = [text_of(query, template) for query in queries(replace(DENSE, template=template), 60)]
-    return [(text, _told(StepwiseEngine([compile_pattern(text)]).feed(events))) for text in texts]
+    return [(text, _comparable(StepwiseEngine([compile_pattern(text)]).feed(events))) for text in texts]
 
 
 @pytest.mark.parametrize("indexed", [True, False])
@@ -71,7 +71,7 @@ def test_many_patterns_find_what_each_finds_by_itself(template: Template, indexe
     for event in loop.events_of(matches):
         found.setdefault(int(event.source[1:], 16), []).append(event)
     for number, (text, expected) in enumerate(_by_themselves(template)):
-        assert _told(found.get(number, [])) == expected, text
+        assert _comparable(found.get(number, [])) == expected, text
     assert sum(map(len, found.values())) == len(matches) > 5
 
 
@@ -90,18 +90,18 @@ def test_patterns_are_added_to_a_running_engine() -> None:
         alone = StepwiseEngine([compile_pattern(text_of(query, "NonDeterministic"))])
         rest = [batch.event(place) for batch in batches[number // 10 :] for place in range(len(batch))]
         own = [event for event in found if int(event.source[1:], 16) == number]
-        assert _told(own) == _told(alone.feed(rest))
+        assert _comparable(own) == _comparable(alone.feed(rest))
 
 
 @pytest.mark.slow
 def test_variants_are_measured_up_to_their_numbers_of_patterns() -> None:
-    told: set[str] = set()
+    reported: set[str] = set()
     parameters = replace(DENSE, zipf=(2.0, 1.0, 0.8))
-    given = measure_template(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: told.add(what))
+    given = measure_template(parameters, [30, 60], 3000, without=30, on_progress=lambda what, *_: reported.add(what))
     figures = {(each.patterns, each.variant): each for each in given}
     variants = ("with indexes", "without merging", "without any", "predicates alone")
     assert list(figures) == [(30, each) for each in variants] + [(60, each) for each in variants if each != variants[2]]
-    assert told >= {f"Filter, {patterns} patterns, {variant}" for patterns, variant in figures}
+    assert reported >= {f"Filter, {patterns} patterns, {variant}" for patterns, variant in figures}
     for (patterns, variant), each in figures.items():
         baseline = figures[patterns, "predicates alone"]
         assert each.ratio == pytest.approx(each.rate / baseline.rate)
@@ -172,9 +172,9 @@ def test_verb_patterns_varies_a_parameter(vary: str, values: list[float], tmp_pa
 def test_variant_without_indexes_is_measured_with_some_number_of_patterns() -> None:
     arguments = ["patterns", "--patterns", "60", "--events", "100", "--without", "40", "--no-without-merging"]
     result = CliRunner().invoke(bench, [*arguments, "--json"])
-    told = [(each["patterns"], each["variant"]) for each in json.loads(result.stdout)["figures"]]
+    reported = [(each["patterns"], each["variant"]) for each in json.loads(result.stdout)["figures"]]
     without = [(40, "with indexes"), (40, "without any"), (40, "predicates alone")]
-    assert told == [*without, (60, "with indexes"), (60, "predicates alone")]
+    assert reported == [*without, (60, "with indexes"), (60, "predicates alone")]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def _unnamed(automaton: Automaton) -> Automaton:
     return replace(automaton, canonical_id="", positions=positions)
 
 
-def _told(events: list[CompositeEvent]) -> list[object]:
+def _comparable(events: list[CompositeEvent]) -> list[object]:
     """What they are, but for the names of their patterns."""
     return sorted((each.lo, each.hi, each.constituents, sorted(each.attributes.items())) for each in events)
 

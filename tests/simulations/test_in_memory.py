@@ -255,19 +255,19 @@ def _many(count: int) -> list[str]:
     return [f"[Door where room == 'r{number}'] ; [Temp where room == 'r{number}']" for number in range(count)]
 
 
-def test_readers_of_a_type_are_told_when_its_publisher_leaves_and_when_it_is_back() -> None:
+def test_readers_of_a_type_are_notified_when_its_publisher_leaves_and_when_it_is_back() -> None:
     with InMemoryDeployment(nodes=3, servers=2, start="2026-11-21T08:00Z") as deployment:
         publisher, reader = deployment.client("heating"), deployment.client("office", site="site-2")
         source, cold = _source(publisher), _subscribe(publisher)
         again = _subscribe(reader, "[Cold where room == 'FE02']{2} -> Failure(room = 'FE02')")
         by_type = _subscribe(reader, "Cold")
-        told: list[tuple[str, str]] = []
-        again.on_wait = lambda reason: told.append(("pattern", reason))
-        by_type.on_wait = lambda reason: told.append(("type", reason))
+        report: list[tuple[str, str]] = []
+        again.on_wait = lambda reason: report.append(("pattern", reason))
+        by_type.on_wait = lambda reason: report.append(("type", reason))
         publisher.unsubscribe(cold)
         deployment.advance(5)
         reason = "the type Cold has no publisher any more"
-        assert sorted(told) == [("pattern", reason), ("type", reason)]
+        assert sorted(report) == [("pattern", reason), ("type", reason)]
         assert again.waits == by_type.waits == reason
         cold = _subscribe(publisher, COLD.replace("d.room)", "5)"))
         deployment.advance(5)
@@ -277,7 +277,7 @@ def test_readers_of_a_type_are_told_when_its_publisher_leaves_and_when_it_is_bac
         deployment.advance(1)
         _subscribe(publisher)
         deployment.advance(5)
-        assert again.waits == by_type.waits == told[-1][1] == ""
+        assert again.waits == by_type.waits == report[-1][1] == ""
         assert (again.statistics.waits, by_type.statistics.waits) == (1, 1)
         for _ in range(2):
             _door(source)
@@ -430,7 +430,7 @@ def test_pattern_file_is_subscribed_to_as_a_whole(indent: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("faulty", "told"),
+    ("faulty", "report"),
     [
         (
             "[Door where rom == 'x'] -> Wrong()",
@@ -445,7 +445,7 @@ def test_pattern_file_is_subscribed_to_as_a_whole(indent: str, tmp_path: Path) -
     ],
 )
 def test_pattern_file_with_a_faulty_statement_is_not_subscribed_to(
-    faulty: str, told: list[str], tmp_path: Path
+    faulty: str, report: list[str], tmp_path: Path
 ) -> None:
     path = tmp_path / "office.pattern"
     path.write_text(f"type Freezing = Temp where temp < 15\n[Freezing] -> Right()\n{faulty}\n")
@@ -454,7 +454,7 @@ def test_pattern_file_with_a_faulty_statement_is_not_subscribed_to(
         _source(client)
         with pytest.raises(DistcedError) as caught:
             client.subscribe_file(path, lambda each, event: None)
-        for each in told:
+        for each in report:
             assert each in str(caught.value)
         deployment.advance(1)
         assert set(client.types) == {"Door", "Temp"}

@@ -78,13 +78,13 @@ def test_recording_as_columns_is_ingested_as_by_rows(
         monkeypatch.setattr("distced.middleware.event_files.csv_blocks.BLOCK", random.choice([400, 10**6]))
         monkeypatch.setattr("distced.middleware.event_files.kept_tables.IN_MEMORY", random.choice([0, 10**9]))
         monkeypatch.setattr("distced.simulations.ingest.recording_task._ROWS", random.choice([7, 10**6]))
-        ways = [
+        results = [
             ingested(tmp_path / f"{seed}-{small}", path, mapping if mapped else None, monkeypatch, small)
             for small in (0, 10**9)
         ]
-        assert ways[0] == ways[1]
-        kept += ways[0][0].added
-        rejected += ways[0][0].refused
-        assert bool(ways[0][0].trouble) == cut_short
+        assert results[0] == results[1]
+        kept += results[0][0].added
+        rejected += results[0][0].refused
+        assert bool(results[0][0].trouble) == cut_short
     assert kept > 100
     assert rejected > 10

@@ -119,8 +119,8 @@ def test_events_stay_at_their_home() -> None:
 def test_moves_of_detectors_change_no_composite_event() -> None:
     origin = host_of_undisturbed()
     others = [name for name in ("c1", "c2", "e1", "e2") if name != origin]
-    told = ((2, "q", others[0]), (4, A_THEN_B, others[1]), (6, "q", others[2]), (7, "nothing", origin))
-    moves = tuple(ScheduledMove(at * SECOND + SECOND // 3, detector, node) for at, detector, node in told)
+    report = ((2, "q", others[0]), (4, A_THEN_B, others[1]), (6, "q", others[2]), (7, "nothing", origin))
+    moves = tuple(ScheduledMove(at * SECOND + SECOND // 3, detector, node) for at, detector, node in report)
     outcome = simulate(scenario(moves=moves))
     assert [each.node for each in outcome.moved] == others
     assert [each.origin for each in outcome.moved] == [origin, *others[:2]]

@@ -46,7 +46,7 @@ from distced.simulations.network.scenario_model import (
 )
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.support.engine_switches import passes_by_chance
-from tests.support.event_streams import END, messages, spread, told
+from tests.support.event_streams import END, comparable, messages, spread
 from tests.support.random_patterns import TYPES
 
 KINDS_WITH_TEXTS = [event_type(each.name, {**each.attributes, "d": "string"}) for each in KINDS]
@@ -139,11 +139,11 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
     for number, pattern in enumerate(patterns):
         own = [each for each in expected if each.source == pattern.automaton.canonical_id]
         got = outcome.subscriptions[f"q{number}"].events
-        assert told(got) == told(own), f"seed {seed}: {pattern.text}"
+        assert comparable(got) == comparable(own), f"seed {seed}: {pattern.text}"
         _check_json(simulation, f"json/q{number}", own, f"seed {seed}: {pattern.text}", cut=links_up > 0)
     for pattern, subscription in zip(crowd, more, strict=True):
-        own = told([each for each in expected if each.source == pattern.automaton.canonical_id])
-        got = told(outcome.subscriptions[subscription.name].events)
+        own = comparable([each for each in expected if each.source == pattern.automaton.canonical_id])
+        got = comparable(outcome.subscriptions[subscription.name].events)
         if _to_the_end(subscription):
             assert got == own, f"seed {seed}: {pattern.text}"
         elif not scenario.again:

@@ -50,15 +50,15 @@ def test_building_has_nine_rooms_with_two_meeting_rooms_a_seminar_room_and_four_
 @pytest.mark.parametrize("place", BUILDING.places)
 @pytest.mark.parametrize("goal", BUILDING.places)
 def test_routes_lead_from_every_place_to_every_place_through_doors(place: str, goal: str) -> None:
-    way = [place]
-    while way[-1] != goal:
-        onward = BUILDING.toward(way[-1], goal)
-        assert onward in BUILDING.adjoining(way[-1])
-        door = BUILDING.door(way[-1], onward)
-        assert {door, BUILDING.rooms[door].beyond} == {way[-1], onward}
-        assert BUILDING.door(onward, way[-1]) == door
-        way.append(onward)
-    assert len(way) == len(set(way))
+    path = [place]
+    while path[-1] != goal:
+        onward = BUILDING.toward(path[-1], goal)
+        assert onward in BUILDING.adjoining(path[-1])
+        door = BUILDING.door(path[-1], onward)
+        assert {door, BUILDING.rooms[door].beyond} == {path[-1], onward}
+        assert BUILDING.door(onward, path[-1]) == door
+        path.append(onward)
+    assert len(path) == len(set(path))
 
 
 @pytest.mark.parametrize(("habits", "office"), CLASSES)

@@ -70,9 +70,9 @@ def test_file_that_exists_is_kept(folder: Path, capsys: pytest.CaptureFixture[st
     for name in ("seq3.md", "summary.json"):
         (folder / name).write_text("old", encoding="utf-8")
     assert main(arguments) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert f"the file of {arguments[-2]} exists" in told
-    assert "--force replaces it" in told
+    report = " ".join(capsys.readouterr().err.split())
+    assert f"the file of {arguments[-2]} exists" in report
+    assert "--force replaces it" in report
     assert {each.read_text() for each in (folder / "old", folder / "old.jsonl", folder / "seq3.md")} == {"old"}
     assert not (folder / "history").exists()
 
@@ -95,8 +95,8 @@ def test_input_is_never_overwritten(
 ) -> None:
     (folder / "link.csv").symlink_to("events.csv")
     assert main([*arguments, "--force"]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert "would overwrite a file of the same command" in told
+    report = " ".join(capsys.readouterr().err.split())
+    assert "would overwrite a file of the same command" in report
     assert (folder / "events.csv").read_text() == EVENTS
     assert (folder / "sites.toml").read_text() == SITES
 

@@ -16,7 +16,7 @@ from distced.middleware.history.history import History
 from distced.middleware.history.writer import HistoryWriter
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, SECOND
-from distced.middleware.wire.directory_entries import Told
+from distced.middleware.wire.directory_entries import OutputTraffic
 from distced.middleware.wire.frames import encode
 from distced.middleware.wire.topics import event_topic
 from distced.policies.distribution.situation.readers import Stream
@@ -84,7 +84,7 @@ def test_counts_are_those_made_by_hand() -> None:
     other = len(encode([third], type="B", source="b")) + len(event_topic("B", "b"))
     assert counts.streams["A"]["a"].bytes == 3 * one
     assert counts.streams["B"]["b"].bytes == 2 * other
-    assert streams_of(counts)[Stream("event", "A", "a")] == Told(3 * one / 10, 0.3)
+    assert streams_of(counts)[Stream("event", "A", "a")] == OutputTraffic(3 * one / 10, 0.3)
     foreseen = foreseen_of(counts, space)[whole]
     assert foreseen.rate == pytest.approx(0.2)
     assert foreseen.part == foreseen.loud
@@ -105,7 +105,7 @@ def test_counts_are_those_of_a_run(seed: int) -> None:
     events = random_events(topology, seed, 20)
     sources, end = published(topology), START + 21 * SECOND
     counts = count(space, events, sources, START, end, kinds)
-    for name in space.ways:
+    for name in space.alternatives:
         found = run(space.compiled[name][0], events, types=TYPES)
         # What is still waiting for a time event when the recording ends may fire until then.
         late = [each for each in found if each.hi > end]
@@ -195,9 +195,9 @@ def test_history_counted_day_by_day_has_the_counts_of_its_events(tmp_path: Path)
     assert sources_of(history, wanted_types(space)) == {"a": ("A",), "b": ("B",)}
     sources = located(sources_of(history, wanted_types(space)), ROOMS)
     assert types_of(sources) == {"a": ("A",), "b": ("B", "C")}
-    told: list[tuple[int, int]] = []
-    counts = measured(history, space, sources, on_progress=lambda _, done, of: told.append((done, of)))
-    assert told == [(0, 2), (1, 2), (2, 2)]
+    reported: list[tuple[int, int]] = []
+    counts = measured(history, space, sources, on_progress=lambda _, done, of: reported.append((done, of)))
+    assert reported == [(0, 2), (1, 2), (2, 2)]
     begin = events[0].hi - 1
     whole = count(space, events, types_of(sources), begin, events[-1].hi)
     name = space.roots[0]
@@ -225,7 +225,7 @@ def test_detectors_are_ordered_behind_those_they_read() -> None:
     space = _space("[A] ; [B] ; [C] -> Three()", "[Three] ; [A]")
     seen: list[str] = []
     for name in space.ordered():
-        for plan in space.ways[name].values():
+        for plan in space.alternatives[name].values():
             assert isinstance(plan, DetectorPlan)
             assert {*plan.parts, *space.named(plan)} <= set(seen)
         seen.append(name)

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.wire.directory_entries import Foreseen, Told
+from distced.middleware.wire.directory_entries import Foreseen, OutputTraffic
 from distced.policies.distribution.policy import NAMED
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import BrokerNode, Place
@@ -101,7 +101,7 @@ def test_optimum_is_as_good_as_every_policy(seed: int) -> None:
     placed = {}
     for name, policy in NAMED.items():
         placed[name] = place_all(instance, policy)
-        instance = instance.with_ways(placed[name].plans)
+        instance = instance.with_alternatives(placed[name].plans)
     costs = {name: evaluate(instance, each.detectors) for name, each in placed.items()}
     for metric in METRICS:
         best = optimum(instance, metric, seconds=2)  # The bound holds after any time.
@@ -119,7 +119,7 @@ def test_settling_and_replanning_improve_a_placement(seed: int) -> None:
     for name, metric in (("min-bandwidth", "bandwidth"), ("min-load", "load")):
         placed = settle(instance, place_all(instance, NAMED[name]))
         replanned = replan(instance, placed, metric)
-        known = instance.with_ways(placed.plans).with_ways(replanned.plans)
+        known = instance.with_alternatives(placed.plans).with_alternatives(replanned.plans)
         before, after = evaluate(known, placed.detectors), evaluate(known, replanned.detectors)
         assert (len(after.overloaded), after.by(metric)) <= (len(before.overloaded), before.by(metric) * (1 + 1e-9))
         for entries in (placed.detectors, replanned.detectors):
@@ -240,7 +240,7 @@ def test_listeners_receive_from_the_nearest_host() -> None:
         )
     ]
     space = space_of(asked)
-    much = Told(10_000.0, 1.0)
+    much = OutputTraffic(10_000.0, 1.0)
     foreseen = {space.roots[0]: Foreseen(1.0, much, much, much, {"": 1.0})}
     instance = PlacementProblem(topology, space, foreseen, {})
     costs = [evaluate(instance, each).bytes for hosts in (1, 2) for each in all_placements(instance, hosts)]
@@ -351,7 +351,10 @@ def test_gap_is_relative_except_of_reliability() -> None:
 
 def _whole(instance: PlacementProblem) -> PlacementProblem:
     """Without cuts."""
-    space = replace(instance.space, ways={name: {"": ways[""]} for name, ways in instance.space.ways.items()})
+    space = replace(
+        instance.space,
+        alternatives={name: {"": alternatives[""]} for name, alternatives in instance.space.alternatives.items()},
+    )
     return replace(instance, space=space)
 
 

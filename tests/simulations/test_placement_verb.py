@@ -87,20 +87,20 @@ def test_verb_compares_policies_with_the_optimum(folder: Path, metric: str, tmp_
     out, picture = tmp_path / "hints.json", tmp_path / "picture.dot"
     options = ("--metric", metric, "--subscriber", "subscriber-1", "--subscriber", "Met=subscriber-2", "--what-if")
     code, text = placed(folder, *options, "--json", "--out", str(out), "--picture", str(picture))
-    told = json.loads(text)
-    assert code == 0, told["what_if"]
-    assert told["metric"] == metric
-    assert [each["policy"] for each in told["options"]] == [*NAMED, "replanned", "optimum"]
-    assert told["optimum"]["proven"]
-    assert all(len(each["reasons"]) == 3 for each in told["options"] if each["policy"] in NAMED)
-    assert min(each["gap"] for each in told["options"] if not each["overloaded"]) >= -1e-3
-    assert [each["pattern"] for each in told["patterns"]] == ["Met", "Alarm", "Worse"]
-    assert all(each["nodes"] for each in told["patterns"])
+    answer = json.loads(text)
+    assert code == 0, answer["what_if"]
+    assert answer["metric"] == metric
+    assert [each["policy"] for each in answer["options"]] == [*NAMED, "replanned", "optimum"]
+    assert answer["optimum"]["proven"]
+    assert all(len(each["reasons"]) == 3 for each in answer["options"] if each["policy"] in NAMED)
+    assert min(each["gap"] for each in answer["options"] if not each["overloaded"]) >= -1e-3
+    assert [each["pattern"] for each in answer["patterns"]] == ["Met", "Alarm", "Worse"]
+    assert all(each["nodes"] for each in answer["patterns"])
     # The policy of the metric and the optimum were simulated, and every link is within a tenth.
-    assert len(told["what_if"]) == 2
-    assert all(each["settled"] and not each["refused"] and each["worst"] <= 0.1 for each in told["what_if"])
-    assert all(each["measured"] > 0 for each in told["what_if"])
-    best = told["options"][-1]
+    assert len(answer["what_if"]) == 2
+    assert all(each["settled"] and not each["refused"] and each["worst"] <= 0.1 for each in answer["what_if"])
+    assert all(each["measured"] > 0 for each in answer["what_if"])
+    best = answer["options"][-1]
     assert sum(each["bytes"] for each in best["links"]) >= sum(each["bytes"] for each in best["traffic"]) > 0
     hints = read_hint_file(out)
     assert {name: list(each.nodes) for name, each in hints.items()} == {
@@ -121,10 +121,10 @@ def test_candidates_are_simulated(folder: Path) -> None:
     point = "none none publishers"
     options = ("--candidate", "min-load", "--candidate", "replanned", "--candidate", point)
     code, text = placed(folder, "--near", "site-1", "--json", *options)
-    told = json.loads(text)
-    assert [each["policy"] for each in told["what_if"]] == ["min-load", point, "replanned"]
-    assert code == 0, told["what_if"]
-    assert [each["policy"] for each in told["options"]] == [*NAMED, point, "replanned", "optimum"]
+    answer = json.loads(text)
+    assert [each["policy"] for each in answer["what_if"]] == ["min-load", point, "replanned"]
+    assert code == 0, answer["what_if"]
+    assert [each["policy"] for each in answer["options"]] == [*NAMED, point, "replanned", "optimum"]
     with pytest.raises(DistcedError, match="no distribution policy of this name"):
         placed(folder, "--near", "site-1", "--candidate", "min-lode")
 
@@ -136,26 +136,26 @@ def test_report_has_the_figures_of_the_history(folder: Path) -> None:
     events = list(events_of_history(history, None, begin, last))
     seconds = (last - begin) / SECOND
     _, text = placed(folder, "--near", "site-1", "--json")
-    told = json.loads(text)
-    streams = {(each["source"], each["type"]): each["rate"] for each in told["sources"]}
+    answer = json.loads(text)
+    streams = {(each["source"], each["type"]): each["rate"] for each in answer["sources"]}
     assert streams == {
         key: pytest.approx(count / seconds)
         for key, count in Counter((each.source, each.type) for each in events).items()
     }
-    pair, met = (next(each for each in told["sub_patterns"] if each["of"] == [name] and "C" not in each["text"])
+    pair, met = (next(each for each in answer["sub_patterns"] if each["of"] == [name] and "C" not in each["text"])
                  for name in ("Alarm", "Met"))  # fmt: skip
     read = sum(each.type in "AB" for each in events)
     found = len(run("[A as x where v > 7] ; [B where k == x.k and v > 5] within 2s", events, types=TYPES))
     assert pair["rate"] == met["rate"] == pytest.approx(found / seconds)
     assert pair["selectivity"] == pytest.approx(found / read)
     assert pair["events_read"] == pytest.approx(read / seconds)
-    assert [each["of"] for each in told["sub_patterns"]] == [["Met"], ["Alarm"], ["Worse"], ["Alarm"]]
+    assert [each["of"] for each in answer["sub_patterns"]] == [["Met"], ["Alarm"], ["Worse"], ["Alarm"]]
     # What comes to a site comes over links, each byte as often as its way has links.
     topology = load_topology(folder / "topology.toml")
-    for option in told["options"]:
+    for option in answer["options"]:
         links = sum(each["bytes"] for each in option["links"])
-        ways = [topology.path(Place("site", each["from"]), Place("site", each["to"])) for each in option["traffic"]]
-        sent = [each["bytes"] * len(way.hops) for each, way in zip(option["traffic"], ways, strict=True)]
+        paths = [topology.path(Place("site", each["from"]), Place("site", each["to"])) for each in option["traffic"]]
+        sent = [each["bytes"] * len(path.hops) for each, path in zip(option["traffic"], paths, strict=True)]
         assert sum(sent) == pytest.approx(links)
     _, shown = placed(folder, "--near", "site-1", "--figures")
     for word in ("publisher-3", "sub-pattern", "selectivity", "optimum, from", "to site-1"):
@@ -186,8 +186,8 @@ def test_results_are_shown_before_files_that_cannot_be_written(folder: Path, tmp
 
 def test_infinite_error_of_a_prediction_is_valid_json() -> None:
     run = Replayed("p", {}, (LinkCompared("a", "b", 0.0, 500.0),), 30.0, True)
-    told = json.loads(json.dumps(analysis_report._replayed(run), allow_nan=False))
-    assert told["worst"] is None
+    answer = json.loads(json.dumps(analysis_report._replayed(run), allow_nan=False))
+    assert answer["worst"] is None
 
 
 def test_hint_file_is_read_as_written(tmp_path: Path) -> None:
@@ -229,8 +229,8 @@ def test_nodes_cut_as_hinted() -> None:
     topology = scenario.topology
     space = space_of_texts([text], topology, Random(0))
     root = space.roots[0]
-    key = next(each for each in space.ways[root] if each)
-    part = space.ways[root][key].parts[0]
+    key = next(each for each in space.alternatives[root] if each)
+    part = space.alternatives[root][key].parts[0]
     one, other = sorted(topology.nodes)[:2]
     hinted = standing(replace(scenario, hints={root: HintEntry((one,), (part,)), part: HintEntry((other,), ())}))
     assert {name: (entry.node, entry.parts) for name, entry in hinted.items()} == {
@@ -303,9 +303,9 @@ def test_links_with_little_traffic_carry_the_predicted_bytes(name: str) -> None:
 @needs_matplotlib
 @pytest.mark.slow
 def test_benchmark_placement_reports_gaps(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    figures = measure(2, 10, 5, ("bandwidth", "reliability"), 5.0, lambda _, done, of: told.append((done, of)))
-    assert told[-1] == (2, 2)
+    answer: list[tuple[int, int]] = []
+    figures = measure(2, 10, 5, ("bandwidth", "reliability"), 5.0, lambda _, done, of: answer.append((done, of)))
+    assert answer[-1] == (2, 2)
     assert [each.seed for each in figures.tried] == [5, 6]
     assert list(figures.gaps("bandwidth")) == [*NAMED, "settled", "replanned"]
     assert figures.best("bandwidth")[1] <= min(figures.gaps("bandwidth")["min-load"])

@@ -247,12 +247,12 @@ def test_verb_policies_writes_a_report(tmp_path: Path) -> None:
     metrics = "latency,bandwidth,load"
     arguments = ["policies", "--scenarios", "1", "--seed", "3", "--metrics", metrics, "--processes", "2", "--json"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
-    told = json.loads(result.stdout)
-    assert result.exit_code == (0 if told["sound"] else 1)
-    (compared,) = told["figures"]["scenarios"]
+    answer = json.loads(result.stdout)
+    assert result.exit_code == (0 if answer["sound"] else 1)
+    (compared,) = answer["figures"]["scenarios"]
     assert compared["seed"] == 3
     best_at_their_own(ComparedScenario(3, compared["figures"], compared["refused"]))
-    assert {each["policy"] for each in told["figures"]["rows"]} == set(NAMED)
+    assert {each["policy"] for each in answer["figures"]["rows"]} == set(NAMED)
     assert {each.name for each in tmp_path.glob("*.svg")} == {
         "policies.svg", "policies-latency.svg", "policies-bandwidth.svg", "policies-load.svg"
     }  # fmt: skip

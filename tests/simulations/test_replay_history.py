@@ -77,16 +77,16 @@ def test_replay_detects_as_a_run_from_files(tmp_path: Path) -> None:
     history = history_of(tmp_path / "h", events)
     made = HistoryReplay(patterns(), history, tmp_path / "w", cores=2, least=200)
     assert sorted(each.way for each in made.plan.groups) == ["key", "time", "whole"]
-    told: list[ReplayProgress] = []
-    made.perform(Inline(), told.append)
+    report: list[ReplayProgress] = []
+    made.perform(Inline(), report.append)
     expected = run(patterns(), events)
     found = list(made)
     assert [each[0] for each in seen(found)] == [each.key for each in found]
     assert seen(found) == expected
     assert min(made.found[place] for place in range(5)) > 5
-    assert told[0].detected == told[0].partitioned == 0
-    assert told[-1].partitioned == told[-1].to_partition > 0
-    assert told[-1].detected == told[-1].to_detect > 0
+    assert report[0].detected == report[0].partitioned == 0
+    assert report[-1].partitioned == report[-1].to_partition > 0
+    assert report[-1].detected == report[-1].to_detect > 0
     assert {each.where for each in made.problems} == set("ABCD")
     made.clear()
     assert not (tmp_path / "w").exists()

@@ -65,7 +65,7 @@ def found_in(folder: Path) -> list[tuple[Any, ...]]:
     )  # fmt: skip
 
 
-def told(patterns: Sequence[Compiled], events: Sequence[Event], until: int) -> list[tuple[Any, ...]]:
+def reported(patterns: Sequence[Compiled], events: Sequence[Event], until: int) -> list[tuple[Any, ...]]:
     return sorted(
         (each.type, each.source, each.seq, each.lo, each.hi, each.attributes.items(),
          json.dumps(each.constituents, separators=(",", ":")))
@@ -103,7 +103,7 @@ def test_stream_continues_after_a_restart(tmp_path: Path, session: Any) -> None:
             put(tmp_path / "in", 8, [json_line(last)])
             put(tmp_path / "in", 9, [json_line(Event("A", events[3].lo, events[3].hi, "late", 0, {}))])
         progress += run_to_end(detect_stream(stream, made, watermark="8ms"), tmp_path)
-    expected = told(made, events, passed((end - delay) // MILLISECOND))
+    expected = reported(made, events, passed((end - delay) // MILLISECOND))
     assert len(made) > 5
     assert len(expected) > 50
     assert found_in(tmp_path) == expected
@@ -138,7 +138,7 @@ def test_history_is_read_as_a_stream(tmp_path: Path, session: Any) -> None:
     later = Event("End", 5 * HOUR, 5 * HOUR, "s", 61, {})
     HistoryWriter(tmp_path / "history", "test").write([later])
     run_to_end(detect_stream(stream, text, watermark="2h", by="k"), tmp_path)
-    expected = told([pattern], events, passed(3 * HOUR // MILLISECOND))
+    expected = reported([pattern], events, passed(3 * HOUR // MILLISECOND))
     assert len(expected) > 5
     assert found_in(tmp_path) == expected
     assert len(expected) == len(run(text, [*events, end]))
@@ -161,7 +161,7 @@ def test_key_may_have_odd_values(tmp_path: Path, session: Any) -> None:
     run_to_end(detect_stream(stream, [pattern], watermark="1s"), tmp_path)
     found = found_in(tmp_path)
     assert len(found) > 20
-    assert found == told([pattern], events, passed((2 * HOUR - SECOND) // MILLISECOND))
+    assert found == reported([pattern], events, passed((2 * HOUR - SECOND) // MILLISECOND))
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from tests.support.comparison import compiled
-from tests.support.event_streams import told
+from tests.support.event_streams import comparable
 from tests.support.random_patterns import FEATURES, TYPES, PatternMaker, make_events
 
 
@@ -63,7 +63,7 @@ def _differences(random: Random, seed: int) -> bool:
     expected += stepwise.finish()
     found += columnar.finish()
     said = f"seed {seed}: {[each.text for each in patterns]}, {script}"
-    assert told(found) == told(expected), said
+    assert comparable(found) == comparable(expected), said
     assert late or columnar.behind == stepwise.behind, said
     return columnar.cascade is not None
 

@@ -24,7 +24,7 @@ class Message:
     watermark: int | None
 
 
-def told(found: list[CompositeEvent]) -> list[object]:
+def comparable(found: list[CompositeEvent]) -> list[object]:
     """What two runs have to agree in, in any order."""
     return sorted((e.type, e.id, e.lo, e.hi, e.constituents, repr(sorted(e.attributes.items()))) for e in found)
 

@@ -449,10 +449,10 @@ class Oracle:
                 inside = replace(around, timers=around.timers | {timer})
 
                 def between() -> list[list[Any]]:
-                    ways = self.enter(second, inside, onward)
+                    paths = self.enter(second, inside, onward)
                     armed = [
                         [replace(t, arms=(*t.arms, (timer, when))) if isinstance(t, Thread) else t for t in w]
-                        for w in ways
+                        for w in paths
                     ]
                     return _fill(armed, onward)
 
@@ -477,29 +477,29 @@ class Oracle:
             return self.enter(head, around, onward)
 
         def behind() -> list[list[Any]]:
-            ways = self.enter_joined(rest, around, onward, strong)
-            return _fill(_strong(ways) if strong else ways, onward)
+            paths = self.enter_joined(rest, around, onward, strong)
+            return _fill(_strong(paths) if strong else paths, onward)
 
-        ways = self.enter(head, around, behind)
-        if not any(isinstance(each, Skip) for way in ways for each in way):
-            return ways
+        paths = self.enter(head, around, behind)
+        if not any(isinstance(each, Skip) for path in paths for each in path):
+            return paths
         second = self.enter_joined(rest, around, onward, strong)
         second = _strong(second) if strong else second
-        return _fill(ways, lambda: second)
+        return _fill(paths, lambda: second)
 
     def enter_iteration(
         self, body: Pattern, least: int, most: int | None, around: Around, onward: Any
     ) -> list[list[Any]]:
-        def way(done: int) -> list[list[Any]]:
+        def path(done: int) -> list[list[Any]]:
             if most is not None and done >= most:
                 return [[Skip(False)]]
-            into = self.enter(body, around, lambda: _fill(way(done + 1), onward))
+            into = self.enter(body, around, lambda: _fill(path(done + 1), onward))
             if done >= least:
                 return [[*each, Skip(False)] for each in into]
             # A round that matches nothing counts as a round.
-            return _fill(into, lambda: way(done + 1))
+            return _fill(into, lambda: path(done + 1))
 
-        return way(0)
+        return path(0)
 
     # Sets and expressions.
 
@@ -576,22 +576,22 @@ def side_key(side: Pattern, outer: tuple[str, ...]) -> tuple[str, ...]:
     return keys
 
 
-def _strong(ways: list[list[Any]]) -> list[list[Any]]:
-    return [[replace(each, strong=True) for each in way] for way in ways]
+def _strong(paths: list[list[Any]]) -> list[list[Any]]:
+    return [[replace(each, strong=True) for each in path] for path in paths]
 
 
-def _mark(ways: list[list[Any]], entered: Any) -> list[list[Any]]:
-    return [[replace(t, enters=(entered, *t.enters)) if isinstance(t, Thread) else t for t in way] for way in ways]
+def _mark(paths: list[list[Any]], entered: Any) -> list[list[Any]]:
+    return [[replace(t, enters=(entered, *t.enters)) if isinstance(t, Thread) else t for t in path] for path in paths]
 
 
-def _fill(ways: list[list[Any]], onward: Callable[[], list[list[Any]]]) -> list[list[Any]]:
+def _fill(paths: list[list[Any]], onward: Callable[[], list[list[Any]]]) -> list[list[Any]]:
     """Put what comes behind in the place of empty paths, in every combination of alternatives."""
     result = []
-    for way in ways:
-        skips = [each for each in way if isinstance(each, Skip)]
-        threads = [each for each in way if isinstance(each, Thread)]
+    for path in paths:
+        skips = [each for each in path if isinstance(each, Skip)]
+        threads = [each for each in path if isinstance(each, Thread)]
         if not skips:
-            result.append(way)
+            result.append(path)
             continue
         for behind in onward():
             merged: list[Any] = list(threads)

@@ -27,7 +27,7 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Keyed, Pattern
-from tests.support.event_streams import told
+from tests.support.event_streams import comparable
 from tests.support.random_patterns import FEATURES, PatternMaker
 
 POISON = 2**30
@@ -183,7 +183,7 @@ class _Traffic:
     def _feed_apart(self, events: Sequence[Event], now: int) -> None:
         for engine, reference, pattern in self.apart:
             pairs = [(each.feed(events) if events else each.advance(now)) for each in (engine, reference)]
-            assert told(pairs[0]) == told(pairs[1]), pattern.text
+            assert comparable(pairs[0]) == comparable(pairs[1]), pattern.text
 
     def _feed(self, events: list[Event]) -> int:
         """Feed events to both, and compare; some patterns may go before it is asked what they have found."""
@@ -248,7 +248,7 @@ def _compare(
     texts = {pattern.automaton.canonical_id: pattern.text for _, pattern in there.values()}
     assert own.keys() <= by_name.keys()
     for name, composites in by_name.items():
-        assert told(own.get(name, [])) == told(composites), texts[name]
+        assert comparable(own.get(name, [])) == comparable(composites), texts[name]
     return len(found)
 
 

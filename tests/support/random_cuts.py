@@ -101,14 +101,14 @@ def assert_transparent(publication: Publication, events: Sequence[Event], seed: 
         publication, events, seed = _small(publication, events, seed)
         graph, expected, found = differ(publication, events, seed) or difference
         raise AssertionError(
-            f"{as_case(publication, events, expected.composites)}\n# seed {seed}\n{told(graph)}\n"
+            f"{as_case(publication, events, expected.composites)}\n# seed {seed}\n{described(graph)}\n"
             f"missing    {[each for each in expected.composites if each not in found.composites]}\n"
             f"unexpected {[each for each in found.composites if each not in expected.composites]}"
         )
     return True
 
 
-def told(graph: DetectorGraph) -> str:
+def described(graph: DetectorGraph) -> str:
     """A graph of detectors in lines."""
     return "\n".join(f"# {plan.id} reads {plan.parts}: {plan.compiled.text}" for plan in graph.plans.values())
 

@@ -71,7 +71,7 @@ def all_placements(instance: PlacementProblem, hosts: int = 1) -> Iterator[dict[
         names = list(cuts)
         for places in product(combinations(nodes, hosts), repeat=len(names)):
             entries = {
-                name: instance.entry(space.ways[name][cuts[name]], place, distribution=text)
+                name: instance.entry(space.alternatives[name][cuts[name]], place, distribution=text)
                 for name, place in zip(names, places, strict=True)
             }
             yield instance.heard(entries)
@@ -86,7 +86,7 @@ def _cuts(space: SearchSpace, waiting: list[str], chosen: dict[str, str]) -> Ite
     if name in chosen:
         yield from _cuts(space, rest, chosen)
         return
-    for key, plan in space.ways[name].items():
+    for key, plan in space.alternatives[name].items():
         yield from _cuts(space, [*rest, *plan.parts], {**chosen, name: key})
 
 

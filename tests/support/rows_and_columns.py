@@ -11,7 +11,7 @@ from distced.middleware.event_files.event_chunks import EventChunk
 from distced.middleware.model.events import Event
 
 
-def assert_same_both_ways(make: Callable[[], EventReader]) -> tuple[int, int]:
+def assert_same_by_rows_and_columns(make: Callable[[], EventReader]) -> tuple[int, int]:
     """Compare the two ways of a reader; the numbers of events and of rejected rows."""
     by_rows, by_columns = make(), make()
     assert by_columns.has_columns

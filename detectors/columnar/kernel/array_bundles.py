@@ -1,6 +1,6 @@
 """Array bundles as a numba type: an array is read in place, from the bundle's table of addresses and lengths.
 
-A table never changes once it is made, and the compiler is told so; so it reads once what is used in a loop, whatever
+A table never changes once it is made, and the compiler knows that; so it reads once what is used in a loop, whatever
 the loop writes in between.
 """
 

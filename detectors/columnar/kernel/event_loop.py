@@ -57,7 +57,6 @@ from distced.detectors.columnar.word_offsets import (
     KEYED,
     M_FLAGS,
     NONE,
-    ONE_WAY,
     R_LAST,
     R_LO,
     R_NEXT,
@@ -66,6 +65,7 @@ from distced.detectors.columnar.word_offsets import (
     ROOM,
     S_TIMERS,
     S_VISITS,
+    SINGLE_MOVE,
     STARTING,
     STATE_MASK,
     TAG_BITS,
@@ -163,7 +163,7 @@ def offer(program, events, state, event, groups, kind):
                             return ROOM
                         counters[C_TOUCHED] += 1
                         state.touched[memory[visit + V_COUNT]] += 1
-                        if memory[visit + V_FLAGS] & ONE_WAY != 0 and not together:
+                        if memory[visit + V_FLAGS] & SINGLE_MOVE != 0 and not together:
                             became = step(program, events, state, visit, unit, current, event, position, lo, hi)
                             gone, moved = became != KEPT, became == MOVED
                         else:

@@ -1,7 +1,7 @@
 """Instances as rows: creation, buckets, removal.
 
 An instance waits in a bucket, a list through the rows. States that wait for the same types share buckets, whatever
-pattern they are of; they are told apart by the value of a key, or by a value that their domain asks an attribute for.
+pattern they are of; they are distinguished by the value of a key, or by one that their domain asks an attribute for.
 So an event comes by the instances it may concern and no others, however many patterns there are: Cayuga's AN and AI
 indexes in one (cayuga-algebra-cesar, section 4.3).
 """

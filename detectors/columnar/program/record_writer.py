@@ -132,7 +132,7 @@ class RecordWriter:
         kept = (automaton.timers, automaton.windows, automaton.variables, automaton.registers, automaton.inner_keys)
         simple = not any(kept)
         opens: set[int] = set()
-        ways: list[tuple[AutomatonMove, Position, Expression, Expression, list[tuple[int, int]]]] = []
+        conditions: list[tuple[AutomatonMove, Position, Expression, Expression, list[tuple[int, int]]]] = []
         for move in state.moves:
             position = automaton.positions[move.position]
             domain = condition_of(position.domain, type_name, timer=timer)
@@ -144,10 +144,10 @@ class RecordWriter:
             alike = alike and not move.keys and (label is domain or label == domain)
             everything = everything or (domain == TRUE and not within and not enters)
             opens |= move.keys if enters or label != FALSE else frozenset()
-            ways.append((move, position, domain, label, within))
-        if all(domain == FALSE for _, _, domain, _, _ in ways):
+            conditions.append((move, position, domain, label, within))
+        if all(domain == FALSE for _, _, domain, _, _ in conditions):
             return 0
-        for move, position, domain, label, within in ways:
+        for move, position, domain, label, within in conditions:
             if domain == FALSE and label == FALSE:
                 continue
             inits = self._inits(unit, move)
@@ -189,7 +189,7 @@ class RecordWriter:
         if len(moves) == 1 and not merges and joint == 0 and (everything or alike):
             straight = int(self.records.memory[moves[0] + word_offsets.M_FLAGS]) & word_offsets.STRAIGHT
             # A state is strong iff its only move is.
-            record[word_offsets.V_FLAGS] |= word_offsets.ONE_WAY if straight and len(state.moves) == 1 else 0
+            record[word_offsets.V_FLAGS] |= word_offsets.SINGLE_MOVE if straight and len(state.moves) == 1 else 0
         in_place = simple and everything and plain and len(loops) == 1 and not start
         record[word_offsets.V_LOOP] = loops[0] if in_place else 0
         return self.records.place(record)

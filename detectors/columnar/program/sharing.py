@@ -39,7 +39,7 @@ class SharedState:
         depth: number of shared states before it.
         count: place of the count of its instances touched.
         key, siblings: its step, and the other steps from the state before.
-        visits, rooms, ways: by type its visit, room for moves, and index of each move by target.
+        visits, rooms, indexes: by type its visit, room for moves, and index of each move by target.
         patterns: patterns that share it, with its number in each.
         children: target states of its moves.
     """
@@ -52,7 +52,7 @@ class SharedState:
     siblings: dict[Key, SharedState] = field(repr=False)
     visits: dict[str, int] = field(default_factory=dict)
     rooms: dict[int, int] = field(default_factory=dict)
-    ways: dict[int, dict[int, int]] = field(default_factory=dict)
+    move_indexes: dict[int, dict[int, int]] = field(default_factory=dict)
     patterns: dict[int, int] = field(default_factory=dict)
     children: dict[Key, SharedState] = field(default_factory=dict)
 
@@ -138,7 +138,7 @@ class Sharing:
             label = condition_of(position.label, name)
             if label == FALSE:
                 continue
-            way = self._writer.move(unit, move, position, label, (), 0, timer=False)
+            added = self._writer.move(unit, move, position, label, (), 0, timer=False)
             if self.records.memory[visit + word_offsets.V_FLAGS] & word_offsets.ALIKE:
                 # Labels differ from here on, so the domain has to be asked.
                 domain = condition_of(position.domain, name)
@@ -146,19 +146,19 @@ class Sharing:
                 tests = self.records.place_list([code, 0, 0], 1)
                 self.records.release().tests(int(self.records.memory[visit + word_offsets.V_TESTS]))
                 self.records.memory[visit + word_offsets.V_TESTS] = tests
-            self.records.memory[visit + word_offsets.V_FLAGS] &= ~(word_offsets.ONE_WAY | word_offsets.ALIKE)
+            self.records.memory[visit + word_offsets.V_FLAGS] &= ~(word_offsets.SINGLE_MOVE | word_offsets.ALIKE)
             self.records.memory[visit + word_offsets.V_NEED] += 1
-            self._append_move(node, visit, way)
+            self._append_move(node, visit, added)
 
     def _append_move(self, node: SharedState, visit: int, move: int) -> None:
-        ways = self._ways(node, visit)
-        count = len(ways)
+        indexes = self._move_indexes(node, visit)
+        count = len(indexes)
         if count >= node.rooms.get(visit, count):
             self._give_room(node, visit, 2 * max(1, count))
         moves = int(self.records.memory[visit + word_offsets.V_MOVES])
         self.records.memory[moves + 1 + count] = move
         self.records.memory[moves] = count + 1
-        ways[self._way(move)] = count
+        indexes[self._target(move)] = count
 
     def _give_room(self, node: SharedState, visit: int, room: int) -> None:
         """Change the capacity of a list of moves."""
@@ -170,16 +170,16 @@ class Sharing:
         self.records.memory[visit + word_offsets.V_MOVES] = address
         node.rooms[visit] = room
 
-    def _ways(self, node: SharedState, visit: int) -> dict[int, int]:
+    def _move_indexes(self, node: SharedState, visit: int) -> dict[int, int]:
         """The indexes of moves in a list, by target."""
-        ways = node.ways.get(visit)
-        if ways is None:
+        indexes = node.move_indexes.get(visit)
+        if indexes is None:
             moves = int(self.records.memory[visit + word_offsets.V_MOVES])
             words = self.records.memory[moves + 1 : moves + 1 + int(self.records.memory[moves])].tolist()
-            ways = node.ways[visit] = {self._way(move): place for place, move in enumerate(words)}
-        return ways
+            indexes = node.move_indexes[visit] = {self._target(move): place for place, move in enumerate(words)}
+        return indexes
 
-    def _way(self, move: int) -> int:
+    def _target(self, move: int) -> int:
         """The target state of a move; for the last one of a pattern the pattern's record, negative."""
         return int(self.records.memory[move + word_offsets.M_STATE]) or -int(
             self.records.memory[move + word_offsets.M_UNIT]
@@ -191,11 +191,11 @@ class Sharing:
         for node in nodes:
             del node.patterns[unit.number]
         over = [node for node in nodes if not node.patterns]
-        way = over[0].state if over else -unit.address
+        target = over[0].state if over else -unit.address
         if len(over) < len(nodes):
-            self._remove_move(nodes[-len(over) - 1], way)
+            self._remove_move(nodes[-len(over) - 1], target)
         else:
-            self._start_index.forget(abs(way))
+            self._start_index.forget(abs(target))
         for node in over:
             del node.siblings[node.key], self.nodes[node.state]
             self.records.counts.give(node.count)
@@ -209,23 +209,23 @@ class Sharing:
                 gone.append(address)
         return Left(unit.number, tuple(gone), tuple(node.state for node in over))
 
-    def _remove_move(self, node: SharedState, way: int) -> None:
+    def _remove_move(self, node: SharedState, target: int) -> None:
         """Remove a move out of a shared state."""
         memory = self.records.memory
         for visit in node.visits.values():
-            ways = self._ways(node, visit)
-            place = ways.pop(way, None)
+            indexes = self._move_indexes(node, visit)
+            place = indexes.pop(target, None)
             if place is None:
                 continue
-            moves, last = int(memory[visit + word_offsets.V_MOVES]), len(ways)
+            moves, last = int(memory[visit + word_offsets.V_MOVES]), len(indexes)
             room = node.rooms.setdefault(visit, last + 1)
             move = int(memory[moves + 1 + place])
             if place < last:
                 other = memory[moves + 1 + place] = int(memory[moves + 1 + last])
-                ways[self._way(other)] = place
+                indexes[self._target(other)] = place
             memory[moves] = last
             memory[visit + word_offsets.V_NEED] -= 1
-            memory[visit + word_offsets.V_FLAGS] &= ~word_offsets.ONE_WAY
+            memory[visit + word_offsets.V_FLAGS] &= ~word_offsets.SINGLE_MOVE
             self.records.release().move(move)
             if room > FEW and 4 * last <= room:
                 self._give_room(node, visit, room // 2)

@@ -69,8 +69,8 @@ class TypeIndex:
         known = self.types.get(name)
         if known is None:
             known = self.types[name] = _Type(len(self.types))
-            for tell in self.on_new:
-                tell(name)
+            for notify in self.on_new:
+                notify(name)
         return known
 
     def signature(self, name: str, names: list[str]) -> tuple[int, list[str]]:

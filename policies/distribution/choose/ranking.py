@@ -100,8 +100,8 @@ class Ranking:
         """Candidates of a new detector: each alternative on each node, or set of nodes."""
         if len(self.nodes) < self.policy.replicas:
             raise too_few(self.policy, self.nodes)
-        for way in range(len(self.costs)):
-            yield from self._sets(way, "create", self.nodes, self.policy.replicas, {})
+        for alternative in range(len(self.costs)):
+            yield from self._sets(alternative, "create", self.nodes, self.policy.replicas, {})
 
     def of_running(self) -> Iterable[Candidate]:
         """Candidates of a running detector: as it is, where the policy allows that, or with further replicas."""
@@ -117,19 +117,19 @@ class Ranking:
             yield from self._sets(0, "replicate", free, max(short, 1), self.running)
 
     def _sets(
-        self, way: int, action: Action, nodes: Sequence[str], count: int, there: Mapping[str, str]
+        self, alternative: int, action: Action, nodes: Sequence[str], count: int, there: Mapping[str, str]
     ) -> Iterable[Candidate]:
         @cache
         def made(chosen: tuple[str, ...]) -> Candidate:
-            return self.candidate(action, way, chosen, there)
+            return self.candidate(action, alternative, chosen, there)
 
         if count > 1 or there:
             # What does not hear, or is not heard, is no replica.
-            nodes = [node for node in nodes if self._on(way, node, "").delay < inf]
+            nodes = [node for node in nodes if self._on(alternative, node, "").delay < inf]
             if len(nodes) < count and len(there) < self.policy.replicas:
                 raise too_few(self.policy, (*there, *nodes))
         if count <= 1:
-            yield from (self.candidate(action, way, (node,), there) for node in nodes)
+            yield from (self.candidate(action, alternative, (node,), there) for node in nodes)
             return
         if comb(len(nodes), count) <= MOST_SETS:
             yield from (self._first(made, chosen) for chosen in combinations(nodes, count))
@@ -158,27 +158,29 @@ class Ranking:
             chosen = tuple(sorted(chosen, key=lambda node: self.key(made((node,)))))
         return made(chosen)
 
-    def candidate(self, action: Action, way: int, chosen: tuple[str, ...], there: Mapping[str, str]) -> Candidate:
+    def candidate(
+        self, action: Action, alternative: int, chosen: tuple[str, ...], there: Mapping[str, str]
+    ) -> Candidate:
         """Costs of one alternative on these nodes, beside its present hosts."""
-        costs, assumed = self.costs[way], self.costs[way].assumed
-        new = [self._on(way, node, "") for node in chosen]
+        costs, assumed = self.costs[alternative], self.costs[alternative].assumed
+        new = [self._on(alternative, node, "") for node in chosen]
         amount, cost = assumed.bytes + costs.louder[0], assumed.cost + costs.louder[1]
         for each in new:
             amount, cost = amount + each.read, cost + each.read_cost
         if len(new) == 1 and not there:
             every, delays = new, new[0].delays
             for listener in new[0].listeners:
-                amount, cost = amount + listener.told, cost + listener.told_cost
+                amount, cost = amount + listener.bytes, cost + listener.cost
         else:
-            every = [*(self._on(way, node, home) for node, home in there.items()), *new]
+            every = [*(self._on(alternative, node, home) for node, home in there.items()), *new]
             hosts = {each.node: each.home for each in every}
             delays = []
             for number, place in enumerate(self.request.subscribers):
-                heard = [self._on(way, node, hosts[node]) for node in self.heard(hosts, place)]
+                heard = [self._on(alternative, node, hosts[node]) for node in self.heard(hosts, place)]
                 delays.append(min(each.delays[number] for each in heard))
                 for each in heard:
                     listener = each.listeners[number]
-                    amount, cost = amount + listener.told, cost + listener.told_cost
+                    amount, cost = amount + listener.bytes, cost + listener.cost
         added = dict(assumed.loads)
         for node in chosen:
             added[node] = added.get(node, 0.0) + costs.load
@@ -187,7 +189,7 @@ class Ranking:
         replicas = self.policy.replicas
         return Candidate(
             action,
-            way,
+            alternative,
             nodes[0],
             nodes[1:],
             delay=delays[0] if len(delays) == 1 else mean(delays),
@@ -214,14 +216,14 @@ class Ranking:
     # Comparing.
 
     def key(self, candidate: Candidate) -> Key:
-        name = (candidate.action, candidate.way, candidate.nodes)
+        name = (candidate.action, candidate.alternative, candidate.nodes)
         known = self._keys.get(name)
         if known is None:
             # What differs by less than this differs by rounding.
             rank = tuple([float(f"{each:.9g}") for each in self.policy.rank(candidate)])
             lots = tuple([lot(self.request.id, node) for node in candidate.nodes])
             # A pattern is cut where that is as good as leaving it whole.
-            known = (candidate.overloaded, rank, _ORDER[candidate.action], -candidate.way, lots)
+            known = (candidate.overloaded, rank, _ORDER[candidate.action], -candidate.alternative, lots)
             self._keys[name] = known
         return known
 
@@ -259,7 +261,7 @@ class Ranking:
             node, load = best.node, costs.load
             assumed.homes[part] = self.situation.home_of_node(node)
             assumed.arrived[part] = costs.wait(node) + self.situation.to_node(assumed.homes[part], node)
-            assumed.parts[part] = Part(costs.does, costs.told)
+            assumed.parts[part] = Part(costs.does, costs.watermark_rate)
             assumed.loads[node] = assumed.loads.get(node, 0.0) + load
             read, read_cost = costs.reading(node)
             assumed.bytes += read + costs.louder[0]
@@ -267,44 +269,44 @@ class Ranking:
             assumed.reads.setdefault(node, set()).update(costs.streams)
         return assumed
 
-    def _on(self, way: int, node: str, home: str) -> _Alone:
+    def _on(self, alternative: int, node: str, home: str) -> _Alone:
         """Costs of a detector on one node; a new one publishes at the node's own server."""
-        known = self._alone.get((way, node))
+        known = self._alone.get((alternative, node))
         if known is None:
-            situation, costs = self.situation, self.costs[way]
+            situation, costs = self.situation, self.costs[alternative]
             home = home if node in self.running else situation.home_of_node(node)
             arrived = costs.wait(node) + situation.to_node(home, node)
-            listeners = self._listening(way, home)
-            delays = [arrived + each.way for each in listeners]
+            listeners = self._listening(alternative, home)
+            delays = [arrived + each.latency for each in listeners]
             read, read_cost = costs.reading(node)
             known = _Alone(node, home, situation.site_of_node(node), mean(delays), read, read_cost, delays, listeners)
-            self._alone[way, node] = known
+            self._alone[alternative, node] = known
         return known
 
-    def _listening(self, way: int, home: str) -> list[_Listener]:
-        known = self._listeners.get((way, home))
+    def _listening(self, alternative: int, home: str) -> list[_Listener]:
+        known = self._listeners.get((alternative, home))
         if known is None:
-            known = self._listeners[way, home] = [
-                _Listener(self.situation.to_place(home, place), *self.telling(way, home, place))
+            known = self._listeners[alternative, home] = [
+                _Listener(self.situation.to_place(home, place), *self.publishing(alternative, home, place))
                 for place in self.request.subscribers
             ]
         return known
 
-    def telling(self, way: int, home: str, place: Place) -> tuple[float, float]:
+    def publishing(self, alternative: int, home: str, place: Place) -> tuple[float, float]:
         """Bytes per second, and their cost, that a listener at a home server adds to links."""
         own = Stream("composite", "", self.request.id)
         if self.running and place.kind == "node" and own in self.situation.reading.at(place.name):
             # Its connection carries that already.
             return 0.0, 0.0
-        return self.costs[way].telling(home, place)
+        return self.costs[alternative].publishing(home, place)
 
 
 class _Listener(NamedTuple):
     """Subscriber of a host: ns from the home server; bytes per second it adds to links, and their cost."""
 
-    way: float
-    told: float
-    told_cost: float
+    latency: float
+    bytes: float
+    cost: float
 
 
 class _Alone(NamedTuple):

@@ -232,7 +232,7 @@ class _Standing:
     def _priced(self, after: Candidate, node: str) -> Candidate:
         """Costs of another node with the price of the move, spread over the horizon."""
         pause, size = self._pause(node), self._state()
-        way = self.situation.network.way(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
+        path = self.situation.network.path(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
         twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
         load = after.load * share
@@ -242,8 +242,8 @@ class _Standing:
             # What happens in the pause is found at its end, on average half of it later.
             delay=after.delay + pause * share / 2,
             farthest=after.farthest + pause * share / 2,
-            bytes=after.bytes + size * way.hops / (HORIZON / SECOND) + twice * share,
-            cost=after.cost + size * way.cost / (HORIZON / SECOND) + twice_cost * share,
+            bytes=after.bytes + size * path.hops / (HORIZON / SECOND) + twice * share,
+            cost=after.cost + size * path.cost / (HORIZON / SECOND) + twice_cost * share,
             load=after.load + load,
             own=after.own + use,
             peak=max(after.peak, after.own + use),

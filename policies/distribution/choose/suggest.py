@@ -90,7 +90,7 @@ def _nodes(situation: Situation, hints: Hints) -> tuple[str, ...]:
 
 
 def _suggestion(choice: Ranking, best: Candidate, others: tuple[Candidate, ...]) -> Suggestion:
-    situation, costs = choice.situation, choice.costs[best.way]
+    situation, costs = choice.situation, choice.costs[best.alternative]
     new = {} if best.action == "reuse" else {node: situation.home_of_node(node) for node in best.nodes}
     hosts = {**choice.running, **new}
     links: dict[tuple[str, str], float] = {}
@@ -100,11 +100,11 @@ def _suggestion(choice: Ranking, best: Candidate, others: tuple[Candidate, ...])
     for place in choice.request.subscribers:
         for node in choice.heard(hosts, place):
             homes[hosts[node]] = None
-            if any(choice.telling(best.way, hosts[node], place)):
+            if any(choice.publishing(best.alternative, hosts[node], place)):
                 _add(links, costs.links_to(hosts[node], place))
     return Suggestion(
         best.action,
-        choice.request.graphs[best.way],
+        choice.request.graphs[best.alternative],
         best.node,
         best.replicas,
         hosts[best.node],
@@ -127,9 +127,9 @@ def _parts(choice: Ranking, candidate: Candidate) -> tuple[list[str], list[str]]
     """Parts read from running detectors, and those yet to be made."""
     if choice.running:
         return [], []
-    graph = choice.request.graphs[candidate.way]
+    graph = choice.request.graphs[candidate.alternative]
     parts = graph.plans[graph.roots[0]].parts
-    new = choice.costs[candidate.way].assumed.homes
+    new = choice.costs[candidate.alternative].assumed.homes
     return [each for each in parts if each not in new], [each for each in parts if each in new]
 
 

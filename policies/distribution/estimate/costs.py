@@ -62,7 +62,7 @@ class CostEstimate:
     Attributes:
         does: measured or estimated load and output.
         load: instances touched per second; of a new detector corrected by earlier estimates.
-        told: watermarks per second.
+        watermark_rate: watermarks per second.
         louder: additional bytes per second over links, and their cost, from its parts to their present listeners.
         gone: streams a node no longer reads without a running detector, by node.
     """
@@ -78,9 +78,9 @@ class CostEstimate:
         read: bool = False,
         assumed: Assumed | None = None,
         gone: Mapping[str, Collection[Stream]] | None = None,
-        told: float | None = None,
+        watermark_rate: float | None = None,
     ) -> None:
-        """`told`: watermarks per second, where known."""
+        """`watermark_rate`: watermarks per second, where known."""
         self.situation = situation
         self.streams = streams
         self.does = does
@@ -95,9 +95,9 @@ class CostEstimate:
         self._replicated: list[_Read] = []
         # By site where a detector might be, how many links there are from streams to it, and what a byte costs.
         self._at_site: dict[str, list[tuple[int, float, Sequence[_Read]]]] = {}
-        self.told = rates.told(streams, read=read) if told is None else told
-        self._output = situation.measures.output(does, self.told)
-        # Events a second of each source; of each detector that is read also when it is where, and how often it tells.
+        self.watermark_rate = rates.watermark_rate(streams, read=read) if watermark_rate is None else watermark_rate
+        self._output = situation.measures.output(does, self.watermark_rate)
+        # Events a second of each source; of each detector that is read also when it is where, and its watermarks.
         self._sources: dict[str, float] = {}
         self._detectors: list[tuple[Mapping[str, float], float, float]] = []
         sources, detectors = inputs(streams)
@@ -139,9 +139,18 @@ class CostEstimate:
         read = derivations or plan.compiled.structure.output is not None
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
-        known = None if foreseen is None else foreseen.told(part=derivations, read=is_read_by_type(plan, situation))
-        told = None if known is None else known.often
-        made = cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, assumed=assumed, told=told)
+        known = None if foreseen is None else foreseen.output(part=derivations, read=is_read_by_type(plan, situation))
+        watermark_rate = None if known is None else known.often
+        made = cls(
+            situation,
+            streams,
+            does,
+            rates,
+            guaranteed=guaranteed,
+            read=read,
+            assumed=assumed,
+            watermark_rate=watermark_rate,
+        )
         if foreseen is None:
             made.load *= situation.measures.correction
         return made
@@ -155,8 +164,12 @@ class CostEstimate:
         rates = Rates(situation, Hints(), {})
         does = situation.measures.of(detector)
         streams, read = situation.reading.streams_of(detector), situation.reading.is_read(detector)
-        told = None if situation.measures.unmeasured(detector) is None else situation.measures.told(detector)
-        return cls(situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone, told=told)
+        watermark_rate = (
+            None if situation.measures.unmeasured(detector) is None else situation.measures.watermark_rate(detector)
+        )
+        return cls(
+            situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone, watermark_rate=watermark_rate
+        )
 
     def _louder(self, detectors: Sequence[str]) -> tuple[float, float]:
         situation = self.situation
@@ -166,8 +179,8 @@ class CostEstimate:
             for listener, count in situation.detectors[detector].readers.items() if more else ():
                 site = situation.site_of_home(listener)
                 for home in situation.homes_heard(detector, site):
-                    way = situation.network.way(situation.site_of_home(home), site)
-                    amount, cost = amount + more * count * way.hops, cost + more * count * way.cost
+                    path = situation.network.path(situation.site_of_home(home), site)
+                    amount, cost = amount + more * count * path.hops, cost + more * count * path.cost
         return amount, cost
 
     def wait(self, node: str) -> float:
@@ -187,19 +200,22 @@ class CostEstimate:
         if self.guaranteed and len(self._sources) + len(self._detectors) > 1:
             # The same as below, without an input for each source.
             spans = []
-            ways = situation.to_node_from(self._homes, node)
-            for to_node, (local, periods) in zip(ways, self._periods, strict=True):
-                way = local + to_node
-                spans += [(way + period, way, period) for period in periods]
-            for arrived, _, told in self._detectors:
-                way, period = from_detector(situation, arrived, node), SECOND / told
-                spans.append((way + period, way, period))
+            latencies = situation.to_node_from(self._homes, node)
+            for to_node, (local, periods) in zip(latencies, self._periods, strict=True):
+                latency = local + to_node
+                spans += [(latency + period, latency, period) for period in periods]
+            for arrived, _, watermark_rate in self._detectors:
+                latency, period = from_detector(situation, arrived, node), SECOND / watermark_rate
+                spans.append((latency + period, latency, period))
             return until_all_heard(spans)
         heard = [
             Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate)
             for source, rate in self._sources.items()
         ]
-        heard += [Input(from_detector(situation, arrived, node), rate, told) for arrived, rate, told in self._detectors]
+        heard += [
+            Input(from_detector(situation, arrived, node), rate, watermark_rate)
+            for arrived, rate, watermark_rate in self._detectors
+        ]
         return waited(heard, guaranteed=self.guaranteed)
 
     def reading(self, node: str) -> tuple[float, float]:
@@ -215,15 +231,15 @@ class CostEstimate:
             cost += more * price
         return amount, cost
 
-    def telling(self, home: str, place: Place) -> tuple[float, float]:
+    def publishing(self, home: str, place: Place) -> tuple[float, float]:
         """Bytes per second over links, and their cost, for a listener at a home server."""
         situation = self.situation
-        way = situation.network.way(situation.site_of_home(home), situation.site_of(place))
-        return self._output * way.hops, self._output * way.cost
+        path = situation.network.path(situation.site_of_home(home), situation.site_of(place))
+        return self._output * path.hops, self._output * path.cost
 
     def sending(self, node: str, home: str) -> tuple[float, float]:
         """Bytes per second over links, and their cost, from a node to the home server of the detector's topic."""
-        return self.telling(home, Place("node", node))
+        return self.publishing(home, Place("node", node))
 
     def links(self, node: str) -> dict[tuple[str, str], float]:
         """Bytes per second that reading adds to each link."""
@@ -242,7 +258,7 @@ class CostEstimate:
         return found
 
     def _along(self, origin: str, target: str, amount: float, found: dict[tuple[str, str], float]) -> None:
-        for link in self.situation.network.way(origin, target).links:
+        for link in self.situation.network.path(origin, target).links:
             found[link] = found.get(link, 0.0) + amount
 
     def _reading_at(self, site: str) -> Sequence[tuple[int, float, Sequence[_Read]]]:
@@ -252,13 +268,13 @@ class CostEstimate:
             situation = self.situation
             known = self._at_site[site] = []
             for origin, streams in self._by_origin().items():
-                way = situation.network.way(origin, site)
-                if way.links:
-                    known.append((way.hops, way.cost, streams))
+                path = situation.network.path(origin, site)
+                if path.links:
+                    known.append((path.hops, path.cost, streams))
             for each in self._replicated:
                 homes = map(situation.site_of_home, self._homes_of(each.stream, site))
-                ways = [situation.network.way(home, site) for home in homes]
-                known.append((sum(way.hops for way in ways), sum(way.cost for way in ways), [each]))
+                paths = [situation.network.path(home, site) for home in homes]
+                known.append((sum(path.hops for path in paths), sum(path.cost for path in paths), [each]))
         return known
 
     def _by_origin(self) -> Mapping[str, Sequence[_Read]]:

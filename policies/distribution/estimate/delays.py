@@ -26,10 +26,10 @@ STEPS: Final = 8
 
 
 class Input(NamedTuple):
-    """Input of a detector: `way` from its source, ns, a part's own delay included; events per second; `heard`: events
-    and heartbeats per second."""
+    """Input of a detector: `latency` from its source, ns, a part's own delay included; events per second; `heard`:
+    events and heartbeats per second."""
 
-    way: float
+    latency: float
     rate: float
     heard: float
 
@@ -41,19 +41,19 @@ def waited(inputs: Sequence[Input], *, guaranteed: bool = True) -> float:
     if not guaranteed:
         total = sum(each.rate for each in inputs)
         if not total:
-            return sum(each.way for each in inputs) / len(inputs)
-        return sum(each.way * each.rate for each in inputs) / total
+            return sum(each.latency for each in inputs) / len(inputs)
+        return sum(each.latency * each.rate for each in inputs) / total
     if len(inputs) == 1:
         # The event says itself how far its source is.
-        return inputs[0].way
-    spans = [(each.way, SECOND / each.heard) for each in inputs]
-    return until_all_heard([(way + period, way, period) for way, period in spans])
+        return inputs[0].latency
+    spans = [(each.latency, SECOND / each.heard) for each in inputs]
+    return until_all_heard([(latency + period, latency, period) for latency, period in spans])
 
 
 def until_all_heard(inputs: Sequence[tuple[float, float, float]]) -> float:
     """Mean delay until the last input arrives, ns; inf where one never does. An input: latency plus period, latency,
     period, ns."""
-    start = max([way for _, way, _ in inputs])
+    start = max([latency for _, latency, _ in inputs])
     late = sorted(inputs, reverse=True)
     end = late[0][0]
     if end == inf:
@@ -63,10 +63,10 @@ def until_all_heard(inputs: Sequence[tuple[float, float, float]]) -> float:
     for number in range(STEPS):
         x = start + (number + 0.5) * step
         heard = 1.0
-        for until, way, period in late:
+        for until, latency, period in late:
             if until <= x:
                 break
-            heard *= (x - way) / period
+            heard *= (x - latency) / period
         missing += 1.0 - heard
     return start + missing * step
 
@@ -110,8 +110,12 @@ def _inputs(situation: Situation, detector: str, node: str, depth: int) -> list[
         rate = sum(measures.rate(source, each) for each in types)
         found.append(Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate))
     for other in others:
-        way = from_detector(situation, _arrivals(situation, other, depth - 1), node)
-        found.append(Input(way, measures.of(other).rate, measures.told(other, read=True) or message_sizes.HEARTBEATS))
+        latency = from_detector(situation, _arrivals(situation, other, depth - 1), node)
+        found.append(
+            Input(
+                latency, measures.of(other).rate, measures.watermark_rate(other, read=True) or message_sizes.HEARTBEATS
+            )
+        )
     return found
 
 

@@ -60,10 +60,10 @@ class Flow:
 
 
 class Part(NamedTuple):
-    """A part outside the situation: estimated load and output; `told`: watermarks per second."""
+    """A part outside the situation: estimated load and output; `watermark_rate`: watermarks per second."""
 
     does: Measured
-    told: float
+    watermark_rate: float
 
 
 def expected(
@@ -91,11 +91,11 @@ def expected(
             heard[stream.name] = heard.get(stream.name, 0.0) + rates.payload_of(stream)
     foreseen = situation.measures.unmeasured(plan.id)
     if foreseen is not None:
-        told = foreseen.told(part=derivations, read=is_read_by_type(plan, situation))
+        watermark_rate = foreseen.output(part=derivations, read=is_read_by_type(plan, situation))
         inside = foreseen.rate * message_sizes.INSIDE * plan_length(plan) if constituents and not derivations else 0.0
         load = foreseen.load(plan.parts)
         load = flow_of(automaton, rates).touched if load is None else load
-        return Measured(load=load, rate=foreseen.rate, size=told.size + inside, inputs=heard, events=events)
+        return Measured(load=load, rate=foreseen.rate, size=watermark_rate.size + inside, inputs=heard, events=events)
     flow = flow_of(automaton, rates)
     rate = flow.found
     if automaton.output is not None and automaton.output.condition is not None:
@@ -106,7 +106,7 @@ def expected(
     each += message_sizes.DERIVATION if derivations else 0.0
     each += message_sizes.INSIDE * flow.length if constituents else 0.0
     read = derivations or automaton.output is not None
-    size = rate * each + rates.told(streams, read=read) * message_sizes.FRAME
+    size = rate * each + rates.watermark_rate(streams, read=read) * message_sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 
 
@@ -167,14 +167,14 @@ class Rates:
     def heard(self, detector: str) -> float:
         """Watermarks per second of a detector."""
         if detector in self.parts:
-            return self.parts[detector].told or message_sizes.HEARTBEATS
-        return self.situation.measures.told(detector, read=True) or message_sizes.HEARTBEATS
+            return self.parts[detector].watermark_rate or message_sizes.HEARTBEATS
+        return self.situation.measures.watermark_rate(detector, read=True) or message_sizes.HEARTBEATS
 
-    def told(self, streams: Iterable[Stream], *, read: bool) -> float:
+    def watermark_rate(self, streams: Iterable[Stream], *, read: bool) -> float:
         """Watermarks per second of a detector that reads these streams, and is read by others or not."""
         sources, detectors = inputs(streams)
         heard = [message_sizes.HEARTBEATS + self.of_source(*each) for each in sources]
-        return message_sizes.told(heard + [self.heard(each) for each in detectors], read=read)
+        return message_sizes.watermark_rate(heard + [self.heard(each) for each in detectors], read=read)
 
     def of_source(self, source: str, types: Iterable[str]) -> float:
         return sum(self.of_stream(Stream("event", each, source)) for each in types)

@@ -47,7 +47,7 @@ class LinkTraffic:
     def bytes_by_link(self) -> dict[tuple[str, str], float]:
         found: dict[tuple[str, str], float] = {}
         for ends, amount in self._sent():
-            for link in self._locations.network.way(*ends).links:
+            for link in self._locations.network.path(*ends).links:
                 found[link] = found.get(link, 0.0) + amount
         return found
 
@@ -63,7 +63,7 @@ class LinkTraffic:
         """Bytes per second between sites, for each stream."""
         for stream in self._all():
             amount = self._measures.flow(stream)
-            for ends, times in self._ways(stream).items():
+            for ends, times in self._sendings(stream).items():
                 yield ends, amount * times
 
     def _all(self) -> dict[Stream, int]:
@@ -88,10 +88,10 @@ class LinkTraffic:
         return self._crossed
 
     def _links(self, stream: Stream) -> int:
-        way = self._locations.network.way
-        return sum([times * way(*ends).hops for ends, times in self._ways(stream).items()])
+        path = self._locations.network.path
+        return sum([times * path(*ends).hops for ends, times in self._sendings(stream).items()])
 
-    def _ways(self, stream: Stream) -> Counter[tuple[str, str]]:
+    def _sendings(self, stream: Stream) -> Counter[tuple[str, str]]:
         """Number of times a stream is sent between sites, by (from, to)."""
         locations = self._locations
         found: Counter[tuple[str, str]] = Counter()

@@ -95,7 +95,7 @@ class Locations:
         return min(homes, key=lambda home: (self.to_place(home, place), home))
 
     def _to_site(self, home: str, site: str) -> float:
-        return self.network.way(self.site_of_home(home), site).latency + self.network.local(site)
+        return self.network.path(self.site_of_home(home), site).latency + self.network.local(site)
 
     # Streams.
 
@@ -121,5 +121,5 @@ class Locations:
         homes = tuple(self.hosts(detector).values())
         if len(homes) < 2 or replicas_of(self.detectors[detector].distribution) > 1:
             return homes
-        nearest = min(homes, key=lambda home: (self.network.way(self.site_of_home(home), site).latency, home))
+        nearest = min(homes, key=lambda home: (self.network.path(self.site_of_home(home), site).latency, home))
         return tuple(home for home in homes if home == nearest)

@@ -27,7 +27,7 @@ QUIET: Final = 1.0  # most watermarks, without composite events, to applications
 TOUCHES: Final = 2.0  # instances touched by an event
 
 
-def told(heard: Iterable[float], *, read: bool) -> float:
+def watermark_rate(heard: Iterable[float], *, read: bool) -> float:
     """Watermarks per second of a detector, from messages per second of each input; `read`: other detectors read it.
 
     The rarest input sets the watermark; each input advances it once per message of the rarest.

@@ -94,7 +94,7 @@ class NodeLoad:
     def change_load(self, node: str, before: LoadEntry | None, after: LoadEntry | None) -> None:
         """Note a new or removed report of a node."""
         self._drop(node)
-        # Detectors that have moved, and replicas, are told of by several nodes.
+        # Detectors that have moved, and replicas, are reported by several nodes.
         names = {name for each in (before, after) if each is not None for name in each.detectors}
         for name in names:
             self.expect(name)
@@ -161,11 +161,11 @@ class NodeLoad:
     def _sum(self, node: str) -> _Sum:
         load = self.loads.get(node)
         made = self._sums[node] = _Sum(_exact(load_of_entry(load)))
-        told = {} if load is None else load.detectors
+        reported = {} if load is None else load.detectors
         hosted = self._detectors_at(node)
-        made.measured += sum(_exact(each.load) for name, each in told.items() if name in hosted)
+        made.measured += sum(_exact(each.load) for name, each in reported.items() if name in hosted)
         for name in hosted if load is None or not load.others else ():
-            if name not in told:
+            if name not in reported:
                 self._estimate(node, name)
         return made
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, Told
+from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, OutputTraffic
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, StreamReaders
 from distced.policies.topology.topology import Topology
@@ -41,7 +41,7 @@ class StreamRates:
         self.topology = topology
         self.expected: dict[str, Measured] = {}
         self.foreseen: dict[str, Foreseen] = {}
-        self.streams: dict[Stream, Told] = {}
+        self.streams: dict[Stream, OutputTraffic] = {}
         self._reports = Reports(reading, loads, topology)
         self.forget_all()
 
@@ -87,7 +87,7 @@ class StreamRates:
         self._rates: dict[tuple[str, str], float] = {}
         self._flows: dict[Stream, float] = {}
         # Of detectors that others read.
-        self._told: dict[str, float] = {}
+        self._watermark_rates: dict[str, float] = {}
         self._paces: list[float] = []
         self._payload: float | None = None
 
@@ -104,7 +104,7 @@ class StreamRates:
             if load is None:
                 # As a whole it has more to do than when it reads parts.
                 load = foreseen.loads.get("", 0.0) if known is None else known.load
-            return Measured(load=load, rate=foreseen.rate, size=self._told_now(detector, foreseen).size)
+            return Measured(load=load, rate=foreseen.rate, size=self._present_output(detector, foreseen).size)
         if known is not None:
             return replace(known, load=known.load * self.correction)
         return Measured() if entry is None else self._roughly(detector)
@@ -173,13 +173,13 @@ class StreamRates:
                 publishers = 1 if stream.name else self._publishers_at_directory()
                 known = publishers * message_sizes.HEARTBEATS * (message_sizes.HEARTBEAT + message_sizes.MESSAGE)
             elif stream.kind == "composite" and (foreseen := self.unmeasured(stream.name)) is not None:
-                known = flow_of(self._told_now(stream.name, foreseen))
+                known = flow_of(self._present_output(stream.name, foreseen))
             elif stream in self.streams and not self.is_measured(stream):
                 known = flow_of(self.streams[stream])
             elif stream.kind == "composite":
-                told = self.told(stream.name)
-                known = self.output(self.of(stream.name), told)
-                if told == message_sizes.QUIET and self._stays(stream.name):
+                watermark_rate = self.watermark_rate(stream.name)
+                known = self.output(self.of(stream.name), watermark_rate)
+                if watermark_rate == message_sizes.QUIET and self._stays(stream.name):
                     self._kept[stream] = known
             else:
                 known = self.bytes_of(self.rate(stream.name, stream.type))
@@ -190,9 +190,9 @@ class StreamRates:
         """Bytes per second on a link of n primitive events per second."""
         return events * (self.payload + message_sizes.MESSAGE)
 
-    def output(self, does: Measured, told: float) -> float:
+    def output(self, does: Measured, watermark_rate: float) -> float:
         """Bytes per second on a link of a detector with n messages per second."""
-        return does.size + told * message_sizes.MESSAGE
+        return does.size + watermark_rate * message_sizes.MESSAGE
 
     @property
     def payload(self) -> float:
@@ -203,17 +203,17 @@ class StreamRates:
 
     # How often something is heard.
 
-    def told(self, detector: str, *, read: bool = False) -> float:
+    def watermark_rate(self, detector: str, *, read: bool = False) -> float:
         """Watermarks per second of a detector; with `read` as if read by another."""
         foreseen = self.unmeasured(detector)
         if foreseen is not None:
             unread = not read and detector in self.reading.detectors
-            return (self._told_now(detector, foreseen) if unread else foreseen.loud).often
+            return (self._present_output(detector, foreseen) if unread else foreseen.loud).often
         if read or detector not in self.reading.detectors or self.reading.is_read(detector):
-            return self._telling(detector, DEEPEST)
+            return self._rate_when_read(detector, DEEPEST)
         if self._hears_enough(detector):
             return message_sizes.QUIET
-        return message_sizes.told(self._heard(detector, DEEPEST), read=False)
+        return message_sizes.watermark_rate(self._heard(detector, DEEPEST), read=False)
 
     def louder(self, detector: str) -> float:
         """Additional bytes per second of a detector read as a part: all watermarks, derivations with constituents."""
@@ -222,27 +222,29 @@ class StreamRates:
         foreseen = self.unmeasured(detector)
         if foreseen is not None:
             read = foreseen.loud if self.reading.detectors[detector].publishes else foreseen.part
-            return max(flow_of(read) - flow_of(self._told_now(detector, foreseen)), 0.0)
+            return max(flow_of(read) - flow_of(self._present_output(detector, foreseen)), 0.0)
         if self.reading.is_read(detector):
             return 0.0
-        more = max(self.told(detector, read=True) - self.told(detector), 0.0)
+        more = max(self.watermark_rate(detector, read=True) - self.watermark_rate(detector), 0.0)
         return more * (message_sizes.FRAME + message_sizes.MESSAGE) + self.of(detector).rate * (
             message_sizes.DERIVATION + 2 * message_sizes.INSIDE
         )
 
-    def _told_now(self, detector: str, foreseen: Foreseen) -> Told:
+    def _present_output(self, detector: str, foreseen: Foreseen) -> OutputTraffic:
         """Foreseen messages of a detector, given its present readers."""
         publishes = self.reading.detectors[detector].publishes
         read = bool(publishes) and self.reading.is_type_read(publishes, but=detector)
-        return foreseen.told(part=bool(self.reading.reading_part(detector)), read=read)
+        return foreseen.output(part=bool(self.reading.reading_part(detector)), read=read)
 
-    def _telling(self, detector: str, depth: int) -> float:
+    def _rate_when_read(self, detector: str, depth: int) -> float:
         """Watermarks per second of a detector as if another read it."""
-        known = self._told.get(detector)
+        known = self._watermark_rates.get(detector)
         if known is None:
             if not depth or detector not in self.reading.detectors:
                 return message_sizes.HEARTBEATS
-            known = self._told[detector] = message_sizes.told(self._heard(detector, depth), read=True)
+            known = self._watermark_rates[detector] = message_sizes.watermark_rate(
+                self._heard(detector, depth), read=True
+            )
         return known
 
     def _heard(self, detector: str, depth: int) -> list[float]:
@@ -252,7 +254,7 @@ class StreamRates:
         if len(paces) < len(self.reading.pairs):
             self._add_paces()
         heard = [paces[number] for number in numbers]
-        heard += [self._telling(each, depth - 1) for each in parts]
+        heard += [self._rate_when_read(each, depth - 1) for each in parts]
         return heard
 
     def _hears_enough(self, detector: str) -> bool:
@@ -305,12 +307,15 @@ class StreamRates:
             if each.kind != "heartbeat"
         ]
         rate = min(rates, default=0.0)
-        size = rate * (message_sizes.COMPOSITE + 2 * message_sizes.ID) + self.told(detector) * message_sizes.FRAME
+        size = (
+            rate * (message_sizes.COMPOSITE + 2 * message_sizes.ID)
+            + self.watermark_rate(detector) * message_sizes.FRAME
+        )
         return Measured(load=sum(rates) * message_sizes.TOUCHES, rate=rate, size=size, events=sum(rates))
 
 
-def flow_of(told: Told) -> float:
-    return told.size + told.often * message_sizes.MESSAGE
+def flow_of(traffic: OutputTraffic) -> float:
+    return traffic.size + traffic.often * message_sizes.MESSAGE
 
 
 def load_of_entry(entry: LoadEntry | None) -> float:
@@ -337,7 +342,7 @@ class Reports:
     def forget(self) -> None:
         """Drop all results."""
         self._begun = False
-        # The detectors that each node tells of, and the nodes that tell of each detector.
+        # The detectors that each node reports, and the nodes that report each detector.
         self._names: dict[str, tuple[str, ...]] = {}
         self._tellers: dict[str, set[str]] = {}
         self._measured: dict[str, Measured] = {}
@@ -438,13 +443,13 @@ class Reports:
                 self._put(stream, node, amount)
 
     def _put(self, stream: Stream, node: str, amount: float | None) -> None:
-        told = self._learned_of.setdefault(stream, {})
+        known = self._learned_of.setdefault(stream, {})
         if amount is not None:
-            told[node] = amount
+            known[node] = amount
         else:
-            del told[node]
-        if told:
-            self._bytes[stream] = max(told.values())
+            del known[node]
+        if known:
+            self._bytes[stream] = max(known.values())
         else:
             self._bytes.pop(stream, None)
 

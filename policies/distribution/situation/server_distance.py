@@ -46,7 +46,7 @@ class Network:
     def __init__(self, topology: Topology | None) -> None:
         self.topology = topology
         self.directory = DIRECTORY_SITE if topology is None else topology.directory
-        self._ways: dict[tuple[str, str], ServerDistance] = {}
+        self._paths: dict[tuple[str, str], ServerDistance] = {}
         self._homes: dict[str, str] = {"": self.directory}
 
     def site_of_home(self, home: str) -> str:
@@ -70,12 +70,12 @@ class Network:
             )
         return self.topology.site_of(place).name
 
-    def way(self, origin: str, target: str) -> ServerDistance:
+    def path(self, origin: str, target: str) -> ServerDistance:
         """Path between the servers of two sites; without one it has infinite latency and no link."""
         try:
-            return self._ways[origin, target]
+            return self._paths[origin, target]
         except KeyError:
-            found = self._ways[origin, target] = self._way(origin, target)
+            found = self._paths[origin, target] = self._path(origin, target)
             return found
 
     def transfer(self, origin: str, target: str, size: int) -> float:
@@ -84,14 +84,14 @@ class Network:
         if topology is not None and origin in topology.sites and target in topology.sites:
             path = topology.find_path(Place("site", origin), Place("site", target))
             return 0.0 if path is None else float(path.time(size))
-        return self.way(origin, target).latency
+        return self.path(origin, target).latency
 
     def local(self, site: str) -> int:
         """ns between the server of a site and its clients."""
         known = None if self.topology is None else self.topology.sites.get(site)
         return LOCAL_LATENCY if known is None else known.local_latency
 
-    def _way(self, origin: str, target: str) -> ServerDistance:
+    def _path(self, origin: str, target: str) -> ServerDistance:
         if origin == target:
             return _HERE
         topology = self.topology

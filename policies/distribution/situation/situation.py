@@ -87,7 +87,7 @@ class Situation(Locations):
             case "node":
                 known = self.nodes.get(name)
                 _put(self.nodes, name, entry)
-                # It tells its counters every few seconds, which make no difference here.
+                # It publishes its counters every few seconds, which make no difference here.
                 if known is None or entry is None or (known.home, known.capacity) != (entry.home, entry.capacity):
                     self._forget_places()
             case "load":

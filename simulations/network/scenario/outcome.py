@@ -204,8 +204,8 @@ def _compiled(subscriptions: Iterable[SimulatedSubscription], outcome: ScenarioO
 
 
 def _comparison(expected: Iterable[CompositeEvent], got: Iterable[CompositeEvent], final: int) -> Comparison:
-    wanted = {_told(each): each for each in expected}
-    heard = {_told(each): each for each in got if each.hi <= final}
+    wanted = {_comparable(each): each for each in expected}
+    heard = {_comparable(each): each for each in got if each.hi <= final}
     return Comparison(
         tuple(wanted[each] for each in wanted if each not in heard),
         tuple(heard[each] for each in heard if each not in wanted),
@@ -213,6 +213,6 @@ def _comparison(expected: Iterable[CompositeEvent], got: Iterable[CompositeEvent
     )
 
 
-def _told(event: CompositeEvent) -> tuple[object, ...]:
+def _comparable(event: CompositeEvent) -> tuple[object, ...]:
     """The parts in which two detections agree."""
     return event.type, event.id, event.lo, event.hi, event.constituents, repr(sorted(event.attributes.items()))

@@ -160,10 +160,10 @@ def _moves(outcome: ScenarioOutcome) -> ReportTable:
 def _show_notes(console: Console, outcome: ScenarioOutcome) -> None:
     """Decisions of nodes with their reasons, and warnings."""
     names = {each.detector: name for name, each in outcome.subscriptions.items()}
-    told = [each for each in outcome.notes if each.note.level == "warning" or "reason" in each.note.fields]
-    if told:
+    notes = [each for each in outcome.notes if each.note.level == "warning" or "reason" in each.note.fields]
+    if notes:
         console.print()
-    for each in told[:_NOTES_SHOWN]:
+    for each in notes[:_NOTES_SHOWN]:
         fields = dict(each.note.fields)
         detector = str(fields.pop("detector", ""))
         about = [names.get(detector, detector)] if detector else []
@@ -171,8 +171,8 @@ def _show_notes(console: Console, outcome: ScenarioOutcome) -> None:
         style = "yellow" if each.note.level == "warning" else ""
         said = (f"{each.node}: {each.note.event}", style)
         console.print(Text.assemble((f"{each.at / SECOND:8.3f} s  ", "dim"), said, (f"  {', '.join(about)}", "dim")))
-    if len(told) > _NOTES_SHOWN:
-        console.print(f"and {len(told) - _NOTES_SHOWN} more; --json has all")
+    if len(notes) > _NOTES_SHOWN:
+        console.print(f"and {len(notes) - _NOTES_SHOWN} more; --json has all")
 
 
 def _show_verdict(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comparison]) -> None:
@@ -191,10 +191,14 @@ def _show_verdict(console: Console, outcome: ScenarioOutcome, compared: Mapping[
 
 def delays(subscribed: SimulatedSubscription) -> dict[str, float]:
     """Delay from the last event of a match to its arrival, ms: median, 99th percentile, maximum."""
-    told = sorted(each.delay / MILLISECOND for each in subscribed.found.values())
-    if not told:
+    delays = sorted(each.delay / MILLISECOND for each in subscribed.found.values())
+    if not delays:
         return {}
-    return {"p50": told[len(told) // 2], "p99": told[min(len(told) * 99 // 100, len(told) - 1)], "most": told[-1]}
+    return {
+        "p50": delays[len(delays) // 2],
+        "p99": delays[min(len(delays) * 99 // 100, len(delays) - 1)],
+        "most": delays[-1],
+    }
 
 
 def _host(outcome: ScenarioOutcome, each: SimulatedSubscription) -> str:

@@ -162,8 +162,8 @@ def random_scenario(
     )
     values = {name: {"k": tuple(range(KEYS)), "v": tuple(range(10))} for name in TYPES}
     streams = streams_by_rates(topology, types, random, start=START, duration=duration, values=values)
-    told = tuple(ScheduledMove(random.randrange(duration)) for _ in range(moves))
-    return Scenario(topology, types, streams, asked, told, seed=seed, duration=duration, distribution=policy)
+    scheduled = tuple(ScheduledMove(random.randrange(duration)) for _ in range(moves))
+    return Scenario(topology, types, streams, asked, scheduled, seed=seed, duration=duration, distribution=policy)
 
 
 def random_patterns(random: Random, types: Sequence[str], count: int, *, shared: float = 0.5) -> list[str]:

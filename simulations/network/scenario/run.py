@@ -30,7 +30,7 @@ from distced.simulations.network.transport.mqtt_server import DuplicateDeliverie
 LOOK_EVERY: Final = 100 * MILLISECOND
 """Interval between checks for completion, ns of virtual time."""
 
-TELL_EVERY: Final = SECOND
+REPORT_EVERY: Final = SECOND
 """Interval between reports of progress, ns of virtual time."""
 
 SOURCES_AT: Final = 0.2
@@ -76,7 +76,7 @@ class Simulation:
         whole = scenario.lead + scenario.duration
         end = scenario.start + scenario.duration
         while engine.instant < end:
-            engine.run(min(engine.instant + TELL_EVERY, end))
+            engine.run(min(engine.instant + REPORT_EVERY, end))
             if watch is not None:
                 watch(engine.instant - scenario.start + scenario.lead, whole)
         while not self.complete and engine.instant < end + scenario.patience:

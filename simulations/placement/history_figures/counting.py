@@ -149,7 +149,7 @@ class Counting:
             self._parts),
                  plan.compiled.automaton.type_names())
             for name in space.ordered()
-            for key, plan in sorted(space.ways[name].items())
+            for key, plan in sorted(space.alternatives[name].items())
         ]  # fmt: skip
 
     def take(self, events: Sequence[Event], begin: int, end: int, *, counted: bool = True) -> None:
@@ -174,24 +174,24 @@ class Counting:
             if not run.key:
                 self.found[run.plan.id] = sorted(run.found)
         self._count_streams(events)
-        self._count_telling(events, begin, end)
+        self._count_published(events, begin, end)
         self.counts.duration += end - begin
         self.counts.events += len(events)
 
     def _step(self, events: Sequence[Event], until: int, counted: bool) -> None:
-        told: dict[str, tuple[list[CompositeEvent], list[Any]]] = {}
+        outputs: dict[str, tuple[list[CompositeEvent], list[Any]]] = {}
         for run in self._runs:
             inputs = [event for event in events if run.reads is None or event.type in run.reads]
             read = [*run.plan.parts, *self.space.named(run.plan)]
             if read:
-                inputs += [event for part in read for event in told[part][0]]
+                inputs += [event for part in read for event in outputs[part][0]]
                 inputs.sort(key=attrgetter("key"))
             found = run.engine.feed(inputs) + run.engine.advance(until)
             for part in run.plan.parts:
-                run.engine.hear_open(part, told[part][1])
+                run.engine.hear_open(part, outputs[part][1])
             if not run.key:
                 opens = run.engine.open_gaps() if run.plan.id in self._parts else []
-                told[run.plan.id] = (found, opens)
+                outputs[run.plan.id] = (found, opens)
                 self._found(run, found, counted)
 
     def _found(self, run: _Run, found: Iterable[CompositeEvent], counted: bool) -> None:
@@ -223,7 +223,7 @@ class Counting:
             count.events += 1
             count.bytes += len(frame) + topics[key]
 
-    def _count_telling(self, events: Sequence[Event], begin: int, end: int) -> None:
+    def _count_published(self, events: Sequence[Event], begin: int, end: int) -> None:
         promises, duration = promises_of(events, self.sources, begin, end, Random(begin))
         for name, each in steps(self.space, promises, self.sources).items():
             count = self.counts.detector(name)

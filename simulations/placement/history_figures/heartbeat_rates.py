@@ -77,7 +77,7 @@ def promises_of(
         if event.source in along and len(types[event.source]) == 1 and event.hi > begin:
             along[event.source].append(event.hi)
     beats = {source: range(begin + random.randrange(1, HEARTBEAT + 1), end + 1, HEARTBEAT) for source in sorted(types)}
-    return {source: list(merge(told, beats[source])) for source, told in along.items()}, max(end - begin, 0)
+    return {source: list(merge(promised, beats[source])) for source, promised in along.items()}, max(end - begin, 0)
 
 
 def steps(
@@ -93,17 +93,17 @@ def steps(
         if standing is not None:
             if name not in standing.detectors:
                 continue
-            plan = space.ways[name].get(parts_key(standing.detectors[name].parts), plan)
+            plan = space.alternatives[name].get(parts_key(standing.detectors[name].parts), plan)
         read = plan.compiled.automaton.type_names()
-        told: list[list[tuple[int, str, int]]] = []
+        arrivals: list[list[tuple[int, str, int]]] = []
         for source in sorted(promises):
             if read is None or not read.isdisjoint(types[source]):
-                way = 0 if standing is None else standing.from_source(source, name)
-                told.append([(at + way, source, at) for at in promises[source]])
+                latency = 0 if standing is None else standing.from_source(source, name)
+                arrivals.append([(at + latency, source, at) for at in promises[source]])
         for other in (*plan.parts, *space.named(plan)):
-            way = 0 if standing is None else standing.from_detector(other, name)
-            told.append([(step.at + way, other, step.until) for step in found[other]])
-        found[name] = _steps(told)
+            latency = 0 if standing is None else standing.from_detector(other, name)
+            arrivals.append([(step.at + latency, other, step.until) for step in found[other]])
+        found[name] = _steps(arrivals)
     return found
 
 
@@ -124,11 +124,11 @@ def heartbeat_counts(steps: Sequence[WatermarkStep], found: Sequence[int], durat
     return len(steps) + again, quiet
 
 
-def _steps(told: Sequence[Sequence[tuple[int, str, int]]]) -> list[WatermarkStep]:
+def _steps(arrivals: Sequence[Sequence[tuple[int, str, int]]]) -> list[WatermarkStep]:
     """Advances of the least promise of several."""
     known: dict[str, int | None] = {}
     found: list[WatermarkStep] = []
-    heard = list(merge(*told))
+    heard = list(merge(*arrivals))
     for _, source, _ in heard:
         known[source] = None
     waiting, least = len(known), None

@@ -26,7 +26,7 @@ from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import DAY, MINUTE, SECOND
 from distced.middleware.wire.administration import Heartbeat
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import Foreseen, SourceEntry, Told
+from distced.middleware.wire.directory_entries import Foreseen, OutputTraffic, SourceEntry
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import AT_DIRECTORY, Stream
@@ -135,7 +135,7 @@ def foreseen_of(counts: HistoryCounts, space: SearchSpace) -> dict[str, Foreseen
     """Expected figures of each detector."""
     seconds = counts.duration / SECOND or UNCOUNTED / SECOND
     found = {}
-    for name in space.ways:
+    for name in space.alternatives:
         count = counts.detectors.get(name, DetectorCount())
         listened = count.listened / SECOND or 1.0
         frame = frame_size(name)
@@ -143,19 +143,19 @@ def foreseen_of(counts: HistoryCounts, space: SearchSpace) -> dict[str, Foreseen
         plain, part = count.plain / seconds, count.part / seconds
         found[name] = Foreseen(
             count.found / seconds,
-            Told(plain + quiet * frame, quiet),
-            Told(plain + loud * frame, loud),
-            Told((part or plain) + loud * frame, loud),
+            OutputTraffic(plain + quiet * frame, quiet),
+            OutputTraffic(plain + loud * frame, loud),
+            OutputTraffic((part or plain) + loud * frame, loud),
             {key: touched / seconds for key, touched in count.touched.items()},
         )
     return found
 
 
-def streams_of(counts: HistoryCounts) -> dict[Stream, Told]:
+def streams_of(counts: HistoryCounts) -> dict[Stream, OutputTraffic]:
     """Rate of each stream of primitive events."""
     seconds = counts.duration / SECOND or UNCOUNTED / SECOND
     return {
-        Stream("event", type_name, source): Told(each.bytes / seconds, each.events / seconds)
+        Stream("event", type_name, source): OutputTraffic(each.bytes / seconds, each.events / seconds)
         for type_name, sources in counts.streams.items()
         for source, each in sources.items()
     }
@@ -168,7 +168,7 @@ def instance_of(
     wanted = wanted_types(space)
     # A silent source does not count with the default rate.
     silent = {
-        Stream("event", type_name, source): Told(0.0, 0.0)
+        Stream("event", type_name, source): OutputTraffic(0.0, 0.0)
         for source, entry in sources.items()
         for type_name in entry.types
         if wanted is None or type_name in wanted
@@ -177,9 +177,9 @@ def instance_of(
     return PlacementProblem(topology, space, foreseen_of(counts, space), streams, sources)
 
 
-def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
+def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, OutputTraffic]:
     """Rate of each source's heartbeats; their size depends on the names in them."""
-    found: dict[Stream, Told] = {}
+    found: dict[Stream, OutputTraffic] = {}
     for source, entry in sources.items():
         publisher = entry.publisher or source
         # A client is called as it is in the simulator; an instant of the present has 19 digits.
@@ -187,8 +187,10 @@ def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, Told]:
         size = len(encode(Heartbeat((source,), 2**62))) + len(topic.encode())
         # At the server of the directory those of all publishers arrive.
         stream = Stream("heartbeat", entry.home, publisher) if entry.home else AT_DIRECTORY
-        known = found.get(stream, Told(0.0, 0.0))
-        found[stream] = Told(known.size + size * message_sizes.HEARTBEATS, known.often + message_sizes.HEARTBEATS)
+        known = found.get(stream, OutputTraffic(0.0, 0.0))
+        found[stream] = OutputTraffic(
+            known.size + size * message_sizes.HEARTBEATS, known.often + message_sizes.HEARTBEATS
+        )
     return found
 
 
@@ -304,7 +306,7 @@ def counts_of(
 def lead_of(space: SearchSpace) -> int:
     """Time read before a day, ns: the longest match of any detector."""
     patterns = [space.whole(root).compiled for root in space.roots]
-    reaches = [reach_among(space.whole(name).compiled, patterns) for name in space.ways]
+    reaches = [reach_among(space.whole(name).compiled, patterns) for name in space.alternatives]
     return max(LEAD, *(each for each in reaches if each is not None))
 
 

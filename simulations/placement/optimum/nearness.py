@@ -50,7 +50,7 @@ class Nearness:
     @cached_property
     def nodes(self) -> tuple[str, ...]:
         """The nodes that may host any of the detectors."""
-        return tuple(sorted(frozenset().union(*(self.able(name) for name in self.instance.space.ways))))
+        return tuple(sorted(frozenset().union(*(self.able(name) for name in self.instance.space.alternatives))))
 
     def able(self, name: str) -> frozenset[str]:
         """The nodes that may host a detector: they reach every source that it reads, and every subscriber."""
@@ -96,23 +96,23 @@ class Nearness:
 
     def links(self, origin: str, target: str) -> float:
         """Number of links between two sites; inf where there is no path."""
-        way = self.situation.network.way(origin, target)
-        return inf if way.latency == inf else float(way.hops)
+        path = self.situation.network.path(origin, target)
+        return inf if path.latency == inf else float(path.hops)
 
     def nearest(self, hosts: Iterable[str], site: str) -> list[str]:
         """Hosts of a detector in the order of preference of a reader at a site."""
         network, situation = self.situation.network, self.situation
 
         def distance(node: str) -> tuple[float, str]:
-            way = network.way(self.site(node), site)
-            return way.latency, situation.home_of_node(node)
+            path = network.path(self.site(node), site)
+            return path.latency, situation.home_of_node(node)
 
         return sorted(hosts, key=distance)
 
     # Streams.
 
     def streams(self, plan: DetectorPlan) -> tuple[Stream, ...]:
-        """The streams that a way of a detector reads."""
+        """The streams that an alternative of a detector reads."""
         key = f"{plan.id} {' '.join(plan.parts)}"
         if key not in self._streams:
             self._streams[key] = streams_of(plan, self.situation)
@@ -135,9 +135,9 @@ class Nearness:
 
         There is one for each way to place what it reads by its type.
         """
-        way = self.situation.to_place(self.situation.home_of_node(node), subscriber)
+        latency = self.situation.to_place(self.situation.home_of_node(node), subscriber)
         for heard in self._arrivals_of(plan, node):
-            yield heard.after + way, heard.beside
+            yield heard.after + latency, heard.beside
 
     def _arrivals_of(self, plan: DetectorPlan, node: str) -> list[_Heard]:
         """Arrival of a detector's composite events, from a node, at the server of its site."""
@@ -149,14 +149,15 @@ class Nearness:
             for source, types in sources:
                 rate = sum(measures.rate(source, each) for each in types)
                 own.append(Input(from_source(situation, source, node), rate, message_sizes.HEARTBEATS + rate))
-            told = [
-                (measures.of(each).rate, measures.told(each, read=True) or message_sizes.HEARTBEATS) for each in others
+            rates = [
+                (measures.of(each).rate, measures.watermark_rate(each, read=True) or message_sizes.HEARTBEATS)
+                for each in others
             ]
             home = situation.to_node(situation.home_of_node(node), node)
             few = max(round(MOST ** (1 / len(others))), 1) if others else 1
             self._arrivals[key] = [
                 _Heard(
-                    waited([*own, *(Input(each.after, *often) for each, often in zip(chosen, told, strict=True))])
+                    waited([*own, *(Input(each.after, *often) for each, often in zip(chosen, rates, strict=True))])
                     + home,
                     frozenset().union(*(each.beside for each in chosen)),
                 )

@@ -16,7 +16,7 @@ a time. Here all are decided about at once, as a mixed-integer programme. *d* is
     Σ_m g[d,l,m] = 1       listeners at l read d from m, g <= y[d,·,m]            flow[d] · links(m → l)
     Σ g[d,l,m'] >= y[d,·,m]  from the nearest of its hosts: over all m' as near as m; alike of f, where n reads p. Left
                            out unless what is solved without it breaks it
-    e[d,l,m] >= g + u' - 1 a pattern that others read as a part tells more, u' >= z of those   more[d] · links(m → l)
+    e[d,l,m] >= g + u' - 1 a pattern that others read as a part sends more, u' >= z of those   more[d] · links(m → l)
 
 *Latency*: ns until subscribers hear, mean over patterns: Σ x[l,d,n,h] · delay[d,n,l,h] with Σ_n,h x = 1 and x <= y.
 Patterns stay whole: what comes through a part comes no sooner than what is read where it comes from. *h* says where
@@ -90,7 +90,7 @@ class Model:
         # By subscription the ways to receive it, with the detectors and nodes required.
         self._heard: list[dict[Hashable, Beside]] = []
         self.hosts = min(2, len(near.nodes)) if metric == "reliability" else 1
-        self.ways = self._ways()
+        self.alternatives = self._alternatives()
         self.nodes = self._nodes()
         self._place()
         match metric:
@@ -107,17 +107,17 @@ class Model:
 
     # Candidates.
 
-    def _ways(self) -> dict[str, list[DetectorPlan]]:
+    def _alternatives(self) -> dict[str, list[DetectorPlan]]:
         space = self.instance.space
         if self.metric == "latency":
             return {name: [space.whole(name)] for name in dict.fromkeys(space.roots)}
-        return {name: list(space.ways[name].values()) for name in space.ordered()}
+        return {name: list(space.alternatives[name].values()) for name in space.ordered()}
 
     def _nodes(self) -> Sequence[str]:
         near = self.near
         if self.metric == "load":
             nodes = sorted(near.nodes, key=lambda node: (-near.capacity(node), node))
-            return nodes if self._is_parted else nodes[: len(self.ways)]
+            return nodes if self._is_parted else nodes[: len(self.alternatives)]
         if self.metric == "latency" or self.every_node:
             return near.nodes
         # Of each site as many as there are to be hosts, those that can do the most.
@@ -142,7 +142,7 @@ class Model:
         """Whether some nodes do not reach one another, or some detector."""
         near = self.near
         sites = {near.site(node) for node in near.nodes}
-        return any(len(near.able(name)) < len(near.nodes) for name in self.ways) or any(
+        return any(len(near.able(name)) < len(near.nodes) for name in self.alternatives) or any(
             near.links(one, other) == inf for one in sites for other in sites
         )
 
@@ -150,24 +150,28 @@ class Model:
 
     def _place(self) -> None:
         programme, roots = self.programme, set(self.instance.space.roots)
-        for name, plans in self.ways.items():
+        for name, plans in self.alternatives.items():
             programme.variable(("u", name))
-            for way in range(len(plans)):
-                programme.variable(("z", name, way), whole=True)
+            for alternative in range(len(plans)):
+                programme.variable(("z", name, alternative), whole=True)
                 for node in self.nodes:
-                    programme.variable(("y", name, way, node), whole=True, upper=float(node in self.near.able(name)))
-                    programme.row([(("y", name, way, node), 1.0), (("z", name, way), -1.0)], most=0.0)
-                hosted = [(("y", name, way, node), 1.0) for node in self.nodes]
+                    programme.variable(
+                        ("y", name, alternative, node), whole=True, upper=float(node in self.near.able(name))
+                    )
+                    programme.row([(("y", name, alternative, node), 1.0), (("z", name, alternative), -1.0)], most=0.0)
+                hosted = [(("y", name, alternative, node), 1.0) for node in self.nodes]
                 most = 0.0 if self.metric in ("load", "reliability") else inf
-                programme.row([*hosted, (("z", name, way), -float(self.hosts_of(name)))], least=0.0, most=most)
-            programme.row([*((("z", name, way), 1.0) for way in range(len(plans))), (("u", name), -1.0)], 0.0, 0.0)
+                programme.row([*hosted, (("z", name, alternative), -float(self.hosts_of(name)))], least=0.0, most=most)
+            programme.row(
+                [*((("z", name, alternative), 1.0) for alternative in range(len(plans))), (("u", name), -1.0)], 0.0, 0.0
+            )
             if name in roots:
                 programme.row([(("u", name), 1.0)], 1.0, 1.0)
             if self.hosts_of(name) > 1 and self.apart:
                 self._apart(name)
-        for name, way, plan in self._every():
+        for name, alternative, plan in self._every():
             for part in plan.parts:
-                programme.row([(("u", part), 1.0), (("z", name, way), -1.0)], least=0.0)
+                programme.row([(("u", part), 1.0), (("z", name, alternative), -1.0)], least=0.0)
 
     def _apart(self, name: str) -> None:
         """Rows for hosts at different sites, as far as there are as many."""
@@ -183,27 +187,27 @@ class Model:
         if not self.near.limited:
             return
         for node in self.nodes:
-            terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
+            terms = [(("y", name, alternative, node), self.load(plan)) for name, alternative, plan in self._every()]
             self.programme.row(terms, most=self.near.capacity(node))
 
     def _every(self) -> Iterable[tuple[str, int, DetectorPlan]]:
-        for name, plans in self.ways.items():
-            for way, plan in enumerate(plans):
-                yield name, way, plan
+        for name, plans in self.alternatives.items():
+            for alternative, plan in enumerate(plans):
+                yield name, alternative, plan
 
     def _at(self, name: str, node: str, factor: float = 1.0) -> list[tuple[Hashable, float]]:
         """Whether a detector is on a node, by any plan."""
-        return [(("y", name, way, node), factor) for way in range(len(self.ways[name]))]
+        return [(("y", name, alternative, node), factor) for alternative in range(len(self.alternatives[name]))]
 
     # Bytes.
 
     def _reading(self) -> None:
         """Rows for streams; those always read together are one."""
         readers: dict[Stream, list[tuple[str, int]]] = {}
-        for name, way, plan in self._every():
+        for name, alternative, plan in self._every():
             for stream in self.near.streams(plan):
                 if stream.kind != "composite":
-                    readers.setdefault(stream, []).append((name, way))
+                    readers.setdefault(stream, []).append((name, alternative))
         groups: dict[tuple[tuple[str, int], ...], list[Stream]] = {}
         for stream, reading in readers.items():
             groups.setdefault(tuple(reading), []).append(stream)
@@ -214,24 +218,24 @@ class Model:
                 if not cost:
                     continue
                 programme.variable(("r", number, node), cost)
-                for name, ways in _by_name(together).items():
-                    terms = [(("y", name, way, node), -1.0) for way in ways]
+                for name, alternatives in _by_name(together).items():
+                    terms = [(("y", name, alternative, node), -1.0) for alternative in alternatives]
                     programme.row([(("r", number, node), 1.0), *terms], least=0.0)
 
     def _composites(self) -> None:
         """Rows for readers of composite events, and the hosts they read from."""
         programme, near = self.programme, self.near
         readers: dict[str, list[tuple[str, int]]] = {}
-        for name, way, plan in self._every():
+        for name, alternative, plan in self._every():
             for other in (*plan.parts, *self.instance.space.named(plan)):
-                readers.setdefault(other, []).append((name, way))
+                readers.setdefault(other, []).append((name, alternative))
         for part, reading in readers.items():
             foreseen = self.instance.foreseen[part]
             flow = flow_of(foreseen.loud if self.instance.space.publishes(part) else foreseen.part)
             for node in self.nodes:
                 programme.variable(("R", part, node))
-                for name, ways in _by_name(reading).items():
-                    terms = [(("y", name, way, node), -1.0) for way in ways]
+                for name, alternatives in _by_name(reading).items():
+                    terms = [(("y", name, alternative, node), -1.0) for alternative in alternatives]
                     programme.row([(("R", part, node), 1.0), *terms], least=0.0)
                 hosts = [host for host in self.nodes if self.reaches(host, node)]
                 for host in hosts:
@@ -247,17 +251,17 @@ class Model:
         """Rows for subscribers, and the hosts they receive from."""
         programme, near, space = self.programme, self.near, self.instance.space
         reading: dict[str, list[tuple[str, int]]] = {}
-        for name, way, plan in self._every():
+        for name, alternative, plan in self._every():
             for part in plan.parts:
-                reading.setdefault(part, []).append((name, way))
+                reading.setdefault(part, []).append((name, alternative))
         for root in dict.fromkeys(space.roots):
             foreseen = self.instance.foreseen[root]
-            flow = flow_of(foreseen.told(part=False, read=root in space.read_by_type))
+            flow = flow_of(foreseen.output(part=False, read=root in space.read_by_type))
             more = max(flow_of(foreseen.part) - flow, 0.0)
             if root in reading and more:
                 programme.variable(("q", root))
-                for name, way in reading[root]:
-                    programme.row([(("q", root), 1.0), (("z", name, way), -1.0)], least=0.0)
+                for name, alternative in reading[root]:
+                    programme.row([(("q", root), 1.0), (("z", name, alternative), -1.0)], least=0.0)
             for home, count in self.instance.listeners(root).items():
                 site = self.instance.empty.site_of_home(home)
                 hosts = [host for host in self.nodes if host in near.able(root)]
@@ -284,8 +288,10 @@ class Model:
             for number, subscriber in enumerate(asked.subscribers):
                 heard: dict[Hashable, Beside] = {}
                 for node in (each for each in self.nodes if each in self.near.able(root)):
-                    for way, (delay, beside) in enumerate(self.near.delays(space.whole(root), node, subscriber)):
-                        name = ("x", place, number, node, way)
+                    for alternative, (delay, beside) in enumerate(
+                        self.near.delays(space.whole(root), node, subscriber)
+                    ):
+                        name = ("x", place, number, node, alternative)
                         heard[name] = beside | {(root, node)}
                         programme.variable(name, delay * share)
                         for other, host in heard[name]:
@@ -297,15 +303,15 @@ class Model:
         programme = self.programme
         programme.variable("peak", 1.0, upper=inf)
         for node in self.nodes:
-            terms = [(("y", name, way, node), self.load(plan)) for name, way, plan in self._every()]
+            terms = [(("y", name, alternative, node), self.load(plan)) for name, alternative, plan in self._every()]
             programme.row([*terms, ("peak", -self.near.capacity(node))], most=0.0)
-        for name, way, plan in self._every() if self._is_parted else ():
+        for name, alternative, plan in self._every() if self._is_parted else ():
             # Its inputs are on nodes that it reaches.
             for other in (*plan.parts, *self.instance.space.named(plan)):
                 for node in self.nodes:
                     for host in self.nodes:
                         if not self.reaches(host, node):
-                            programme.row([(("y", name, way, node), 1.0), *self._at(other, host)], most=1.0)
+                            programme.row([(("y", name, alternative, node), 1.0), *self._at(other, host)], most=1.0)
 
     # Results.
 
@@ -315,7 +321,7 @@ class Model:
 
     def too_much(self) -> DistcedError:
         """Why there is no placement."""
-        loads = [self.load(self.ways[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
+        loads = [self.load(self.alternatives[name][0]) for name in dict.fromkeys(self.instance.space.roots)]
         capacities = [self.near.capacity(node) for node in self.near.nodes]
         advice = "add a node, or raise capacities"
         if self.metric == "latency":
@@ -343,9 +349,9 @@ class Model:
         if self.every_node or self.metric not in ("bandwidth", "reliability") or not self.near.limited:
             return False
         loads: dict[str, float] = {}
-        for name, way, plan in self._every():
+        for name, alternative, plan in self._every():
             for node in self.nodes:
-                if solved.chosen(("y", name, way, node)):
+                if solved.chosen(("y", name, alternative, node)):
                     loads[node] = loads.get(node, 0.0) + self.load(plan)
         return any(load > self.near.capacity(node) for node, load in loads.items())
 
@@ -353,20 +359,22 @@ class Model:
         """The entries of the detectors."""
         found, used = {}, set(self.instance.space.roots)
         # Readers before their parts, of which only those with readers are made.
-        for name in reversed(list(self.ways)):
+        for name in reversed(list(self.alternatives)):
             if name not in used:
                 continue
-            way = max(range(len(self.ways[name])), key=lambda each: solved.values.get(("z", name, each), 0.0))
-            plan = self.ways[name][way]
+            alternative = max(
+                range(len(self.alternatives[name])), key=lambda each: solved.values.get(("z", name, each), 0.0)
+            )
+            plan = self.alternatives[name][alternative]
             used.update(plan.parts)
-            nodes = tuple(node for node in self.nodes if self._hosts(solved, name, way, node))
+            nodes = tuple(node for node in self.nodes if self._hosts(solved, name, alternative, node))
             text = "max-reliability" if self.metric == "reliability" and len(nodes) > 1 else ""
             found[name] = self.instance.entry(plan, nodes, distribution=text)
         return self.instance.heard(found)
 
-    def _hosts(self, solved: Solved, name: str, way: int, node: str) -> bool:
+    def _hosts(self, solved: Solved, name: str, alternative: int, node: str) -> bool:
         if self.metric != "latency":
-            return solved.chosen(("y", name, way, node))
+            return solved.chosen(("y", name, alternative, node))
         # A replica without readers is not made.
         return (name, node) in self._serving(solved)
 
@@ -379,8 +387,8 @@ class Model:
 def _by_name(reading: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     """The ways of each detector, of which at most one is taken."""
     found: dict[str, list[int]] = {}
-    for name, way in reading:
-        found.setdefault(name, []).append(way)
+    for name, alternative in reading:
+        found.setdefault(name, []).append(alternative)
     return found
 
 

@@ -38,18 +38,19 @@ class SearchSpace:
 
     Attributes:
         roots: ids of the detectors of the requested patterns, in order; patterns of one meaning share one.
-        ways, compiled: of each detector its plans, by `parts_key`, the whole first; its pattern to be cut, and exports.
+        alternatives, compiled: of each detector its plans, by `parts_key`, the whole first; its pattern to be cut, and
+            exports.
     """
 
     asked: tuple[PatternRequest, ...]
     roots: tuple[str, ...] = ()
-    ways: dict[str, dict[str, DetectorPlan]] = field(default_factory=dict)
+    alternatives: dict[str, dict[str, DetectorPlan]] = field(default_factory=dict)
     compiled: dict[str, tuple[Compiled, frozenset[str]]] = field(default_factory=dict)
 
     def plans(self) -> Iterator[DetectorPlan]:
         """All plans of all detectors, parts before their readers."""
         for name in self.ordered():
-            yield from self.ways[name].values()
+            yield from self.alternatives[name].values()
 
     def ordered(self) -> list[str]:
         """Detectors, each after all that it may read."""
@@ -58,19 +59,19 @@ class SearchSpace:
         def visit(name: str, above: frozenset[str]) -> None:
             if name in found or name in above:
                 return
-            for plan in self.ways[name].values():
+            for plan in self.alternatives[name].values():
                 for other in (*plan.parts, *self.named(plan)):
-                    if other in self.ways:
+                    if other in self.alternatives:
                         visit(other, above | {name})
             found[name] = None
 
-        for name in sorted(self.ways):
+        for name in sorted(self.alternatives):
             visit(name, frozenset())
         return list(found)
 
     def whole(self, name: str) -> DetectorPlan:
         """Plan of a detector without parts."""
-        return self.ways[name][""]
+        return self.alternatives[name][""]
 
     def named(self, plan: DetectorPlan) -> tuple[str, ...]:
         """Detectors whose composite events a plan reads by type."""
@@ -91,7 +92,7 @@ class SearchSpace:
         """A detector, and those that it may be made of."""
         found, waiting = {root}, [root]
         while waiting:
-            for plan in self.ways[waiting.pop()].values():
+            for plan in self.alternatives[waiting.pop()].values():
                 waiting += [part for part in plan.parts if part not in found]
                 found.update(plan.parts)
         return frozenset(found)
@@ -99,36 +100,38 @@ class SearchSpace:
     @property
     def parts(self) -> frozenset[str]:
         """Detectors that others may read as parts."""
-        return frozenset(part for ways in self.ways.values() for plan in ways.values() for part in plan.parts)
+        return frozenset(
+            part for alternatives in self.alternatives.values() for plan in alternatives.values() for part in plan.parts
+        )
 
     @property
     def read_by_type(self) -> frozenset[str]:
         """Detectors that others read by type."""
-        return frozenset(each for name in self.ways for each in self.named(self.whole(name)))
+        return frozenset(each for name in self.alternatives for each in self.named(self.whole(name)))
 
     def add(self, plans: Mapping[str, DetectorPlan]) -> bool:
         """Add plans of a policy; returns whether any is new."""
         new = False
         for name, plan in plans.items():
-            if name not in self.ways:
+            if name not in self.alternatives:
                 part = plan.compiled.written_as(plan.compiled.plain)
                 self._add_detector(part, plan.exports)
                 new = True
-            if parts_key(plan.parts) not in self.ways[name]:
-                self.ways[name][parts_key(plan.parts)] = plan
+            if parts_key(plan.parts) not in self.alternatives[name]:
+                self.alternatives[name][parts_key(plan.parts)] = plan
                 new = True
         return new
 
     def _add_detector(self, compiled: Compiled, exports: frozenset[str]) -> str:
         whole = _top(cut([compiled], none, exports=exports))
-        if whole.id not in self.ways:
-            self.ways[whole.id] = {"": whole}
+        if whole.id not in self.alternatives:
+            self.alternatives[whole.id] = {"": whole}
             self.compiled[whole.id] = (compiled, exports)
         return whole.id
 
     def _fill(self) -> None:
         """Add the parts of all patterns, cut as far as the rule allows, and each detector from what others need."""
-        waiting = list(self.ways)
+        waiting = list(self.alternatives)
         while waiting:
             name = waiting.pop()
             compiled, exports = self.compiled[name]
@@ -137,16 +140,16 @@ class SearchSpace:
             graph = cut([compiled], _at_the_top(full), exports=exports)
             self._keep(graph)
             for part in _top(graph).parts:
-                if part not in self.ways:
+                if part not in self.alternatives:
                     plan = graph.plans[part]
                     self._add_detector(plan.compiled.written_as(plan.compiled.plain), plan.exports)
                     waiting.append(part)
         catalogue = Catalogue()
-        for ways in self.ways.values():
+        for alternatives in self.alternatives.values():
             # What publishes under a name is read by its type, not as a part.
-            if ways[""].compiled.automaton.output is None and not ways[""].compiled.throttlings:
-                catalogue.add(ways[""])
-        for name in list(self.ways):
+            if alternatives[""].compiled.automaton.output is None and not alternatives[""].compiled.throttlings:
+                catalogue.add(alternatives[""])
+        for name in list(self.alternatives):
             compiled, exports = self.compiled[name]
             if not compiled.epochs:
                 choose = for_reuse(catalogue, _all_but(name))
@@ -154,8 +157,8 @@ class SearchSpace:
 
     def _keep(self, graph: DetectorGraph) -> None:
         plan = _top(graph)
-        if plan.id in self.ways and plan.id not in plan.parts:
-            self.ways[plan.id].setdefault(parts_key(plan.parts), plan)
+        if plan.id in self.alternatives and plan.id not in plan.parts:
+            self.alternatives[plan.id].setdefault(parts_key(plan.parts), plan)
 
 
 def space_of(asked: Sequence[PatternRequest]) -> SearchSpace:
