@@ -30,7 +30,6 @@ from distced.middleware.model.events import (
     composite_digest,
 )
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
-from distced.middleware.sets.expressions import Expression, Field, Moment, Name, children
 
 _REMEMBER_LEAST: Final = 4096
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
@@ -56,7 +55,6 @@ class OutputPlan:
         parts_repeat: whether a part may bring constituents once more. Without one a further constituent is a later one.
         keeps_all: whether old constituents may recur within the window, whatever instances there are.
         attributes, condition: the publication's, compiled; True for no condition.
-        constant: whether all composite events have the same attributes.
     """
 
     def __init__(self, automaton: Automaton, scope: Scope) -> None:
@@ -66,13 +64,8 @@ class OutputPlan:
         output = automaton.output
         values = () if output is None else output.attributes
         self.attributes = tuple((name, compile_value(value, scope)) for name, value in values)
-        self.constant = all(map(_is_constant, (value for _, value in values)))
         condition = None if output is None else output.condition
         self.condition = True if condition is None else compile_condition(condition, scope)
-
-
-def _is_constant(value: Expression) -> bool:
-    return not isinstance(value, Name | Field | Moment) and all(map(_is_constant, children(value)))
 
 
 class Constituents(NamedTuple):
@@ -236,14 +229,19 @@ class Composites:
             self.forget_now(floor, instances)
 
     def forget_now(self, floor: int, instances: Callable[[], Iterable[Instance]]) -> None:
-        """`forget` however few there are. A composite event without constituents is the same at any time, unless its
-        attributes differ."""
-        stays = self._output.constant
+        """`forget` however few there are.
+
+        A composite event without constituents is the same at any time, as long as its attributes are: the last of
+        these stay, some thousands with different attributes.
+        """
+        same = {each for each, (constituents, _) in self.reported.items() if not constituents}
+        if len(same) > _REMEMBER_LEAST:
+            same = set(list(filter(same.__contains__, self.reported))[-_REMEMBER_LEAST:])
         held = {tuple(event.id for event in chain_events(instance.chain)) for instance in instances()}
         self.reported = {
             identity: (constituents, lo)
             for identity, (constituents, lo) in self.reported.items()
-            if (stays and not constituents)
+            if identity in same
             or (lo >= floor and (self._output.keeps_all or not constituents or self._may_come(constituents, held)))
         }
         self._forget_at = max(_REMEMBER_LEAST, 2 * len(self.reported))

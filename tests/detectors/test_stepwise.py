@@ -165,7 +165,13 @@ def test_ids_that_cannot_come_again_are_forgotten() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["~[A] | [C]", "~[A] | [C] within 5ns -> Out()", "~[A] | [C] within 5ns -> Out(one = 2 - 1)"]
+    "text",
+    [
+        "~[A] | [C]",
+        "~[A] | [C] within 5ns -> Out()",
+        "~[A] | [C] within 5ns -> Out(one = 2 - 1)",
+        "init m = 1 : ~[A] | [C set m = m + 1] within 5ns -> Out(count = m)",
+    ],
 )
 def test_composite_event_without_constituents_is_the_same_at_any_time(text: str) -> None:
     engine, found = engine_of(text), 0
