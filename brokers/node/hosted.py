@@ -257,11 +257,13 @@ class HostedDetector:
         """Nodes that need a replica before a subscription is offered the topic."""
         return {each.awaits for each in self.subscriptions.terms() if each.awaits}
 
-    def update_extras(self) -> bool:
-        """Set the extras of composite events to those its subscriptions want; True where they change."""
+    def update_extras(self, *, is_part: bool) -> bool:
+        """Set the extras of composite events to those its subscriptions want, or all of them for the reader of a part;
+        True where they change."""
         terms = self.subscriptions.terms()
-        constituents = any(each.constituents for each in terms)
-        return self.send_along(constituents=constituents, derivations=any(each.derivations for each in terms))
+        constituents = is_part or any(each.constituents for each in terms)
+        derivations = is_part or any(each.derivations for each in terms)
+        return self.send_along(constituents=constituents, derivations=derivations)
 
     def send_along(self, *, constituents: bool, derivations: bool) -> bool:
         """Set the extras of composite events: constituents, derivations; True where they change."""

@@ -494,9 +494,11 @@ class DetectorHosting(NodePart):
     def _update_output(self, hosted: HostedDetector) -> list[Effect]:
         """Compute the extras of composite events, and their JSON; replicas without the extras are given up."""
         self._update_json(hosted)
-        if any(each.derivations for each in hosted.subscriptions.terms()):
+        # A reader that has just moved goes on with its stream, and is not served again so far.
+        is_part = self._expected(hosted.id)
+        if is_part or any(each.derivations for each in hosted.subscriptions.terms()):
             self.event_path.separate(hosted)
-        return self.without_replicas(hosted, hosted.replicas) if hosted.update_extras() else []
+        return self.without_replicas(hosted, hosted.replicas) if hosted.update_extras(is_part=is_part) else []
 
     def _update_json(self, hosted: HostedDetector) -> None:
         if hosted.json is None and not any(each.json for each in hosted.subscriptions.terms()):

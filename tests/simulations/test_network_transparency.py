@@ -24,6 +24,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MIN, MILLISECOND, SECOND
+from distced.middleware.wire.administration import DeadLetter
 from distced.middleware.wire.json_events import json_id
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.random_topology import RANDOM_KINDS, random_topology
@@ -232,7 +233,23 @@ def _compare(outcome: ScenarioOutcome, seed: int) -> None:
         assert subscribed.active_at is not None, f"seed {seed}: {name} has not begun"
         assert subscribed.active_at < outcome.scenario.start, f"seed {seed}: {name} has begun too late"
         assert subscribed.watermark is not None and subscribed.watermark >= END, f"seed {seed}: {name} is not complete"
-    assert outcome.letters == (), f"seed {seed}"
+    letters = [each for each in outcome.letters if not _is_from_before(each, outcome)]
+    assert letters == [], f"seed {seed}"
+
+
+def _is_from_before(letter: DeadLetter, outcome: ScenarioOutcome) -> bool:
+    """Whether a dead letter is of an event published before its detector, which was subscribed to while events flowed.
+
+    A node that the detector has moved to may receive that event behind later ones, over a link that was down.
+    """
+    subscribed = [each for each in outcome.subscriptions.values() if each.detector == letter.topic]
+    began = min((each.active_at or 0 for each in subscribed), default=0)
+    scenario = outcome.scenario
+    if letter.reason != "late" or began < scenario.start:
+        return False
+    _, _, source, number, _ = json.loads(letter.payload)
+    sent = [each for stream in scenario.streams for each in stream.sends if scenario.start + each.at < began]
+    return any((source, int(number)) == event.id for each in sent for event in each.events)
 
 
 def _check_json(simulation: Simulation, topic: str, own: Sequence[CompositeEvent], where: str, *, cut: bool) -> None:
@@ -366,9 +383,12 @@ KNOWN_CASES = {
     522_496: "a move of a primary that was handed over, before its subscriptions came, with JSON",
     527_713: "entries of two primaries that were handed over in turn",
     530_799: "instances with texts that come back from a shared pass",
+    534_615: "the entry of a node that has given a detector up, after that of the node that has it",
     540_525: "a move of a primary that was handed over, before its subscriptions came, with a link that is down",
+    541_455: "the stream of a part, whose reader has just moved, without derivations",
+    545_785: "an event late for a detector that began behind it",
 }
-RANDOM_PASSES = {21_427, 530_799, 540_525}
+RANDOM_PASSES = {21_427, 530_799, 534_615, 540_525, 541_455}
 """Those with random passes."""
 
 
