@@ -351,8 +351,13 @@ class EventPath:
         return Publish(composite_topic(hosted.detector.id, root=self.root), payload, home=hosted.home)
 
     def _published(self, detector: str) -> str:
+        """Type of the composite events of a detector; empty for an unknown one."""
         entry = self.directory.detectors.get(detector)
-        return "" if entry is None else entry.publishes or detector
+        if entry is not None:
+            return entry.publishes or detector
+        # Its last events may come behind its end, over another server.
+        readers = (each for each in self.inventory.streaming() if detector in each.streams)
+        return next((each.upstream.get(detector, detector) for each in readers), "")
 
 
 def _engine_news(hosted: HostedDetector) -> list[Effect]:

@@ -13,7 +13,7 @@ Phases:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
@@ -81,6 +81,7 @@ _NEXT: Final[dict[Phase, frozenset[Phase]]] = {
 # Most detectors of a crowd have none of these.
 _NO_PARTS: Final[Mapping[str, bool]] = MappingProxyType({})
 _NO_TYPES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType({})
+_NO_UPSTREAM: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_STREAMS: Final[Mapping[str, Streams]] = MappingProxyType({})
 _NO_REPLICAS: Final[Mapping[str, str]] = MappingProxyType({})
 
@@ -96,7 +97,8 @@ class HostedDetector:
         expected: expected measurements at its placement; None for unknown.
         names: types it names; composite events are read by their names only. Constant.
         subscriptions: those it serves, by id; none unless primary.
-        upstream: detectors read by the type of their composite events, and waited for; each has a stream.
+        upstream: detectors read by the type of their composite events, and waited for, with that type; each has a
+            stream.
         parts: detectors read as parts of the pattern, and whether each is running; all are while this one runs.
         streams: of `upstream` and `parts`: the homes where it listens to them.
         kept: inputs received before it runs, in order; empty while it runs.
@@ -130,7 +132,7 @@ class HostedDetector:
     names: frozenset[str] = field(init=False)
     phase: Phase = Phase.PLANNED
     subscriptions: ServedSubscriptions = field(default_factory=ServedSubscriptions)
-    upstream: Set[str] = frozenset()
+    upstream: Mapping[str, str] = field(default_factory=lambda: _NO_UPSTREAM)
     parts: Mapping[str, bool] = field(init=False)
     streams: Mapping[str, Streams] = field(default_factory=lambda: _NO_STREAMS)
     kept: Sequence[Kept] = ()
@@ -321,13 +323,13 @@ class HostedDetector:
         self.happened("detector", self.id, f"part {part} running")
         self._wait()
 
-    def wait_for(self, detectors: Set[str]) -> None:
+    def wait_for(self, detectors: Mapping[str, str]) -> None:
         """Wait for these further detectors, which are read by their types."""
         self.changed(self.id)
-        for each in sorted(detectors - self.upstream):
+        for each in sorted(detectors.keys() - self.upstream.keys()):
             self.happened("detector", self.id, f"reads {each}")
         if detectors:
-            self.upstream = self.upstream | detectors
+            self.upstream = {**self.upstream, **detectors}
 
     def checked_again(self, attributes_read: Mapping[str, Mapping[str, str]]) -> None:
         """Its pattern suits the types that it reads, with these attributes."""
@@ -349,7 +351,7 @@ class HostedDetector:
         """Remove a detector read by its type, which is gone."""
         self.changed(self.id)
         self.happened("detector", self.id, f"no longer reads {detector}")
-        self.upstream = self.upstream - {detector}
+        self.upstream = {each: name for each, name in self.upstream.items() if each != detector}
         if detector not in self.parts:
             self.streams = {each: streams for each, streams in self.streams.items() if each != detector}
 
@@ -372,7 +374,7 @@ class HostedDetector:
         kept, self.kept = self.kept, ()
         return kept
 
-    def arrive(self, upstream: Set[str], trusted: Mapping[str, tuple[str, ...]]) -> None:
+    def arrive(self, upstream: Mapping[str, str], trusted: Mapping[str, tuple[str, ...]]) -> None:
         """Begin its arrival; `trusted` are homes where the origin is subscribed without loss, by detector."""
         self.changed(self.id)
         self._become(Phase.ARRIVING)
@@ -518,8 +520,8 @@ class HostedDetector:
             "a meter while it runs, and no other time": (self.meter is not None) == self.running,
             "all parts running while it runs": not self.running or all(self.parts.values()),
             "a stream for all it reads while it runs": not self.running
-            or self.streams.keys() >= self.upstream | self.parts.keys(),
-            "streams of what it reads alone": self.streams.keys() <= self.upstream | self.parts.keys(),
+            or self.streams.keys() >= self.upstream.keys() | self.parts.keys(),
+            "streams of what it reads alone": self.streams.keys() <= self.upstream.keys() | self.parts.keys(),
             "inputs kept before it runs alone": not (self.running and self.kept),
             "no subscription and no replica of a replica": self.primary or not (served_here or self.replicas),
             "subscriptions listen to replicas that are there": self.near_nodes() <= self.replicas.keys(),

@@ -181,7 +181,7 @@ class Upstream(NodePart):
             if each not in hosted.upstream:
                 detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
             hosted.listen_to(each, self.wanted_homes(hosted, each))
-        gone = sorted(hosted.upstream - wanted)
+        gone = sorted(hosted.upstream.keys() - wanted.keys())
         hosted.wait_for(wanted)
         for each in gone:
             effects += self.homes.flush(hosted.streams[each].homes, partial(self._disconnect, hosted, each), now)
@@ -194,11 +194,11 @@ class Upstream(NodePart):
         hosted.disconnect(upstream)
         return [*self.event_path.leave(upstream, hosted, now), *self.topic_filters.refilter()]
 
-    def detectors(self, hosted: HostedDetector) -> set[str]:
-        """Detectors whose composite events a detector reads by their types."""
+    def detectors(self, hosted: HostedDetector) -> dict[str, str]:
+        """Detectors whose composite events a detector reads by their types, with the type of each."""
         policy = hosted.detector.policy.name
         return {
-            each
+            each: name
             for name in hosted.names
             for each in self.directory.publishers(name, policy)
             if name not in hosted.attributes_read

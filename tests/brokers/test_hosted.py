@@ -65,7 +65,7 @@ def test_detector_refuses_a_phase_out_of_order() -> None:
 
 def test_detector_that_arrives_keeps_inputs_and_drops_subscriptions_that_ended() -> None:
     hosted = made()
-    hosted.arrive(set(), {})
+    hosted.arrive({}, {})
     hosted.keep("s1")
     hosted.arrived(
         DetectorState(0, b"", {"q": True, "over": True}, {"n2": ""}, {"q": "n2"}), {"q": ASKED}, 0, replica=False

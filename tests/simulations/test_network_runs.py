@@ -170,6 +170,39 @@ def test_subscriptions_continue_after_a_long_partition(one_home: bool) -> None:
     assert len(outcome.published) == 400
 
 
+def test_last_events_of_a_detector_arrive_behind_its_end() -> None:
+    """They wait for a link, while the directory is read over others."""
+    sites = ("centre", "north", "south")
+    topology = Topology(
+        [Site(each) for each in sites],
+        [BrokerNode(each[0], each) for each in sites],
+        [Publisher("of-a", "north", ("A",)), Publisher("of-b", "south", ("B",))],
+        [Subscriber("in-north", "north"), Subscriber("in-south", "south")],
+        [Link(each, 5 * MILLISECOND) for each in (("centre", "north"), ("centre", "south"), ("north", "south"))],
+    )
+    streams = tuple(
+        SourceStream(
+            name,
+            f"of-{name}",
+            (name.upper(),),
+            (
+                Send(at, (Event(name.upper(), START + at, START + at, name, 1, {}),), START + at),
+                Send(10 * SECOND, (), START + 10 * SECOND),
+            ),
+        )
+        for name, at in (("a", 4 * SECOND), ("b", 8 * SECOND))
+    )
+    subscriptions = (
+        ScenarioSubscription("first", "in-north", "[A] -> First()", -8 * SECOND, until=5 * SECOND),
+        ScenarioSubscription("second", "in-south", "[First] ; [B]", -5 * SECOND),
+    )
+    cut = Partition(3 * SECOND, 7 * SECOND, ("north", "south"))
+    outcome = simulate(Scenario(topology, TYPES, streams, subscriptions, (), (cut,), duration=10 * SECOND))
+    assert host(outcome, "second") == "s"
+    assert len(outcome.subscriptions["second"].found) == 1
+    assert outcome.letters == ()
+
+
 @pytest.mark.parametrize("site", ["centre", "edge"])
 def test_subscriptions_continue_after_a_restart_of_a_server(site: str) -> None:
     outcome = simulate(scenario(ServerRestart(3 * SECOND, 5 * SECOND, site), seconds=120))
