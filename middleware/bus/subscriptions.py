@@ -44,7 +44,8 @@ class Subscriptions:
         # What the server is asked for where it does not mark copies; made again for each connection.
         self._cover = Cover()
         # What the server was asked for, and still keeps for an absent client that has a session.
-        self._at_server: set[str] = set()
+        # A set has twice the size.
+        self._at_server: dict[str, None] = {}
         # Filters on their way to the server, by the number its answer will have; and futures to be resolved, by filter.
         self._asked: dict[int, list[str]] = {}
         self._awaited: dict[str, list[Answer]] = {}
@@ -81,7 +82,7 @@ class Subscriptions:
         """Request every subscription on a new connection."""
         self._asked.clear()
         self._cover = Cover()
-        before, self._at_server = self._at_server, set()
+        before, self._at_server = self._at_server, {}
         for subscribed in self._routes:
             if _stands_alone(subscribed, connection):
                 self._ask_alone(subscribed, connection)
@@ -89,7 +90,7 @@ class Subscriptions:
                 self._cover.add(subscribed.filter, subscribed.qos)
         self._ask_groups({group: max(filters.values()) for group, filters in self._cover.groups.items()}, connection)
         if connection.accepted is not None and connection.accepted.session_present:
-            self._ask_no_more(before - self._at_server, connection)
+            self._ask_no_more(before.keys() - self._at_server.keys(), connection)
 
     def answered(self, number: int, refusal: str | None) -> list[BusError]:
         """Take the server's answer; the errors where it refuses."""
@@ -127,21 +128,21 @@ class Subscriptions:
         return route
 
     def _ask_alone(self, subscribed: Subscribed, connection: Connection) -> None:
-        self._at_server.add(subscribed.filter)
+        self._at_server[subscribed.filter] = None
         number = connection.subscribe(subscribed.filter, subscribed.qos, subscribed.identifier)
         if number is not None:
             self._asked[number] = [subscribed.filter]
 
     def _ask_groups(self, groups: dict[str, int], connection: Connection) -> None:
         for group, qos in groups.items():
-            self._at_server.add(group)
+            self._at_server[group] = None
             number = connection.subscribe(group, qos, None)
             if number is not None:
                 self._asked[number] = list(self._cover.groups[group])
 
     def _ask_no_more(self, filters: Iterable[str], connection: Connection) -> None:
         for topic_filter in filters:
-            self._at_server.discard(topic_filter)
+            self._at_server.pop(topic_filter, None)
             connection.unsubscribe(topic_filter)
 
 
@@ -243,20 +244,25 @@ class Route(NamedTuple):
 
 
 class Subscribed:
-    """Filter and the handlers behind it, with their QoS; `identifier` comes back with matching messages."""
+    """Filter and the handlers behind it; `identifier` comes back with matching messages.
 
-    # A client may have ten thousand of them.
-    __slots__ = ("filter", "handlers", "identifier")
+    Attributes:
+        levels: QoS of each handler.
+    """
+
+    # A client may have a hundred thousand of them, most with one handler: a pair of handler and QoS would double that.
+    __slots__ = ("filter", "handlers", "identifier", "levels")
 
     def __init__(self, topic_filter: str, identifier: int) -> None:
         self.filter = topic_filter
         self.identifier = identifier
-        self.handlers: tuple[tuple[Handler, int], ...] = ()
+        self.handlers: tuple[Handler, ...] = ()
+        self.levels = b""
 
     @property
     def qos(self) -> int:
         """Greatest QoS of its handlers."""
-        return max(qos for _, qos in self.handlers)
+        return max(self.levels)
 
 
 class Routes:
@@ -286,7 +292,8 @@ class Routes:
                 here = self._planted.setdefault(plain, [])
                 here.append(subscribed)
                 self._tree[plain] = here
-        subscribed.handlers = (*subscribed.handlers, (handler, qos))
+        subscribed.handlers += (handler,)
+        subscribed.levels += bytes([qos])
         return subscribed
 
     def remove(self, topic_filter: str, handler: Handler | None = None) -> Subscribed | None:
@@ -295,9 +302,10 @@ class Routes:
         subscribed = self._by_filter.get(topic_filter)
         if subscribed is None:
             return None
-        handlers = tuple([one for one in subscribed.handlers if handler is not None and one[0] != handler])
-        if handlers:
-            subscribed.handlers = handlers
+        kept = [place for place, one in enumerate(subscribed.handlers) if handler is not None and one != handler]
+        if kept:
+            subscribed.handlers = tuple([subscribed.handlers[place] for place in kept])
+            subscribed.levels = bytes([subscribed.levels[place] for place in kept])
             return None
         del self._by_filter[topic_filter], self._by_identifier[subscribed.identifier]
         if _is_topic(topic_filter):
@@ -315,7 +323,7 @@ class Routes:
         if len(identifiers) == 1:
             only = self._by_identifier.get(identifiers[0])
             if only is not None and matches(only.filter, topic):
-                return tuple([handler for handler, _ in only.handlers])
+                return only.handlers
         named = [self._by_identifier.get(identifier) for identifier in identifiers]
         subscribed = [one for one in named if one is not None and matches(one.filter, topic)]
         if len(subscribed) < len(named) or not named:
@@ -324,7 +332,7 @@ class Routes:
             exact = self._by_filter.get(topic)
             if exact is not None and _is_topic(topic):
                 subscribed.append(exact)
-        return tuple(handler for one in subscribed for handler, _ in one.handlers)
+        return tuple(handler for one in subscribed for handler in one.handlers)
 
     def remember(self, key: bytes, route: Route) -> None:
         """Cache a route by raw topic and identifiers."""

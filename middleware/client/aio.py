@@ -24,7 +24,7 @@ from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client import BaseClient, OwnedSource, by_place, statements_of
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
 from distced.middleware.client.driver import ROOM_WITHIN, BaseDriver
-from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
 from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError
@@ -257,7 +257,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         definitions: Mapping[str, str] | None = None,
     ) -> AsyncSubscription:
         """Subscribe to a pattern or a type, for `async for`; see `Client.subscribe`. One that is cancelled is ended."""
-        subscription = AsyncSubscription(self, *self._requested(pattern), quality or QualityOfService())
+        subscription = AsyncSubscription(self, *self._requested(pattern), quality or DEFAULT_QUALITY)
         self._driver.subscriptions[subscription.id] = subscription
         try:
             await self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))
@@ -281,9 +281,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         definitions: Mapping[str, str] | None = None,
     ) -> list[AsyncSubscription]:
         """Subscribe to many patterns at once; see `Client.subscribe_many`. Where cancelled, all are ended."""
-        made = [
-            AsyncSubscription(self, *each, quality or QualityOfService()) for each in self._requested_many(patterns)
-        ]
+        made = [AsyncSubscription(self, *each, quality or DEFAULT_QUALITY) for each in self._requested_many(patterns)]
         self._driver.subscriptions.update((each.id, each) for each in made)
         errors: dict[str, DistcedError] = {}
         try:
@@ -308,7 +306,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
     ) -> list[AsyncSubscription]:
         """Subscribe to all patterns of a pattern file, or none; see `Client.subscribe_file`. Where cancelled, none."""
         statements = statements_of(file)
-        made = [AsyncSubscription(self, *each, quality or QualityOfService()) for each in self._texts(statements)]
+        made = [AsyncSubscription(self, *each, quality or DEFAULT_QUALITY) for each in self._texts(statements)]
         self._driver.subscriptions.update((each.id, each) for each in made)
         registered: list[str] = []
         try:

@@ -26,7 +26,7 @@ from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import server_name
 from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import BaseDriver, ClientDriver
-from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, check_watermark, heartbeat
 from distced.middleware.client.subscription import (
@@ -399,7 +399,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             SubscriptionError: a refused pattern, or no answer of a broker node.
         """
         identity, text = self._requested(pattern)
-        subscription = self._subscription(self, identity, text, quality or QualityOfService(), callback)
+        subscription = self._subscription(self, identity, text, quality or DEFAULT_QUALITY, callback)
         self._driver.subscriptions[identity] = subscription
         try:
             self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))
@@ -430,8 +430,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             SubscriptionsError: some were refused; the others stand, and are named by the error.
         """
         made = [
-            self._subscription(self, *each, quality or QualityOfService(), None)
-            for each in self._requested_many(patterns)
+            self._subscription(self, *each, quality or DEFAULT_QUALITY, None) for each in self._requested_many(patterns)
         ]
         if callback is not None:
             self._share_callback(made, callback)
@@ -472,9 +471,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             DistcedError: a file that cannot be read, or a faulty statement, with the line of the file.
         """
         statements = statements_of(file)
-        made = [
-            self._subscription(self, *each, quality or QualityOfService(), None) for each in self._texts(statements)
-        ]
+        made = [self._subscription(self, *each, quality or DEFAULT_QUALITY, None) for each in self._texts(statements)]
         if callback is not None:
             self._share_callback(made, callback)
         self._driver.subscriptions.update((each.id, each) for each in made)

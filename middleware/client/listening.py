@@ -39,8 +39,8 @@ class Course:
 
     Attributes:
         operation: the application's, or the bulk it is in; None once the subscription is complete.
-        answer_timer: ends the wait for an answer of a node, while opening.
-        ready_timer: repeats that the client is ready.
+        answer_timer: ends the wait for an answer of a node, while opening; else 0.
+        ready_timer: repeats that the client is ready; 0 for none.
         lost: servers that are listened to and were lost.
     """
 
@@ -83,7 +83,7 @@ class ListeningPlaces:
         effects: list[ClientEffect] = []
         for place in places:
             if place not in course.state.places:
-                course.state.places[place] = False
+                course.state.add_place(place)
                 number = next(self._numbers)
                 self._unconfirmed[number] = course, place
                 effects.append(Listen(course.state.id, place.home, place.filter, number))
@@ -93,7 +93,7 @@ class ListeningPlaces:
         """Leave places."""
         effects: list[ClientEffect] = []
         for place in places:
-            del course.state.places[place]
+            course.state.remove_place(place)
             effects.append(Leave(course.state.id, place.home, place.filter))
         return effects
 
@@ -114,11 +114,16 @@ class ListeningPlaces:
 
     def give_up(self, course: Course) -> None:
         """Give up an attempt, and being ready."""
-        self._timers.cancel(course.ready_timer)
+        self.ready_no_more(course)
         if course.attempt is not None:
             self._timers.cancel(course.attempt.timer)
             course.attempt = None
             self.attempts -= 1
+
+    def ready_no_more(self, course: Course) -> None:
+        """No longer repeat that the client is ready."""
+        self._timers.cancel(course.ready_timer)
+        course.ready_timer = 0
 
     def _settle(self, course: Course, *, late: bool = False) -> list[ClientEffect]:
         """Complete the attempt, if nothing of it is open any more, or it is late."""
@@ -146,7 +151,7 @@ class ListeningPlaces:
         course, place = self._unconfirmed.pop(number, (None, Place("", "")))
         if course is None or place not in course.state.places:
             return []
-        course.state.places[place] = True
+        course.state.confirm_place(place)
         return self._settle(course)
 
     def refused(self, number: int, error: BusError, *, kept: bool) -> list[ClientEffect]:
@@ -155,7 +160,7 @@ class ListeningPlaces:
         if course is None or place not in course.state.places:
             return []
         if not kept:
-            del course.state.places[place]
+            course.state.remove_place(place)
         if course.attempt is not None and place in course.attempt.places:
             course.attempt.missing[place] = error
             return self._settle(course)

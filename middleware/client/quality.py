@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -115,3 +115,7 @@ def _check(hints: Hints) -> None:
         raise DistcedError(
             "not a selectivity", given=hints.selectivity, allowed="composite events for each event, 0 or more"
         )
+
+
+DEFAULT_QUALITY: Final = QualityOfService()
+"""Quality of service where none is given, one for all subscriptions."""

@@ -27,6 +27,7 @@ _NO_EVENTS: Final[deque[Event]] = deque()
 """Queue of subscriptions without an event so far, never put into: an empty one of its own takes 600 bytes."""
 
 _making = threading.Lock()
+"""Held for a moment, to make locks and conditions when they are needed first: most subscriptions need none for long."""
 
 
 class QueuedSubscription(SubscriptionState, ABC):
@@ -52,7 +53,7 @@ class QueuedSubscription(SubscriptionState, ABC):
     @property
     def filters(self) -> list[str]:
         """Topics it listens to."""
-        return [place.filter for place in list(self.places)]
+        return [place.filter for place in self.places]
 
     @abstractmethod
     def handler(self, bus: Any) -> Handler:
@@ -120,7 +121,7 @@ class Subscription(QueuedSubscription):
         on_change: called whenever there is something to get, or the subscription has ended, on any thread.
     """
 
-    __slots__ = ("_callback", "_condition", "_receiving", "_shared", "_thread", "client", "on_change")
+    __slots__ = ("_callback", "_condition", "_intake", "_shared", "_thread", "client", "on_change")
 
     def __init__(
         self,
@@ -137,8 +138,7 @@ class Subscription(QueuedSubscription):
         self._shared: SimpleQueue[Subscription] | None = None
         self._callback = cast("Callable[[Event], object] | None", callback)
         self._condition: threading.Condition | None = None
-        # Messages of several servers come on several threads.
-        self._receiving = threading.Lock()
+        self._intake: threading.Lock | None = None
         self._thread: threading.Thread | None = None
 
     @property
@@ -149,6 +149,15 @@ class Subscription(QueuedSubscription):
                 if self._condition is None:
                     self._condition = threading.Condition()
         return self._condition
+
+    @property
+    def _receiving(self) -> threading.Lock:
+        """Lock of the intake, made with the first message: those of several servers come on several threads."""
+        if self._intake is None:
+            with _making:
+                if self._intake is None:
+                    self._intake = threading.Lock()
+        return self._intake
 
     def begin(self) -> None:
         """Start the thread of the callback, if there is one."""
@@ -285,9 +294,10 @@ class SharedCallback:
     def __init__(self, callback: SharedFunction, subscriptions: Iterable[Subscription]) -> None:
         self._callback = cast("Callable[[Subscription, Event], object]", callback)
         self._changed: SimpleQueue[Subscription] = SimpleQueue()
-        self._open: set[str] = set()
+        # Those that have not ended, by id. A set has twice the size.
+        self._open: dict[str, None] = {}
         for each in subscriptions:
-            self._open.add(each.id)
+            self._open[each.id] = None
             each.share(self._changed)
 
     def start(self) -> None:
@@ -310,7 +320,7 @@ class SharedCallback:
                 subscription.statistics.errors += 1
                 ended = True
             if ended:
-                self._open.discard(subscription.id)
+                self._open.pop(subscription.id, None)
 
 
 def _nothing(*_: object) -> None:

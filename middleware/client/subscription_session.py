@@ -164,7 +164,7 @@ class SubscriptionSession:
         def known() -> list[ClientEffect]:
             if self._courses.get(state.id) is not course:
                 return []
-            self._timers.cancel(course.answer_timer)
+            self._answered_in_time(course)
             try:
                 return self._listen_to_type(course)
             except DistcedError as error:
@@ -392,7 +392,7 @@ class SubscriptionSession:
             return []
         homes = self._homes.setdefault(offer.homes, offer.homes)
         state.detector, state.node, state.homes = offer.detector, intern(offer.node), homes
-        self._timers.cancel(course.answer_timer)
+        self._answered_in_time(course)
         others = [home for home in homes if home not in self._progress_homes]
         self._progress_homes.update(others)
         return [*map(self.progress_at, others), *self.places.attempt(course, self._offered(state))]
@@ -443,10 +443,14 @@ class SubscriptionSession:
         return [Note("warning", "offer deferred", fields)]
 
     def _await_answer(self, course: Course) -> list[ClientEffect]:
-        self._timers.cancel(course.answer_timer)
+        self._answered_in_time(course)
         timer = self._timers.set(self.patience, lambda now: self._unanswered(course))
         course.answer_timer = timer.number
         return [timer]
+
+    def _answered_in_time(self, course: Course) -> None:
+        self._timers.cancel(course.answer_timer)
+        course.answer_timer = 0
 
     def _unanswered(self, course: Course) -> list[ClientEffect]:
         nodes = len(self._directory.entries.nodes)
@@ -461,14 +465,14 @@ class SubscriptionSession:
 
     def _activate(self, course: Course) -> list[ClientEffect]:
         """Complete the subscription, and leave the places of earlier detectors in a while."""
-        self._timers.cancel(course.ready_timer)
+        self.places.ready_no_more(course)
         effects = [*self._complete(course), *self._waits(course, "")]
         if self._besides(course.state):
             effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
         return effects
 
     def _complete(self, course: Course) -> list[ClientEffect]:
-        self._timers.cancel(course.answer_timer)
+        self._answered_in_time(course)
         return self._done(course)
 
     # The end.
@@ -493,7 +497,7 @@ class SubscriptionSession:
             if not typed:
                 del self._typed[course.state.type_name]
         self.places.give_up(course)
-        self._timers.cancel(course.answer_timer)
+        self._answered_in_time(course)
         return self.places.leave(course, list(course.state.places))
 
     def _leave_others(self, course: Course) -> list[ClientEffect]:

@@ -75,7 +75,9 @@ class SubscriptionState:
 
     # A client may have ten thousand of them.
     __slots__ = (
+        "_confirmed",
         "_seen",
+        "_unconfirmed",
         "_window",
         "detector",
         "ended",
@@ -84,7 +86,6 @@ class SubscriptionState:
         "id",
         "node",
         "pattern",
-        "places",
         "quality",
         "statistics",
         "type_name",
@@ -100,7 +101,10 @@ class SubscriptionState:
         self.homes: tuple[str, ...] = ()
         self.type_name = ""
         self.event_type: EventType | None = None
-        self.places: dict[Place, bool] = {}
+        # Places by whether the server has confirmed them; of most subscriptions there is one, and a dictionary takes
+        # 220 bytes.
+        self._confirmed: tuple[Place, ...] = ()
+        self._unconfirmed: tuple[Place, ...] = ()
         self.statistics = SubscriptionStatistics()
         self.ended = False
         self.waits = ""
@@ -108,6 +112,23 @@ class SubscriptionState:
         self._seen: OrderedDict[EventId, None] | None = None
         # Instants of the events within the current period of the upper rate, ns; None without such events.
         self._window: deque[int] | None = None
+
+    @property
+    def places(self) -> dict[Place, bool]:
+        # In this order: a place that is confirmed meanwhile, on another thread, is in one of them.
+        return dict.fromkeys(self._unconfirmed, False) | dict.fromkeys(self._confirmed, True)
+
+    def add_place(self, place: Place) -> None:
+        """Add a place that the server has not confirmed."""
+        self._unconfirmed += (place,)
+
+    def confirm_place(self, place: Place) -> None:
+        self._confirmed += (place,)
+        self._unconfirmed = tuple([each for each in self._unconfirmed if each != place])
+
+    def remove_place(self, place: Place) -> None:
+        self._confirmed = tuple([each for each in self._confirmed if each != place])
+        self._unconfirmed = tuple([each for each in self._unconfirmed if each != place])
 
     def arrived(self, topic: str, payload: bytes, now: int) -> Iterator[Event]:
         """Events of a message that are new and within the quality of service; one message after the other."""

@@ -218,6 +218,12 @@ def test_several_handlers_behind_one_filter() -> None:
     assert routes.find("a") == (first, second)
     assert routes.remove("a", first) is None
     assert routes.find("a") == (second,)
+    assert [each.qos for each in routes] == [1]
+    assert routes.add("a", first, 0).qos == 1
+    assert routes.remove("a", second) is None
+    assert [each.qos for each in routes] == [0]
+    routes.add("a", second, 0)
+    assert routes.remove("a", first) is None
     assert routes.remove("b") is None
     removed = routes.remove("a", second)
     assert removed is not None
