@@ -286,6 +286,7 @@ def bench_disturbance(
     soak: Annotated[
         float, typer.Option(metavar="SECONDS", help="Duration of the memory measurement, s; 0 for none.", min=0.0)
     ] = 60.0,
+    rounds: Annotated[int, _number("Number of rounds of the baseline and the hostile client, in turns.")] = 1,
 ) -> None:
     """Many subscriptions under disturbance: hostile client, long run, loss and return of the node.
 

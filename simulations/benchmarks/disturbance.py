@@ -1,10 +1,12 @@
 """`distced bench disturbance`: many subscriptions under disturbance of their node.
 
 Nodes run in processes of their own. First a client subscribes, and all is quiet; then another publishes entries of
-subscriptions as fast as it can, with a bare paho client, far beyond the limit of a node. In both phases events come at
-a steady pace, and single subscriptions are made. Then events come at a steady
-pace for long while the resident memory of the node is watched; then the node is killed and another takes over; then
-that one is killed, too, and started again under its name. Delays are those of `distced bench node`.
+subscriptions as fast as it can, with a bare paho client: first to topics that no node reads, the baseline, then to
+those of the directory, far beyond the limit of a node. Server, hostile client and benchmark do the same in both, so
+what the second has beyond the baseline is the work of the node and what waits behind it. In all phases events come at a
+steady pace, and single subscriptions are made. Then events come at a steady pace for long while the resident memory of
+the node is watched; then the node is killed and another takes over; then that one is killed, too, and started again
+under its name. Delays are those of `distced bench node`.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
-from distced.middleware.wire.topics import directory_topic, event_topic
+from distced.middleware.wire.topics import ROOT, directory_topic, event_topic
 from distced.simulations.benchmarks.live import PATIENCE, disconnect, paho_client
 from distced.simulations.benchmarks.many_subscriptions import (
     ALONE,
@@ -51,6 +53,12 @@ SINGLE_EVERY: Final = 0.05
 
 LONG: Final = 300.0  # time after which a step is given up, s
 
+QUIET, ELSEWHERE, HOSTILE = "quiet", "messages elsewhere", "hostile client"
+"""Phases in which delays are measured."""
+
+UNREAD_ROOT: Final = "unread"
+"""Root of the topics of the baseline."""
+
 
 @dataclass
 class Disturbance:
@@ -59,8 +67,9 @@ class Disturbance:
     Attributes:
         delays: seconds from publishing to the callback, by phase, then of a bare subscriber and of composite events.
         alone: times of single subscriptions, ms, sorted, by phase.
-        accepted, refused, expected: subscriptions of the hostile client: admitted, refused, and to be refused.
-        flood: time until the node has answered all of the hostile client, s.
+        hostile, refused, expected: subscriptions of the hostile client in all rounds: made, refused, and to be refused.
+        flood: time until the node has answered all of the hostile client, s, of the slowest round.
+        processor: processor time of the node's process, s, by phase.
         memory: resident memory of the node during the soak, bytes.
         failed: subscriptions of others that were not served in time.
         served_again: time until all subscriptions are served, s, by event.
@@ -69,6 +78,8 @@ class Disturbance:
     subscriptions: int
     delays: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     alone: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, float] = field(default_factory=dict)
+    hostile: int = 0
     refused: int = 0
     expected: int = 0
     flood: float = 0.0
@@ -83,9 +94,10 @@ def measure(
     pace: int = 500,
     seconds: float = 10.0,
     soak: float = 60.0,
+    rounds: int = 1,
     on_progress: OnProgress = no_progress,
 ) -> Disturbance:
-    """Run the benchmark on a server of its own."""
+    """Run the benchmark on a server of its own; `rounds` of the baseline and the hostile client, in turns."""
     made = Disturbance(subscriptions)
     limit = subscriptions + 2 * ALONE
     with (
@@ -99,9 +111,13 @@ def measure(
         patterns = [PATTERN.format(number) for number in range(subscriptions)]
         client.subscribe_many(patterns, lambda subscription, event: None)
         stream = ReadingStream(subscriptions)
-        _phase("quiet", made, server.url, client, stream, pace, seconds)
-        on_progress("hostile client", 1, 5)
-        _flood(made, server.url, client, first, stream, (hostile, limit, pace, seconds))
+        run = _Run(made, server.url, client, first, stream, pace, seconds)
+        _phase(QUIET, run)
+        on_progress(HOSTILE, 1, 5)
+        for _ in range(rounds):
+            _baseline(run, hostile)
+            _flood(run, hostile, limit)
+            _await_end(first, subscriptions)
         on_progress("soak", 2, 5)
         _soak(made, server.url, first, stream, pace, soak)
         on_progress("take-over", 3, 5)
@@ -150,19 +166,35 @@ def _node(url: str, limit: int, name: str) -> Iterator[_Host]:
         host.stop()
 
 
-def _phase(
-    phase: str, made: Disturbance, url: str, client: Client, stream: ReadingStream, pace: int, seconds: float
-) -> None:
+@dataclass
+class _Run:
+    """Participants and pace of a run."""
+
+    made: Disturbance
+    url: str
+    client: Client
+    node: _Host
+    stream: ReadingStream
+    pace: int
+    seconds: float
+
+
+def _phase(phase: str, run: _Run) -> None:
     """Measure delays, and single subscriptions."""
+    made = run.made
     over = threading.Event()
-    single = threading.Thread(target=_subscribe_singly, args=(phase, made, client, over), daemon=True)
+    single = threading.Thread(target=_subscribe_singly, args=(phase, made, run.client, over), daemon=True)
+    before = run.node.ask("processor")
     single.start()
     try:
-        made.delays[phase] = delays_at_pace(url, client, stream, int(pace * seconds), pace)
+        delays = delays_at_pace(run.url, run.client, run.stream, int(run.pace * run.seconds), run.pace)
+        known = made.delays.get(phase, {})
+        made.delays[phase] = {name: sorted([*known.get(name, ()), *each]) for name, each in delays.items()}
     except DistcedError as error:
         made.failed.append(f"{phase}: {error.problem}")
     over.set()
     single.join(LONG)
+    made.processor[phase] = made.processor.get(phase, 0.0) + run.node.ask("processor") - before
 
 
 def _subscribe_singly(phase: str, made: Disturbance, client: Client, over: threading.Event) -> None:
@@ -179,53 +211,75 @@ def _subscribe_singly(phase: str, made: Disturbance, client: Client, over: threa
             break
         times.append((time.perf_counter() - began) * 1000)
         client.unsubscribe(handle)
-    made.alone[phase] = sorted(times)
+    made.alone[phase] = sorted([*made.alone.get(phase, ()), *times])
 
 
-def _flood(
-    made: Disturbance,
-    url: str,
-    client: Client,
-    node: _Host,
-    stream: ReadingStream,
-    numbers: tuple[int, int, int, float],
-) -> None:
+def _baseline(run: _Run, hostile: int) -> None:
+    """Measure while a client publishes as much as the hostile one does, to topics that no node reads."""
+    with _flooding(run.url, hostile, UNREAD_ROOT):
+        _phase(ELSEWHERE, run)
+
+
+def _flood(run: _Run, hostile: int, limit: int) -> None:
     """Measure while a hostile client subscribes."""
-    hostile, limit, pace, seconds = numbers
-    made.expected = max(0, hostile - limit)
+    run.made.hostile += hostile
+    run.made.expected += max(0, hostile - limit)
+    with _flooding(run.url, hostile, ROOT):
+        refused = threading.Thread(target=_await_refusals, args=(run.made, run.node, time.perf_counter()), daemon=True)
+        refused.start()
+        _phase(HOSTILE, run)
+        refused.join(LONG)
+
+
+@contextmanager
+def _flooding(url: str, number: int, root: str) -> Iterator[None]:
+    """Client that publishes entries from the beginning, and clears them at the end."""
     context = mp.get_context("spawn")
     ready, over = context.Event(), context.Event()
-    flooding = context.Process(target=_subscribe_without_end, args=(url, hostile, ready, over), daemon=True)
-    flooding.start()
+    process = context.Process(target=_subscribe_without_end, args=(url, number, root, ready, over), daemon=True)
+    process.start()
     ready.wait(PATIENCE)
-    refused = threading.Thread(target=_await_refusals, args=(made, node, time.perf_counter()), daemon=True)
-    refused.start()
-    _phase("hostile client", made, url, client, stream, pace, seconds)
-    refused.join(LONG)
-    over.set()
-    flooding.join(LONG)
+    try:
+        yield
+    finally:
+        over.set()
+        process.join(LONG)
 
 
 def _await_refusals(made: Disturbance, node: _Host, began: float) -> None:
     """Wait until the hostile client is refused what it is to be refused."""
     while (elapsed := time.perf_counter() - began) < LONG and made.refused < made.expected:
         time.sleep(0.1)
-        made.refused, made.flood = node.ask("refused"), elapsed
+        made.refused = node.ask("refused")
+    made.flood = max(made.flood, elapsed)
 
 
-def _subscribe_without_end(url: str, number: int, ready: Any, over: Any) -> None:
+def _await_end(node: _Host, subscriptions: int) -> None:
+    """Wait until the node has ended the subscriptions of the hostile client."""
+    began = time.perf_counter()
+    while time.perf_counter() - began < LONG and node.ask("running") > subscriptions + ALONE:
+        time.sleep(0.1)
+
+
+def _subscribe_without_end(url: str, number: int, root: str, ready: Any, over: Any) -> None:
     """Publish entries of subscriptions of one client, as fast as possible; clear them once it is `over`."""
     flood = paho_client(url)
-    itself = directory_topic("client", "hostile")
+    itself = directory_topic("client", "hostile", root=root)
     flood.publish(itself, encode(ClientEntry(0)), 1, retain=True)
+    entries = [
+        (
+            directory_topic("subscription", f"hostile.{each}", root=root),
+            encode(SubscriptionEntry("hostile", f"[Reading where dev == 'h{each}' and v > 95]")),
+        )
+        for each in range(number)
+    ]
     ready.set()
-    topics = [directory_topic("subscription", f"hostile.{each}") for each in range(number)]
-    for each, topic in enumerate(topics):
-        entry = SubscriptionEntry("hostile", f"[Reading where dev == 'h{each}' and v > 95]")
-        flood.publish(topic, encode(entry), 0, retain=True)
+    for topic, entry in entries:
+        flood.publish(topic, entry, 0, retain=True)
     over.wait(LONG)
-    for topic in (*topics, itself):
+    for topic, _ in entries:
         flood.publish(topic, b"", 0, retain=True)
+    flood.publish(itself, b"", 0, retain=True)
     disconnect(flood)
 
 
@@ -253,6 +307,15 @@ def _served(node: _Host, subscriptions: int) -> float:
     raise DistcedError("subscriptions are not served again", given=f"{running:,} after {LONG} s", where="take-over")
 
 
+def _difference(figures: Disturbance, name: str) -> float:
+    """By how much the p99 of a delay beside the hostile client exceeds that of the baseline, ms."""
+    if name == "subscribed":
+        beside, baseline = (percentile(figures.alone[each] or [0.0], 0.99) for each in (HOSTILE, ELSEWHERE))
+        return beside - baseline
+    beside, baseline = (percentile(figures.delays[each][name], 0.99) for each in (HOSTILE, ELSEWHERE))
+    return (beside - baseline) * 1000
+
+
 def report(figures: Disturbance) -> Report:
     """The figures as a report."""
     delays: list[tuple[Any, ...]] = [
@@ -264,6 +327,10 @@ def report(figures: Disturbance) -> Report:
         for phase, found in figures.delays.items()
         if figures.alone.get(phase)
     ]
+    compared = figures.delays.keys() >= {ELSEWHERE, HOSTILE}
+    beyond = {name: _difference(figures, name) for name in ("bare", "detected", "subscribed") if compared}
+    processor = figures.processor
+    each_us = (processor.get(HOSTILE, 0.0) - processor.get(ELSEWHERE, 0.0)) / max(1, figures.hostile) * 1e6
     quarter = len(figures.memory) // 4
     second, last = (
         (fmean(figures.memory[start : start + quarter]) if quarter else 0.0) for start in (quarter, 3 * quarter)
@@ -282,6 +349,8 @@ def report(figures: Disturbance) -> Report:
             "subscriptions": figures.subscriptions,
             "refused": figures.refused,
             "flood": figures.flood,
+            "p99 beyond the baseline": beyond,
+            "processor time of a hostile subscription": each_us,
             "served again": figures.served_again,
             "memory of the second quarter": second,
             "memory of the last quarter": last,
@@ -295,6 +364,14 @@ def report(figures: Disturbance) -> Report:
                 ),
                 delays,
                 "delays",
+            ),
+            ReportTable(
+                (
+                    *number_columns(".2f", *(f"{name} p99" for name in beyond), unit="ms"),
+                    *number_columns(".0f", "of the node for each hostile subscription", unit="µs"),
+                ),
+                [(*beyond.values(), each_us)] if beyond else [],
+                "beyond the baseline",
             ),
             ReportTable(
                 (Column("event"), *number_columns(".1f", "served again after", unit="s")),
@@ -312,7 +389,8 @@ def report(figures: Disturbance) -> Report:
         ],
         [
             f"{figures.refused:,} subscriptions of the hostile client refused within {figures.flood:.1f} s",
-            "delays at a steady pace; memory is resident memory of the node while events come",
+            "delays at a steady pace; the baseline are as many messages elsewhere, which no node reads",
+            "µs are processor time; memory is resident memory of the node while events come",
         ],
         faults,
     )

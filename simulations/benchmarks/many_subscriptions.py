@@ -329,6 +329,8 @@ def host_node(url: str, limit: int, asked: Any, name: str = "bench") -> None:
         while (question := asked.recv()) != "stop":
             if question == "memory":
                 asked.send(resident_memory())
+            elif question == "processor":
+                asked.send(time.process_time())
             elif question == "running":
                 asked.send(len(node.node.event_path.meter.detectors))
             elif question == "refused":

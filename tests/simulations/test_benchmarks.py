@@ -80,9 +80,15 @@ def test_disturbance_leaves_the_subscriptions() -> None:
     figures = disturbance.measure(40, 300, pace=50, seconds=0.5, soak=1.0)
     assert figures.refused == figures.expected == 300 - 40 - 2 * many_subscriptions.ALONE
     assert figures.served_again.keys() == {"take-over", "return"} and not figures.failed
-    assert figures.memory and figures.delays.keys() == figures.alone.keys() == {"quiet", "hostile client"}
+    phases = {"quiet", "messages elsewhere", "hostile client"}
+    assert figures.memory and figures.delays.keys() == figures.alone.keys() == figures.processor.keys() == phases
     answer = as_dict(disturbance.report(figures))
-    assert [each["name"] for each in answer["tables"]] == ["delays", "take-over", "soak"]
+    assert [each["name"] for each in answer["tables"]] == ["delays", "beyond the baseline", "take-over", "soak"]
+    (beyond,) = answer["tables"][1]["rows"]
+    for phase in phases:
+        figures.delays[phase]["detected"] = [0.125 if phase == "hostile client" else 0.025]
+    again = as_dict(disturbance.report(figures))["figures"]["p99 beyond the baseline"]
+    assert again["detected"] == pytest.approx(100.0) and len(beyond) == 4
 
 
 def test_node_measures_many_subscriptions() -> None:
