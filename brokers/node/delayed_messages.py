@@ -1,37 +1,50 @@
 """Messages from the server of the directory that wait while events pass.
 
-A node reads events and directory over one connection. Where a client publishes entries faster than the node consumes
-them, they wait here, in order, and events behind them pass. That is what a connection of its own for events would do,
-without a second one to each server, and with more: all that the server has sent before a message has been consumed by
-the time the message is, so barriers mean what they do otherwise. Heartbeats pass with the events that they follow, and
-types with those that they describe. A limit for the rate of requests was rejected: it would have to fit all clients
-together.
+Where clients publish entries faster than the node consumes them, they wait here, and events pass, which come over a
+connection of their own or between them. All events that the server has sent before a message have been consumed by the
+time the message is. Heartbeats pass with the events that they follow, and types with those that they describe. A limit
+for the rate of requests was rejected: it would have to fit all clients together.
+
+Messages wait in the order of arrival, but for entries of a client of which many wait already: these wait apart, by
+client, in the order of its own, and are taken in turn where nothing else waits. So a request behind thousands of
+another client waits for a few of them, and only what a crowding client publishes is consumed later than it was. The
+mark behind which the directory has been read comes behind all. Turns for all clients were rejected: messages between
+nodes about a subscription and a detector have to keep their order to the entries of both.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from typing import Final
 
-from distced.middleware.wire.topics import ROOT, Area
+from distced.middleware.wire.topics import ROOT, Area, directory_topic
 
 ROOM: Final = 64 * 1024 * 1024
 """Bytes of waiting messages at most; events wait, too, where there are more."""
+
+CROWD: Final = 16
+"""Waiting entries of a client from which further ones wait apart."""
 
 _OVERHEAD: Final = 256  # bytes of memory of a message beside its payload
 
 
 class DelayedMessages:
-    """Queue of messages, in the order of arrival."""
+    """Queue of messages, in the order of arrival, with those of crowding clients behind all others."""
 
-    def __init__(self, root: str = ROOT) -> None:
-        self._waiting: deque[tuple[str, bytes]] = deque()
-        self._size = 0
+    def __init__(self, root: str = ROOT, mark: str = "") -> None:
+        """Args: mark: topic of the message that comes behind all before it."""
+        self._mark = mark
+        self._first: deque[tuple[str, bytes]] = deque()
+        # Number of entries among the first, by client, and those that wait apart, by client in the order of the turns.
+        self._entries: Counter[str] = Counter()
+        self._apart: OrderedDict[str, deque[tuple[str, bytes]]] = OrderedDict()
+        self._length = self._size = 0
         self._delayed = (f"{root}/{Area.DIRECTORY}/", f"{root}/{Area.ADMINISTRATION}/")
         self._passing = (f"{root}/{Area.DIRECTORY}/type/", f"{root}/{Area.ADMINISTRATION}/heartbeat/")
+        self._of_clients = tuple(f"{directory_topic(kind, '-', root=root)[:-1]}" for kind in ("subscription", "client"))
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return self._length
 
     @property
     def full(self) -> bool:
@@ -44,11 +57,41 @@ class DelayedMessages:
 
     def put(self, topic: str, payload: bytes) -> None:
         """Have a message wait behind the others."""
-        self._waiting.append((topic, payload))
+        self._length += 1
         self._size += len(payload) + _OVERHEAD
+        client = self._client(topic)
+        if client and (client in self._apart or self._entries[client] >= CROWD):
+            self._apart.setdefault(client, deque()).append((topic, payload))
+            return
+        if topic == self._mark:
+            for waiting in self._apart.values():
+                self._first += waiting
+            self._entries.update({each: len(waiting) for each, waiting in self._apart.items()})
+            self._apart.clear()
+        if client:
+            self._entries[client] += 1
+        self._first.append((topic, payload))
 
     def take(self) -> tuple[str, bytes]:
-        """Remove the first message."""
-        topic, payload = self._waiting.popleft()
+        """Remove the message whose turn it is."""
+        if self._first:
+            topic, payload = self._first.popleft()
+            if client := self._client(topic):
+                self._entries[client] -= 1
+                if not self._entries[client]:
+                    del self._entries[client]
+        else:
+            client, waiting = self._apart.popitem(last=False)
+            topic, payload = waiting.popleft()
+            if waiting:
+                self._apart[client] = waiting
+        self._length -= 1
         self._size -= len(payload) + _OVERHEAD
         return topic, payload
+
+    def _client(self, topic: str) -> str:
+        """Client that a topic belongs to, as a level of it; empty for none."""
+        for start in self._of_clients:
+            if topic.startswith(start):
+                return topic[len(start) :].partition("/")[0]
+        return ""

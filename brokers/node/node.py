@@ -29,7 +29,7 @@ from distced.brokers.core.effects import Effect, Publish, Subscribe, info, warni
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
-from distced.brokers.node.admission import Admission
+from distced.brokers.node.admission import Admission, Request
 from distced.brokers.node.delayed_messages import DelayedMessages
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.hosted import Phase
@@ -64,6 +64,9 @@ from distced.policies.detection.guaranteed import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND
 """Interval of status entries, ns."""
+
+MESSAGES_A_REQUEST: Final = 8
+"""Delayed messages consumed for each request that is served: refusals for the most part, a twentieth of its cost."""
 
 ALL: Final = 2**63
 """Number of messages beyond any."""
@@ -128,8 +131,8 @@ class Node(NodePart):
         self._joinable = tuple(f"{administration_topic(kind, root=root)}/" for kind in ("answer", "ready"))
         self._below = f"{root}/"
         self._event_areas = (f"{root}/{Area.EVENTS}/", f"{root}/{Area.COMPOSITE_EVENTS}/")
-        self._delayed = DelayedMessages(root)
         self._handshake = DirectoryHandshake(name, root)
+        self._delayed = DelayedMessages(root, self._handshake.topic)
         self._status: bytes = b""
         self._status_at = now
         # As of the last tick, ns.
@@ -247,42 +250,46 @@ class Node(NodePart):
             self.validate()
         return effects
 
-    def _take_delayed(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
-        """Effects of delayed messages, while `goes_on`; of one at least where there is any."""
+    def _take_delayed(self, now: int) -> list[Effect]:
+        """Effects of all delayed messages."""
         effects: list[Effect] = []
         while self._delayed and not self._stopped:
             effects += self._handled(*self._delayed.take(), now, "")
-            if not goes_on():
-                break
         return effects + self.refusals.effects(now)
 
     @property
     def waiting(self) -> int:
-        """Number of delayed messages, of requests about subscriptions that wait to be served, and of refused ones to be
-        cleared."""
-        return 0 if self._stopped else len(self._delayed) + len(self.admission.queue) + len(self.refusals.topics)
+        """Number of delayed messages, and of requests about subscriptions that wait to be served."""
+        return 0 if self._stopped else len(self._delayed) + len(self.admission.queue)
 
     def serve(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
         """Effects of delayed messages, and of requests about subscriptions, which wait since their messages: one of
-        each client in turn. At least one of each where any waits, while `goes_on`. Call it again where any is
-        `waiting`, between messages."""
-        if self._stopped:
-            return []
-        # Entries are cleared behind their answers, which were sent with an earlier call.
-        effects = [*self.refusals.clear_some(), *self._take_delayed(now, goes_on)]
-        while self.admission.queue:
-            request = self.admission.queue.take()
-            self.stories.begin(request.stimulus, now)
-            try:
-                served = self.admission.serve(request, now)
-            except DistcedError as error:
-                served = [self.dead_letters.message("malformed", str(error), request.where, b"")]
-            effects += self.stories.end(served)
-            if self._validates:
-                self.validate()
-            if not goes_on():
-                break
-        return self._joined(effects)
+        each client in turn. Some messages and a request alternate, at least one of each where any waits, while
+        `goes_on`. Call it again where any is `waiting`, between messages."""
+        effects: list[Effect] = []
+        going = True
+        while going and self.waiting:
+            for _ in range(MESSAGES_A_REQUEST):
+                if not self._delayed or not going or self._stopped:
+                    break
+                effects += self._handled(*self._delayed.take(), now, "")
+                going = goes_on()
+            if self.admission.queue and not self._stopped:
+                effects += self._served(self.admission.queue.take(), now)
+                going = going and goes_on()
+        return self._joined(effects + self.refusals.effects(now))
+
+    def _served(self, request: Request, now: int) -> list[Effect]:
+        """Effects of a request about a subscription."""
+        self.stories.begin(request.stimulus, now)
+        try:
+            served = self.admission.serve(request, now)
+        except DistcedError as error:
+            served = [self.dead_letters.message("malformed", str(error), request.where, b"")]
+        effects = self.stories.end(served)
+        if self._validates:
+            self.validate()
+        return effects
 
     def _joined(self, effects: list[Effect]) -> list[Effect]:
         """Effects with one message of answers for each client, in place of the last."""
@@ -336,7 +343,8 @@ class Node(NodePart):
             return []
         self._now = now
         self.stories.begin(TimePassed(), now)
-        effects = self.stories.end(self._tick(now))
+        # Entries are cleared behind their answers, which were sent with an earlier call.
+        effects = [*self.refusals.clear_some(), *self.stories.end(self._tick(now))]
         if self._validates:
             self.validate()
         return self._joined(effects + self.refusals.effects(now))

@@ -28,8 +28,9 @@ LOGGED_EVERY: Final = 10 * SECOND
 CLIENTS_LOGGED: Final = 10
 """Clients with a log event of their own within this interval; the refusals of further ones are logged together."""
 
-CLEARED: Final = 50
-"""Entries of refused subscriptions cleared at a time."""
+CLEARED: Final = 100
+"""Entries of refused subscriptions cleared with each tick: nobody waits for that, and the server has each message to
+take and to send again, before the events that come meanwhile."""
 
 OTHERS: Final = ""
 """Key of the clients that are logged together."""
@@ -111,8 +112,9 @@ class Refusals(NodePart):
     def clear_some(self) -> list[Effect]:
         """Clear some of the refused entries.
 
-        Behind the answers, as a client takes a cleared entry for the end, and few at a time, as each comes back. One
-        that is lost with the connection is refused again when the directory is read.
+        Behind the answers, as a client takes a cleared entry for the end, and few at a time, as each comes back: as
+        fast as they are refused was rejected, since that doubled the messages of a flood. One that is lost with the
+        connection is refused again when the directory is read.
         """
         some = list(islice(self.topics, CLEARED))
         for topic in some:

@@ -111,6 +111,8 @@ def test_refusals_of_a_batch_go_in_one_answer_before_the_entries_are_cleared() -
     assert sorted(alone.node.directory.subscriptions) == ["greedy.0", "greedy.1", "greedy.2", "other.9"]
     assert alone.node.counts["subscriptions refused"] == 7
     alone.serve()
+    assert not alone.cleared()
+    alone.pass_time(1)
     assert alone.cleared() == [topic for topic, _ in asked("greedy", range(3, 10))]
     alone.serve_all()
     assert not alone.node.waiting and len(alone.node.hosted) == 4
@@ -141,6 +143,7 @@ def test_entry_that_is_refused_and_comes_again_is_not_cleared() -> None:
     # So is one that its client clears itself.
     alone.receive(*asked("greedy", [2, 3]), *ended("greedy", [2]))
     alone.serve_all()
+    alone.pass_time(1)
     assert alone.cleared() == [topic for topic, _ in asked("greedy", [3])]
 
 
@@ -148,7 +151,7 @@ def test_refused_entry_is_cleared_at_the_topic_where_it_is() -> None:
     alone = Alone(limit=1)
     ((_, entry),) = asked("greedy", [1])
     alone.receive(*asked("greedy", [0]), ("ced/d/subscription/gr%65edy/1", entry))
-    alone.serve_all()
+    alone.pass_time(1)
     assert alone.cleared() == ["ced/d/subscription/gr%65edy/1"]
 
 
@@ -337,6 +340,7 @@ def test_node_that_starts_again_keeps_what_it_had_accepted() -> None:
     other.subscribe("other.0", "[B]")
     network.run()
     accepted = dict(node.node.hosting.by_subscription)
+    network.pass_time(SECOND)
     network.lose(node, for_good=True)
     again = network.node("n", limits=SubscriptionLimits(10))
     network.pass_time(4 * SECOND)
