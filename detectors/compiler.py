@@ -25,6 +25,7 @@ from distced.detectors.language.parser import parse_expression, parse_file, pars
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
+from distced.middleware.model.events import Attribute
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, sets_of, walk
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
@@ -85,13 +86,13 @@ class Compiled:
 
     @property
     def structure(self) -> Automaton:
-        """The automaton, or that of the pattern's shape: equal but for texts and the id."""
+        """The automaton, or that of the pattern's shape: equal but for constants and the id."""
         return self.automaton
 
     @property
-    def texts(self) -> tuple[str, ...]:
-        """The texts of the pattern, in the order of the parameters of its structure."""
-        return self.automaton.texts
+    def constants(self) -> tuple[Attribute, ...]:
+        """The constants of the pattern, in the order of the parameters of its structure."""
+        return self.automaton.constants
 
     def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
         """The published types read, those behind derived ones; None where the pattern reads `any`."""

@@ -44,9 +44,9 @@ class PatternCache:
     """Recently checked patterns of a node, by text, definitions and consumption; `checked` counts checks in full.
 
     A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. Of
-    patterns that differ in texts the shape is checked once. An entry is valid while the event types looked up by the
-    check are unchanged. All known types as part of the key were rejected: every detector that publishes under a name
-    adds one.
+    patterns that differ in constants the shape is checked once. An entry is valid while the event types looked up by
+    the check are unchanged. All known types as part of the key were rejected: every detector that publishes under a
+    name adds one.
     """
 
     def __init__(self) -> None:

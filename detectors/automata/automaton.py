@@ -18,6 +18,7 @@ from types import EllipsisType
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
+from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MAX, MINUTE, SECOND
 from distced.middleware.patterns.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
@@ -133,7 +134,7 @@ class Automaton:
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
         output: the published output; None for a composite event without a name.
         epochs: whether events are consumed by epochs.
-        texts: values of its parameters; empty for an automaton without any.
+        constants: values of its parameters; empty for an automaton without any.
     """
 
     canonical_id: str
@@ -153,7 +154,7 @@ class Automaton:
     exports: frozenset[str] = frozenset()
     output: Output | None = None
     epochs: bool = False
-    texts: tuple[str, ...] = ()
+    constants: tuple[Attribute, ...] = ()
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
 
@@ -168,14 +169,14 @@ class Automaton:
         own = tuple(part for part in self.parts if isinstance(part, Delegated))
         return own + tuple(each for part in self.inner for each in part.delegated)
 
-    def with_texts(self, canonical_id: str, texts: tuple[str, ...]) -> Automaton:
+    def with_constants(self, canonical_id: str, constants: tuple[Attribute, ...]) -> Automaton:
         """The automaton of another pattern of the same shape."""
         # Ten thousand are made; `dataclasses.replace` takes four times as long.
         made = object.__new__(Automaton)
         for name in Automaton.__slots__:
             object.__setattr__(made, name, getattr(self, name))
         object.__setattr__(made, "canonical_id", canonical_id)
-        object.__setattr__(made, "texts", texts)
+        object.__setattr__(made, "constants", constants)
         return made
 
     def domain(self, state: AutomatonState) -> ConditionByType:

@@ -1,9 +1,10 @@
-"""Parameters of automata: texts that patterns of one shape differ in.
+"""Parameters of automata: constants that patterns of one shape differ in.
 
-Of ten thousand patterns that each name a device, the automata differ in these texts alone. So the automaton is built
-once, with a parameter in the place of each text, and every pattern has it with texts of its own (`Automaton.texts`);
-conditions are compiled once, too, and find the texts behind the registers of an instance. An automaton of its own for
-each pattern, with the texts written in, took two milliseconds and ten kilobytes a pattern.
+Of ten thousand patterns that each name a device and a threshold, the automata differ in these constants alone. So the
+automaton is built once, with a parameter in the place of each, and every pattern has it with constants of its own
+(`Automaton.constants`); conditions are compiled once, too, and find the constants behind the registers of an instance.
+An automaton of its own for each pattern, with the constants written in, took two milliseconds and ten kilobytes a
+pattern.
 """
 
 from __future__ import annotations
@@ -12,32 +13,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from distced.detectors.automata.automaton import Automaton, Position, Register
+from distced.middleware.model.events import Attribute
 from distced.middleware.patterns.tree import Output
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import Expression, Literal, Parameter, transform
 
 
-def parameterised(automaton: Automaton, numbers: Mapping[str, int]) -> Automaton:
-    """Automaton with a parameter for each of these texts, by number; it has no parts."""
+def parameterised(automaton: Automaton, numbers: Mapping[Attribute, int]) -> Automaton:
+    """Automaton with a parameter for each of these constants, texts or integers, by number; it has no parts."""
 
     def change(node: Expression) -> Expression:
-        if isinstance(node, Literal) and isinstance(node.value, str) and node.value in numbers:
-            return Parameter(numbers[node.value])
+        if isinstance(node, Literal) and type(node.value) in (str, int) and node.value in numbers:
+            return Parameter(numbers[node.value], "string" if type(node.value) is str else "number")
         return node
 
     return _changed(automaton, change)
 
 
 def closed(automaton: Automaton) -> Automaton:
-    """Automaton with its texts in the places of the parameters, as engines need it that know of none."""
-    texts = automaton.texts
-    if not texts:
+    """Automaton with its constants in the places of the parameters, as engines need it that know of none."""
+    constants = automaton.constants
+    if not constants:
         return automaton
 
     def change(node: Expression) -> Expression:
-        return Literal(texts[node.number]) if isinstance(node, Parameter) else node
+        return Literal(constants[node.number]) if isinstance(node, Parameter) else node
 
-    return replace(_changed(automaton, change), texts=())
+    return replace(_changed(automaton, change), constants=())
 
 
 def _changed(automaton: Automaton, change: Callable[[Expression], Expression]) -> Automaton:

@@ -24,7 +24,7 @@ class Stage:
     """A loop in a cascade.
 
     Attributes:
-        automata: by number of unit; in the loop they have their texts in the places of parameters.
+        automata: by number of unit; in the loop they have their constants in the places of parameters.
         publishes: whether its composite events leave the engine, or serve the pattern it is a side of.
         reads: types named in its pattern that other stages may supply.
         readers: receiving stages, by type.

@@ -23,7 +23,7 @@ from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.throttling import Throttler, mark
 from distced.middleware.model.errors import EventError
-from distced.middleware.model.events import CompositeEvent, Event, OpenGap, OrderKey
+from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
 
 
@@ -162,9 +162,9 @@ class ColumnarEngine:
             if self.cascade is None:
                 engine.late, engine.pending = self.beside.late, self.beside.pending
             passed = {each.throttling.mark: each.passed for each in self.beside.throttlers} | passed
-            theirs = {(id(unit.matcher.automaton), unit.matcher.texts): unit for unit in self.beside.units}
+            theirs = {(id(unit.matcher.automaton), unit.matcher.constants): unit for unit in self.beside.units}
             for unit in engine.units:
-                other = theirs.get((id(unit.matcher.automaton), unit.matcher.texts))
+                other = theirs.get((id(unit.matcher.automaton), unit.matcher.constants))
                 if other is not None:
                     unit.matcher, unit.inbox = other.matcher, other.inbox
         for throttler in engine.throttlers:
@@ -190,9 +190,9 @@ class ColumnarEngine:
                 self.beside.late, self.beside.pending = engine.late, engine.pending
             for throttler in self.beside.throttlers:
                 throttler.passed = passed[throttler.throttling.mark]
-            theirs = {(id(unit.matcher.automaton), unit.matcher.texts): unit for unit in engine.units}
+            theirs = {(id(unit.matcher.automaton), unit.matcher.constants): unit for unit in engine.units}
             for unit in self.beside.units:
-                other = theirs[id(unit.matcher.automaton), unit.matcher.texts]
+                other = theirs[id(unit.matcher.automaton), unit.matcher.constants]
                 unit.matcher, unit.inbox = other.matcher, other.inbox
         if self.cascade is not None:
             assert self.by_instants or not self._pending
@@ -271,14 +271,14 @@ class ColumnarEngine:
     def _matchers(self, engine: StepwiseEngine) -> list[tuple[Loop, dict[int, Matcher]]]:
         """Each loop with the matchers of its automata, by unit number."""
         # A pattern of a shape makes its automaton with each request; states are those of the shape.
-        waiting: dict[tuple[int, tuple[str, ...]], list[Matcher]] = {}
+        waiting: dict[tuple[int, tuple[Attribute, ...]], list[Matcher]] = {}
         for unit in engine.units:
-            place = id(unit.matcher.automaton.states), unit.matcher.texts
+            place = id(unit.matcher.automaton.states), unit.matcher.constants
             waiting.setdefault(place, []).append(unit.matcher)
         return [
             (
                 stage.loop,
-                {number: waiting[id(each.states), each.texts].pop(0) for number, each in enumerate(stage.automata)},
+                {number: waiting[id(each.states), each.constants].pop(0) for number, each in enumerate(stage.automata)},
             )
             for stage in (() if self.cascade is None else self.cascade.stages)
         ]

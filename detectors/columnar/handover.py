@@ -80,7 +80,7 @@ def _put(
             int(row[word_offsets.R_HI]),
             event_at(int(row[word_offsets.R_LAST]), store, times),
             bindings_of(unit, block, store, times),
-            registers_of(unit, block, loop.texts) + inner_keys_of(loop, unit, block) + matcher.texts,
+            registers_of(unit, block, loop.texts) + inner_keys_of(loop, unit, block) + matcher.constants,
             tuple(None if each == word_offsets.LATEST else int(each) for each in block[:windows]),
             tuple(None if each == word_offsets.NONE else int(each) for each in block[windows : unit.variables]),
             tuple(

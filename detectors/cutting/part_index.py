@@ -72,10 +72,10 @@ def _hashes(words: Iterable[str]) -> Iterator[int]:
 
 
 def _filled(compiled: Compiled, words: Callable[[Compiled], list[Words]]) -> list[Words]:
-    """Words of a pattern; of a known shape those of the shape, with its texts."""
+    """Words of a pattern; of a known shape those of the shape, with its constants."""
     if isinstance(compiled, ShapedPattern):
         return [
-            tuple(compiled.shape.filled(each, compiled.texts) for each in made)
+            tuple(compiled.shape.filled(each, compiled.constants) for each in made)
             for made in compiled.shape.remembered(words)
         ]
     return words(compiled)

@@ -286,7 +286,7 @@ class Detector:
             if structure.parts or structure.epochs or self.keeps_derivations:
                 return True
             plans = self._plans = planner_of(structure, self._kinds)
-        return plans.may_begin(event, compiled.texts)
+        return plans.may_begin(event, compiled.constants)
 
     def due(self) -> int | None:
         """The least instant up to which the engine has something to do, ns; None for nothing."""

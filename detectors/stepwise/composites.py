@@ -48,7 +48,7 @@ class _Derived:
 
 
 class OutputPlan:
-    """Common properties of the composite events of an automaton, whatever its texts.
+    """Common properties of the composite events of an automaton, whatever its constants.
 
     Attributes:
         may_repeat: whether equal composite events may recur.

@@ -22,7 +22,7 @@ from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
 from distced.detectors.stepwise.throttling import Throttler, mark, unmarked
 from distced.middleware.model.event_types import Kind
-from distced.middleware.model.events import CompositeEvent, Event, EventId, OpenGap, OrderKey
+from distced.middleware.model.events import Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.tree import Delegated
 
@@ -115,7 +115,7 @@ class StepwiseEngine:
         several = len(self.patterns) > 1
         for pattern in in_order(self.patterns):
             names = pattern.names() if several else _NO_TYPES
-            self._add(pattern.structure, kinds, None, names, pattern.canonical_id, pattern.texts)
+            self._add(pattern.structure, kinds, None, names, pattern.canonical_id, pattern.constants)
         self._link()
         self._from_outside = _NOBODY
         for unit in self.units:
@@ -360,7 +360,7 @@ class StepwiseEngine:
         own_type: str | None,
         reads: frozenset[str],
         source: str = "",
-        texts: tuple[str, ...] = (),
+        constants: tuple[Attribute, ...] = (),
     ) -> _Unit:
         parts = [
             self._add(part, kinds, part_type(index), reads)
@@ -373,7 +373,9 @@ class StepwiseEngine:
                 part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
             }
         derivations = self._derivations and own_type is None
-        matcher = Matcher(automaton, kinds, source=source, texts=texts, own_type=own_type, derivations=derivations)
+        matcher = Matcher(
+            automaton, kinds, source=source, constants=constants, own_type=own_type, derivations=derivations
+        )
         unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:
             part.readers = (*part.readers, unit)

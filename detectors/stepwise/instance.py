@@ -31,7 +31,7 @@ class Instance(msgspec.Struct, eq=False, gc=False):
         lo: least `lo` of all matched events, hidden ones and time events included, ns.
         last: last matched event, which the next has to follow; None only for a start; `hi` is its `hi`, ns.
         registers: values of the registers, then of the inner keys, None while an inner key is not entered, then the
-            texts of the automaton, which are the same for all.
+            constants of the automaton, which are the same for all.
         windows: least `lo` inside each window, ns; None while not entered.
         timers: due instant of each time event, ns; None if not started.
         bounds: for each `&` the `hi` its second side must strongly follow, ns; None for none.

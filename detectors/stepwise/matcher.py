@@ -40,8 +40,8 @@ class Matcher:
     """Runs one automaton.
 
     Attributes:
-        automaton: without texts of its own, the same for all patterns of a shape.
-        texts: of the pattern, in the order of the parameters.
+        automaton: without constants of its own, the same for all patterns of a shape.
+        constants: of the pattern, in the order of the parameters.
         plans: effects of events by type.
         latest: latest offered event, perhaps without its attributes; None before the first.
         late: number of late events.
@@ -62,6 +62,7 @@ class Matcher:
         "_window",
         "automaton",
         "composites",
+        "constants",
         "gaps",
         "key_of",
         "late",
@@ -69,7 +70,6 @@ class Matcher:
         "plans",
         "root",
         "store",
-        "texts",
         "touched",
     )
 
@@ -79,13 +79,13 @@ class Matcher:
         kinds: Callable[[str], Mapping[str, Kind] | None] = lambda _: None,
         *,
         source: str = "",
-        texts: tuple[str, ...] = (),
+        constants: tuple[Attribute, ...] = (),
         own_type: str | None = None,
         derivations: bool = False,
     ) -> None:
-        """Args: source: canonical id of the pattern; empty for that of the automaton. texts: of its parameters."""
+        """Args: source: canonical id of the pattern; empty for that of the automaton. constants: of its parameters."""
         self.automaton = automaton
-        self.texts = texts
+        self.constants = constants
         self.gaps = StartGaps() if derivations else None
         self.latest: Event | None = None
         self.late = 0
@@ -107,7 +107,7 @@ class Matcher:
             BEFORE_ALL,
             None,
             (None,) * len(automaton.variables),
-            (*self.plans.nothing, *texts),
+            (*self.plans.nothing, *constants),
             (None,) * len(automaton.windows),
             (None,) * len(automaton.timers),
             (None,) * automaton.joints,

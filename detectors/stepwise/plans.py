@@ -168,7 +168,7 @@ class TypePlan:
 
 
 class Planner:
-    """Planner of one automaton, or of all that differ in their texts alone: whatever follows from states and positions.
+    """Planner of one automaton, or of all that differ in constants alone: whatever follows from states and positions.
     `kinds` of attributes by type name, where known, make conditions faster.
 
     Attributes:
@@ -208,8 +208,8 @@ class Planner:
             self.by_type[type_name] = self._of(type_name)
         return self.by_type[type_name]
 
-    def may_begin(self, event: Event, texts: tuple[str, ...]) -> bool:
-        """Whether an event may begin a match of the pattern with these texts."""
+    def may_begin(self, event: Event, constants: tuple[Attribute, ...]) -> bool:
+        """Whether an event may begin a match of the pattern with these constants."""
         try:
             plan = self.by_type[event.type]
         except KeyError:
@@ -218,7 +218,7 @@ class Planner:
             return False
         if plan.begins is None:
             return True
-        return plan.begins(event, self.unbound, (*self.nothing, *texts))
+        return plan.begins(event, self.unbound, (*self.nothing, *constants))
 
     def of_timer(self, state: int, timer: int) -> StatePlan | None:
         """The plan of a time event for instances in a state that has started it."""
@@ -438,7 +438,7 @@ _shared = OrderedDict()
 
 
 def planner_of(automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> Planner:
-    """Planner of an automaton, shared by its engines and by others of its shape: equal but for texts and the id."""
+    """Planner of an automaton, shared by its engines and by others of its shape: equal but for constants and the id."""
     place = id(automaton.positions), id(automaton.states), id(automaton.output)
     shared = _shared.get(place)
     if shared is None:
@@ -512,7 +512,7 @@ def assigned(
 
 
 def kept_registers(automaton: Automaton, registers: tuple[Attribute, ...], target: Target) -> tuple[Attribute, ...]:
-    """Registers after arrival: they stay for the output, texts behind them; an inner key ends with its pattern."""
+    """Registers after arrival: they stay for the output, constants behind them; an inner key ends with its pattern."""
     if not automaton.inner_keys:
         return registers
     begin = len(automaton.registers)

@@ -27,7 +27,7 @@ from distced.detectors.stepwise.instance import Instance, Origin
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import StartGaps
 from distced.middleware.model.errors import SnapshotError
-from distced.middleware.model.events import CompositeEvent, Derivation, Event, Gap
+from distced.middleware.model.events import Attribute, CompositeEvent, Derivation, Event, Gap
 
 FORMAT: Final = "distced engine"
 VERSION: Final = 2
@@ -122,12 +122,12 @@ class _SnapshotWriter:
             matcher.late,
             matcher.store.numbers,
             reported,
-            [self.instance(instance, len(matcher.texts)) for instance in matcher.store.instances()],
+            [self.instance(instance, len(matcher.constants)) for instance in matcher.store.instances()],
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
-    def instance(self, instance: Instance, texts: int) -> list[Any]:
-        registers = instance.registers[: len(instance.registers) - texts]
+    def instance(self, instance: Instance, constants: int) -> list[Any]:
+        registers = instance.registers[: len(instance.registers) - constants]
         return [
             instance.state,
             _pack(instance.key),
@@ -207,7 +207,7 @@ class _SnapshotReader:
             for identity, constituents, lo in state.reported
         }
         for packed in state.instances:
-            matcher.store.add(self._instance(packed, matcher.texts))
+            matcher.store.add(self._instance(packed, matcher.constants))
         if state.gaps:
             matcher.keep_derivations()
             assert matcher.gaps is not None
@@ -217,7 +217,7 @@ class _SnapshotReader:
             matcher.gaps = None
             matcher.keep_derivations()
 
-    def _instance(self, packed: list[Any], texts: tuple[str, ...]) -> Instance:
+    def _instance(self, packed: list[Any], constants: tuple[Attribute, ...]) -> Instance:
         place, key, chain, lo, last, bindings, registers, windows, timers, bounds, spent, origin = packed
         event = self._at(last)
         return Instance(
@@ -228,7 +228,7 @@ class _SnapshotReader:
             event.hi if event is not None else -WIDE - 1,
             event,
             tuple(self._at(each) for each in bindings),
-            (*map(_unpack, registers), *texts),
+            (*map(_unpack, registers), *constants),
             tuple(windows),
             tuple(timers),
             tuple(bounds),

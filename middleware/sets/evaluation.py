@@ -114,7 +114,7 @@ class _FunctionWriter:
             # A string is equal to nothing but a string, and two of one kind compare as Python does, null included.
             if any(map(_is_text, (left, right))) or (kinds[0] == kinds[1] and kinds[0] is not None):
                 return f"({self.value(left)} {operator} {self.value(right)})"
-        elif isinstance(right, Literal) and type(right.value) in _NUMBERS:
+        elif self.kind(right) == "number" and isinstance(right, Literal | Parameter):
             name = self.temporary()
             test = "is not None" if kinds[0] == "number" else ".__class__ in _NUMBERS"
             space = " " if test[0] == "i" else ""
@@ -157,8 +157,8 @@ class _FunctionWriter:
         match expression:
             case Literal(value=value):
                 return kind_of(value)
-            case Parameter():
-                return "string"
+            case Parameter(kind=kind):
+                return kind
             case Name(name=name) if name not in self.scope.registers and self.scope.kinds is not None:
                 return self.scope.kinds.get(name)
             case Field(variable=variable, attribute=attribute):
@@ -180,4 +180,6 @@ class _FunctionWriter:
 
 
 def _is_text(expression: Expression) -> bool:
-    return isinstance(expression, Parameter) or (isinstance(expression, Literal) and type(expression.value) is str)
+    if isinstance(expression, Parameter):
+        return expression.kind == "string"
+    return isinstance(expression, Literal) and type(expression.value) is str

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, TypeAlias
 
+from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute
 
 
@@ -101,9 +102,11 @@ class Verbatim(Spanned):
 
 @dataclass(frozen=True, slots=True)
 class Parameter(Spanned):
-    """Text that patterns of one shape differ in, by number (`detectors.automata.parameters`). The parser gives none."""
+    """Constant that patterns of one shape differ in: a text or a number (`detectors.automata.parameters`). The parser
+    gives none."""
 
     number: int
+    kind: Kind = "string"
 
 
 Expression: TypeAlias = Literal | Name | Field | Unary | Binary | Call | Moment | Verbatim | Parameter
@@ -235,7 +238,7 @@ def _format(expression: Expression) -> tuple[str, int]:
         case Verbatim(text=text):
             return text, 0
         case Parameter(number=number):
-            return f"<text {number}>", _ATOMIC
+            return f"<constant {number}>", _ATOMIC
         case Unary(operator="not", operand=operand):
             return f"not {format_expression(operand, _LEVEL['not'])}", _LEVEL["not"]
         case Unary(operand=operand):

@@ -23,6 +23,8 @@ REGISTRY = TypeRegistry(TYPES)
 
 TEXTS = ["", " ", "!", "d1", "d10", "d2", "a", "b", "(", ")", "a)b", "ä", "text 0000", "and", "Z", "~"]
 
+NUMBERS = ["0", "1", "2", "5", "9", "10", "90", "95", "-1", "-5", "1.5", "5.0", "95.0", "007", "100000000000000000000"]
+
 ATOMS = [
     "[A where d == '{}']",
     "[B where d == '{}' and v > 90]",
@@ -32,6 +34,12 @@ ATOMS = [
     "[A as x where d == '{}' and v < 10]",
     "[B where d == '{}' or d == '{}' or d == '{}']",
     "[{{A, B}} where e >= '{}']",
+    "[A where v > ?]",
+    "[A where v > ? and v <= ? and d != '{}']",
+    "[B where v == ? or v<? or not (v >= ?)]",
+    "[A where v + 1 > ? and ? < v]",
+    "[B where v != ? and d == '{}'] <= {{A where v == ?, B where v > ?}}",
+    "[A where v > ? + 1 or v > -?]",
 ]
 FRAMES = [
     "{0}",
@@ -44,26 +52,35 @@ FRAMES = [
     "init n = 0 in (({0}) ; {1})",
     "({0}, [T]) @ T = 5min ; {1}",
     "{0} ; {1} -> Out(one = 1)",
+    "({0} ; {1}) within 9s",
+    "init n = 1 in (({0} ; {1} set n = n + 5)) -> Out(count = n) where count > ? and count < 90",
 ]
 
 
 @st.composite
 def patterns(draw: st.DrawFn) -> tuple[str, list[str], list[str]]:
-    """A pattern with holes, and two fillings in the same order."""
+    """A pattern with holes for texts, and for numbers, and two fillings."""
     atoms = [draw(st.sampled_from(ATOMS)) for _ in range(3)]
     written = draw(st.sampled_from(FRAMES)).format(*atoms)
     # Holes are numbered by what fills them.
     holes = written.count("'{}'")
     numbers = [draw(st.integers(0, 3)) for _ in range(holes)]
+    counted = [draw(st.integers(0, 3)) for _ in range(written.count("?"))]
     return written.replace("{{", "{").replace("}}", "}"), *(
-        [texts[number] for number in numbers]
-        for texts in (draw(st.lists(st.sampled_from(TEXTS), min_size=4, max_size=4)) for _ in range(2))
+        [texts[number] for number in numbers] + [values[number] for number in counted]
+        for texts, values in (
+            [draw(st.lists(st.sampled_from(each), min_size=4, max_size=4)) for each in (TEXTS, NUMBERS)]
+            for _ in range(2)
+        )
     )
 
 
 def filled(written: str, texts: list[str]) -> str:
-    for each in texts:
+    holes = written.count("'{}'")
+    for each in texts[:holes]:
         written = written.replace("'{}'", f"'{each}'", 1)
+    for each in texts[holes:]:
+        written = written.replace("?", each, 1)
     return written
 
 
@@ -131,6 +148,38 @@ def test_shape_is_compiled_once() -> None:
     assert shapes.find("[A where d == 'b' and v > 90] ; [B where d == 'a'] within 1min", REGISTRY) is not None
     assert shapes.find("[A where d == 'a' and v > 90] ; [B where d == 'b'] within 1min", REGISTRY) is not None
     assert shapes.compiled == 3
+
+
+def test_numbers_are_no_part_of_the_shape() -> None:
+    shapes = Shapes()
+    for number in range(10, 99):
+        assert (
+            shapes.find(f"[A where v > {number}] ; [B where v<={number}.5 and d == 'd{number}']", REGISTRY) is not None
+        )
+        assert shapes.find(f"[A where v > -{number} and v < {number}]", REGISTRY) is not None
+    assert shapes.compiled == 2
+    # 9 stands behind 10, 1 and 1.0 are different, and -0 is 0.
+    orders = {"9": "10", "10": "9", "8": "8", "1": "1.0"}
+    found = [shapes.find(f"[A where v > {one} and v < {other}]", REGISTRY) for one, other in orders.items()]
+    assert [each is not None and each.shape.numbers for each in found]
+    assert len({each.shape for each in found if each is not None}) == 3
+    assert shapes.find("[A where v > -0]", REGISTRY) is None
+
+
+def test_other_numbers_are_part_of_the_shape() -> None:
+    shapes = Shapes()
+    for number in range(10):
+        for text in (
+            f"[A where v > {number} + 1 and d == 'a']",
+            f"[A where {number} < v and d == 'a']",
+            f"[A where v > {number} and 5 < v and d == 'a']",
+            f"[A where d == 'a'] within {number + 1}s",
+            f"[A where d == 'a']{{{number + 1}}}",
+        ):
+            found = shapes.find(text, REGISTRY)
+            assert found is not None and found.constants == ("a",), text
+    known = TypeRegistry([*TYPES, derive(TYPES[0], "Large", where="v > 50")])
+    assert shapes.find("[Large where v < 70]", known) is None
 
 
 @pytest.mark.parametrize(
