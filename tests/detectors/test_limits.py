@@ -128,8 +128,8 @@ def test_multiplying_definitions_are_refused() -> None:
         ("([A]{1000}){1000}", "up to 10000 atoms"),
         ("(([A]{100}){100}){100}", "up to 10000 atoms"),
         (" ".join(["[A]"] * 10_001), "up to 10000 atoms"),
-        ("([A]*){600}", "up to 100000 ways"),
-        ("(" + "|".join(f"[A{index}]" for index in range(400)) + ")*", "up to 100000 ways"),
+        ("([A]*){600}", "up to 100000 paths"),
+        ("(" + "|".join(f"[A{index}]" for index in range(400)) + ")*", "up to 100000 paths"),
         (
             "(" + "|".join(f"[A{index}]*" for index in range(20)) + "){4}[B]",
             "alternations combine to too many instances",
