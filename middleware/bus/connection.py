@@ -13,16 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, ConnectFlags, DisconnectFlags, MQTTMessageInfo
+from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, ConnectFlags, DisconnectFlags
 from paho.mqtt.client import Client as PahoClient
-from paho.mqtt.enums import MQTTErrorCode, MQTTProtocolVersion
+from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
 from distced.middleware.bus.failures import lost, refused
 from distced.middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
-from distced.middleware.bus.paho_client import BufferedSocket, Client, Deliver
+from distced.middleware.bus.paho_client import BufferedSocket, Client, Deliver, Sent
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address
 
@@ -104,8 +104,8 @@ class Connection:
         self._settings = settings
         self._refusal: str | None = None
         # Messages handed to paho: at QoS 0 until the operating system has them, at QoS 1 until they are acknowledged.
-        self._unsent: deque[tuple[Message, MQTTMessageInfo]] = deque()
-        self._unacknowledged: deque[tuple[Message, MQTTMessageInfo]] = deque()
+        self._unsent: deque[tuple[Message, Sent]] = deque()
+        self._unacknowledged: deque[tuple[Message, Sent]] = deque()
         self._not_accepted = not_accepted
         self._client = Client(
             _VERSIONS[protocol],
@@ -210,14 +210,14 @@ class Connection:
         """Hand a message over, to be written by `write`; it is settled later."""
         accepted = self.accepted
         qos = message.qos if accepted is None else min(message.qos, accepted.max_qos)
-        info = self._client.publish(message.topic, message.payload, qos, message.retain)
-        (self._unacknowledged if qos else self._unsent).append((message, info))
+        sent = self._client.send(message.topic, message.payload, qos, message.retain)
+        (self._unacknowledged if qos else self._unsent).append((message, sent))
 
     def settled(self) -> int:
         """Number of messages that are through since the last call."""
         count = 0
         for queue in (self._unsent, self._unacknowledged):
-            while queue and _is_through(queue[0][1]):
+            while queue and queue[0][1].through:
                 queue.popleft()
                 count += 1
         return count
@@ -225,10 +225,7 @@ class Connection:
     def unsettled(self) -> list[Message]:
         """Messages handed over and not through, in order, to be sent again on the next connection."""
         return [
-            message
-            for queue in (self._unacknowledged, self._unsent)
-            for message, info in queue
-            if not _is_through(info)
+            message for queue in (self._unacknowledged, self._unsent) for message, sent in queue if not sent.through
         ]
 
     def acknowledge(self, number: int) -> None:
@@ -305,7 +302,7 @@ class Connection:
             self.ended = lost(address, name, self._settings.client_id)
 
     def _on_not_accepted(self, number: int, reason: ReasonCode) -> None:
-        message = next((message for message, info in self._unacknowledged if info.mid == number), None)
+        message = next((message for message, sent in self._unacknowledged if sent.number == number), None)
         if message is not None:
             self._not_accepted(message, reason)
 
@@ -321,10 +318,6 @@ def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:
 
 
 def _nothing() -> None: ...
-
-
-def _is_through(info: MQTTMessageInfo) -> bool:
-    return info.rc == MQTTErrorCode.MQTT_ERR_SUCCESS and info.is_published()
 
 
 def _properties(packet: int, **values: int) -> Properties:

@@ -4,10 +4,11 @@ Seams of paho are used, all checked on import. `_create_socket`: paho blocks to 
 three system calls; here the loop opens the socket, and one call fills the memory that paho reads from with hundreds of
 packets. `_packet_read`: messages and acknowledgements that were read wholly are taken in one step. `_handle_publish`:
 paho makes an object with a lock and a condition for each message, and under MQTT 5 a table of all properties; here
-topic and properties stay bytes, which lead to the handlers through one dictionary. `_send_subscribe`, `_handle_suback`,
-`_handle_pubackcomp`: of each packet paho makes such tables, too, and a client may have ten thousand subscriptions.
-Together a message costs 2 us instead of 12, or instead of 24 under MQTT 5. A client of our own was rejected: all else,
-from keep-alive to reason codes, is paho's.
+topic and properties stay bytes, which lead to the handlers through one dictionary. `_send_publish`,
+`_handle_pubackcomp`: it makes such objects for each message to be sent, too, 1.6 kB until the server has acknowledged
+it, and ten thousand may wait for that. `_send_subscribe`, `_handle_suback`: of each packet paho makes tables, and a
+client may have ten thousand subscriptions. Together a message costs 2 us instead of 12, or instead of 24 under MQTT 5.
+A client of our own was rejected: all else, from keep-alive to reason codes, is paho's.
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ _SUBSCRIPTION_IDENTIFIER: Final = 0x0B
 _PUBLISH, _PUBACK, _SUBACK = 0x30, 0x40, 0x90  # types of packets (MQTT 5, section 2.1.2)
 _TAKEN: Final = tuple([byte & 0xF0 in (_PUBLISH, _PUBACK, _SUBACK) for byte in range(256)])
 _FAILURE: Final = 0x80  # reason codes from which a request has failed
-_SUCCESS: Final = ReasonCode(PacketTypes.PUBACK)
 _OPTIONS: Final = (SubscribeOptions(qos=0), SubscribeOptions(qos=1))
 _PIECE: Final = 65_536  # bytes read from the socket at once
 _SEAMS: Final = (
-    *("_create_socket", "_packet_read", "_loop_rc_handle", "_handle_publish", "_do_on_publish"),
+    *("_create_socket", "_packet_read", "_loop_rc_handle", "_handle_publish", "_send_publish", "_mid_generate"),
     *("_packet_write", "_call_socket_register_write", "_send_subscribe", "_handle_suback", "_handle_pubackcomp"),
 )
 
@@ -134,6 +134,21 @@ Subscribed: TypeAlias = "Callable[[int, str | None], None]"
 """Takes the number of a request for messages, and why the server refuses it, None where it does not."""
 
 
+class Sent:
+    """Message handed over, by its number; `through` once the system has it, at QoS 1 once the server has acknowledged
+    it. In place of paho's `MQTTMessageInfo`."""
+
+    __slots__ = ("number", "through")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.through = False
+
+    def _set_as_published(self) -> None:
+        """For paho, which has written the packet of a message of QoS 0."""
+        self.through = True
+
+
 class _Packed(NamedTuple):
     """Properties as bytes, in place of paho's."""
 
@@ -175,9 +190,9 @@ class Client(paho.Client):
         self._deliver = deliver
         self._not_accepted = not_accepted
         self._subscribed = subscribed
+        # Messages of QoS 1, by number.
+        self._unacknowledged: dict[int, Sent] = {}
         self._with_properties = protocol == MQTTProtocolVersion.MQTTv5
-        # The outbox bounds messages; paho's own queue would only hide them.
-        self.max_inflight_messages = 0
 
     def _create_socket(self) -> SocketLike:
         if self.stream is None:
@@ -198,6 +213,17 @@ class Client(paho.Client):
         except OSError:
             return MQTTErrorCode.MQTT_ERR_CONN_LOST
         return code
+
+    def send(self, topic: str, payload: bytes, qos: int, retain: bool) -> Sent:
+        """Prepare the packet of a message; never through where the connection is over."""
+        number = self._mid_generate()
+        while number in self._unacknowledged:
+            number = self._mid_generate()
+        sent = Sent(number)
+        if qos:
+            self._unacknowledged[number] = sent
+        self._send_publish(number, topic.encode(), payload, qos, retain, info=sent)  # type: ignore[arg-type]
+        return sent
 
     def request(self, topic_filter: str, qos: int, identifier: int | None) -> int | None:
         """Request matching messages, perhaps marked (MQTT 5); the number of the answer, None without a connection."""
@@ -248,11 +274,12 @@ class Client(paho.Client):
     def _acknowledged(self, packet: bytes) -> None:
         """Take the server's acknowledgement of a message of QoS 1: its number, under MQTT 5 perhaps a reason code."""
         number = packet[0] << 8 | packet[1]
-        code = packet[2] if len(packet) > 2 else 0
-        reason = _SUCCESS if code < _FAILURE else ReasonCode(PacketTypes.PUBACK, identifier=code)
-        with self._out_message_mutex:
-            if number in self._out_messages:
-                self._do_on_publish(number, reason, None)  # type: ignore[arg-type]
+        sent = self._unacknowledged.pop(number, None)
+        if sent is None:
+            return
+        if len(packet) > 2 and packet[2] >= _FAILURE:
+            self._not_accepted(number, ReasonCode(PacketTypes.PUBACK, identifier=packet[2]))
+        sent.through = True
 
     def _answered(self, packet: bytes) -> None:
         """Take the server's answer to a request for messages: its number, and a code for each filter."""
@@ -275,11 +302,6 @@ class Client(paho.Client):
             length = packet[end]
             end += 1 + length if length < 0x80 else _long_properties(packet, end)
         self._deliver(topic + packet[start:end], packet[end:], flags & 0x01 == 1, number)
-
-    def _do_on_publish(self, mid: int, reason_code: ReasonCode, properties: Properties) -> MQTTErrorCode:
-        if reason_code.is_failure:
-            self._not_accepted(mid, reason_code)
-        return super()._do_on_publish(mid, reason_code, properties)
 
 
 def split_key(key: bytes) -> tuple[bytes, tuple[int, ...], bool]:
