@@ -122,7 +122,8 @@ class Placement:
                 situation.changed("detector", found.id, None)
                 suggest(policy, situation, self._request_whole(found, entry, policy))
             return ""
-        if found.id not in self.situation.detectors:
+        # A replica has the state of a running detector. The entry may be that of another node, given up in a moment.
+        if found.id not in self.situation.detectors or not hosted.running or entry.hints.isolated:
             return ""
         suggestion = suggest(policy, self.situation, self._request_whole(found, entry, policy))
         # Of existing replicas it reads the one with the least delay.

@@ -21,8 +21,8 @@ CHAIN = "[A as x] ; [B where v == x.v] ; [C] ; [D where k == x.k] -> Out(v = x.v
 class Scene:
     """A few nodes, an application and a source of all types."""
 
-    def __init__(self, nodes: int = 3, seed: int = 1) -> None:
-        self.network = Network(seed)
+    def __init__(self, nodes: int = 3, seed: int = 1, network: Network | None = None) -> None:
+        self.network = Network(seed) if network is None else network
         self.nodes = [self.network.node(f"n{number}") for number in range(nodes)]
         self.app = self.network.client("app")
         self.app.register(*KINDS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+from distced.brokers.core.effects import Effect, Isolate, Release
 from distced.brokers.core.rendezvous import chosen
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
@@ -9,7 +12,7 @@ from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Hints
 from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_coordinated import Scene
-from tests.support.virtual_nodes import Network
+from tests.support.virtual_nodes import Network, Participant
 
 AB = "[A] ; [B] -> Out()"
 ALONE = Hints(isolated=True)
@@ -18,8 +21,8 @@ ALONE = Hints(isolated=True)
 class Able(Scene):
     """Nodes whose driver starts further ones."""
 
-    def __init__(self, nodes: int = 3, seed: int = 1) -> None:
-        super().__init__(0, seed)
+    def __init__(self, nodes: int = 3, seed: int = 1, network: Network | None = None) -> None:
+        super().__init__(0, seed, network)
         self.nodes = [self.network.node(f"n{number}", isolates=True) for number in range(nodes)]
         self.network.run()
 
@@ -74,6 +77,53 @@ def test_isolated_node_is_made_again_when_it_or_its_owner_is_lost() -> None:
             assert scene.app.states("q")[-1] == "active", (seed, whose)
             scene.happen("AB")
             assert scene.found("q") == 1, (seed, whose)
+
+
+class SlowNetwork(Network):
+    """Nodes for isolated detectors take seconds to start, in order, as processes do."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.starting: dict[Participant, deque[tuple[int, Effect]]] = {}
+
+    def _serve(self, participant: Participant, effect: Effect) -> None:
+        if isinstance(effect, Isolate | Release):
+            at = self.now + self.random.randrange(1, 9) * SECOND if isinstance(effect, Isolate) else 0
+            self.starting.setdefault(participant, deque()).append((at, effect))
+        else:
+            super()._serve(participant, effect)
+
+    def pass_time(self, duration: int, every: int = SECOND // 2) -> None:
+        end = self.now + duration
+        while self.now < end:
+            for participant, waiting in list(self.starting.items()):
+                if participant not in self.participants:
+                    del self.starting[participant]
+                elif waiting and waiting[0][0] <= self.now:
+                    super()._serve(participant, waiting.popleft()[1])
+            super().pass_time(every, every)
+
+
+def test_isolated_detector_begins_again_where_its_owner_is_back_in_a_moment() -> None:
+    """Two nodes may have a process started for it; one of these is given up, and the other begins."""
+    for seed in range(130, 170):
+        scene = Able(seed=seed, network=SlowNetwork(seed))
+        network = scene.network
+        scene.app.subscribe("q", AB, hints=ALONE)
+        network.pass_time(15 * SECOND)
+        identity = scene.app.detector("q")
+        host = entry_of(network, identity).node
+        owner = host.partition("+")[0]
+        for name in network.random.sample([host, owner], 2):
+            network.lose(next(each for each in network.nodes if each.name == name), for_good=True)
+            network.some(network.random.randrange(30))
+        network.pass_time(network.random.randrange(4) * SECOND // 2)
+        network.node(owner, isolates=True)
+        network.pass_time(40 * SECOND)
+        assert scene.app.states("q")[-1] == "active", seed
+        assert len([each for each in network.nodes if each.node.reserved]) == 1, seed
+        scene.happen("AB")
+        assert scene.found("q") == 1, seed
 
 
 def test_isolated_detector_is_not_moved() -> None:
