@@ -103,16 +103,18 @@ class ShapedPattern(Compiled):
     """
 
     # A node has one for each detector: no table of attributes, and no automaton, which engines keep.
-    __slots__ = ("_id", "constants", "shape", "written")
+    __slots__ = ("_id", "_respelled", "constants", "shape", "written")
 
     shape: Shape
     constants: tuple[Attribute, ...]
     written: str
     _id: str
+    _respelled: bool
 
     def __init__(self, shape: Shape, constants: tuple[Attribute, ...], written: str) -> None:
         for name, value in (("shape", shape), ("constants", constants), ("written", written), ("_id", "")):
             object.__setattr__(self, name, value)
+        object.__setattr__(self, "_respelled", False)
 
     @property
     def throttlings(self) -> tuple[Throttling, ...]:
@@ -155,8 +157,8 @@ class ShapedPattern(Compiled):
 
     @property
     def text(self) -> str:
-        # In another spelling (`written_as`) it has a tree.
-        if "publication" in self.__dict__:
+        # In another spelling it has a tree. To look for that among the attributes would make a table of them.
+        if self._respelled:
             return super().text
         return self.shape.filled(self.shape.text, self.constants)
 
@@ -164,6 +166,11 @@ class ShapedPattern(Compiled):
     def publish_json(self) -> str:
         # Its text would be one that is not compared.
         return ""
+
+    def written_as(self, publication: Publication) -> Compiled:
+        other = super().written_as(publication)
+        object.__setattr__(other, "_respelled", True)
+        return other
 
     def reads(self, registry: TypeRegistry) -> frozenset[str] | None:
         return self.shape.template.reads(registry)

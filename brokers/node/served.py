@@ -191,7 +191,10 @@ class ServedSubscriptions:
             self._crowd.remove(there)
         if self._many is not None:
             self._many[name] = served
-        elif self._only is None or there is not None:
+        elif there is not None:
+            # The name as it was first, one object with that in the directory: each message brings another.
+            self._only = served
+        elif self._only is None:
             self._name, self._only = name, served
         else:
             self._many = {self._name: self._only, name: served}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final, Self
@@ -16,41 +16,45 @@ REMEMBERED: Final = 10_000
 
 
 class RecentIds:
-    """A bounded number of ids, the oldest dropped first."""
+    """A bounded number of ids, the oldest dropped first. An `OrderedDict` of them has almost twice the size."""
 
     def __init__(self, limit: int = REMEMBERED) -> None:
         self.limit = limit
-        self._ids: OrderedDict[EventId, None] = OrderedDict()
+        self._ids: dict[EventId, None] = {}
+        self._order: deque[EventId] = deque()
 
     def add(self, identity: EventId) -> bool:
         """Keep an id; False for a known one."""
         if identity in self._ids:
             return False
         self._ids[identity] = None
-        if len(self._ids) > self.limit:
-            self._ids.popitem(last=False)
+        self._order.append(identity)
+        if len(self._order) > self.limit:
+            del self._ids[self._order.popleft()]
         return True
 
     def unknown(self, events: Iterable[Event]) -> list[Event]:
         """Keep the ids of events; those with ids that were not known."""
-        ids, found = self._ids, list[Event]()
+        ids, order, found = self._ids, self._order, list[Event]()
         for event in events:
             identity = (event.source, event.seq) if event.rank == PRIMITIVE else delivery_id(event)
             if identity not in ids:
                 ids[identity] = None
+                order.append(identity)
                 found.append(event)
-        for _ in range(len(ids) - self.limit):
-            ids.popitem(last=False)
+        for _ in range(len(order) - self.limit):
+            del ids[order.popleft()]
         return found
 
     def __le__(self, other: RecentIds) -> bool:
         """Whether another memory has every id of this one."""
-        return all(map(other._ids.__contains__, reversed(self._ids)))
+        return all(map(other._ids.__contains__, reversed(self._order)))
 
     def copy(self, last: int | None = None) -> Self:
         """An independent memory with the same ids, or the `last` ones."""
         made = type(self)(self.limit)
-        made._ids = self._ids.copy() if last is None else OrderedDict.fromkeys(self._last(last))
+        made._order = self._order.copy() if last is None else deque(self._last(last))
+        made._ids = dict.fromkeys(made._order)
         return made
 
     def __len__(self) -> int:
@@ -58,9 +62,9 @@ class RecentIds:
 
     def ids(self, last: int | None = None) -> list[Any]:
         """Ids as plain values, the oldest first; all, or the `last` ones."""
-        return [pack_id(identity) for identity in (self._ids if last is None else self._last(last))]
+        return [pack_id(identity) for identity in (self._order if last is None else self._last(last))]
 
     def _last(self, count: int) -> list[EventId]:
-        found = list(islice(reversed(self._ids), count))
+        found = list(islice(reversed(self._order), count))
         found.reverse()
         return found

@@ -48,7 +48,7 @@ class NodeLoad:
 
     def __post_init__(self) -> None:
         # The detectors at each node; None where that is yet to be looked up.
-        self._hosted: dict[str, set[str]] | None = None
+        self._hosted: dict[str, dict[str, None]] | None = None
         self.forget_nodes()
 
     # What has changed.
@@ -72,9 +72,9 @@ class NodeLoad:
         gone, come = ({} if each is None else hosting(each) for each in (before, after))
         if self._hosted is not None:
             for node in gone:
-                self._hosted[node].discard(name)
+                self._hosted[node].pop(name, None)
             for node in come:
-                self._hosted.setdefault(node, set()).add(name)
+                self._hosted.setdefault(node, {})[name] = None
         for node in gone.keys() | come.keys():
             load = self.loads.get(node)
             if (node in gone) != (node in come) and load is not None and name in load.detectors:
@@ -169,13 +169,13 @@ class NodeLoad:
                 self._estimate(node, name)
         return made
 
-    def _detectors_at(self, node: str) -> set[str]:
+    def _detectors_at(self, node: str) -> dict[str, None]:
         if self._hosted is None:
             self._hosted = {}
             for name, entry in self.detectors.items():
                 for each in hosting(entry):
-                    self._hosted.setdefault(each, set()).add(name)
-        return self._hosted.get(node, set())
+                    self._hosted.setdefault(each, {})[name] = None
+        return self._hosted.get(node, {})
 
     def _known_capacity(self, node: str) -> float:
         if self.nodes[node].capacity:
