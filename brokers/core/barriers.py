@@ -3,9 +3,10 @@
 Topics have home servers, and a node has a connection to each (design, section 4). Messages keep their order within a
 connection only. Where one action must follow another on two servers, the node *flushes*: it publishes a barrier to
 itself behind the first, and takes the second when the barrier comes back. By then the server has taken all sent before
-the barrier, and has delivered all published before it arrived. Messages through the server of the directory need no
-barrier, since all that depends on them goes through that server, too. Acknowledged subscriptions were rejected as the
-signal: messages may still be on their way. Half the round trip of a barrier is the measured latency of a server.
+the barrier, and has delivered all published before it arrived. Messages over the connection to the directory need no
+barrier, since all that depends on them goes over it, too. Where events at the server of the directory have a connection
+of their own, they need one as those of another server. Acknowledged subscriptions were rejected as the signal: messages
+may still be on their way. Half the round trip of a barrier is the measured latency of a server.
 """
 
 from __future__ import annotations
@@ -57,19 +58,31 @@ class Homes:
 
     Attributes:
         latencies: half the round trip of a message to each, smoothed, ns.
+        events_over: the connection of events at the server of the directory; empty for that of the directory itself.
     """
 
     def __init__(
-        self, name: str, root: str, first: int = 0, *, continued: Callable[[Then], Then] = lambda then: then
+        self,
+        name: str,
+        root: str,
+        first: int = 0,
+        *,
+        continued: Callable[[Then], Then] = lambda then: then,
+        events_over: str = "",
     ) -> None:
         """
         Args:
             first: numbers of barriers begin beyond this; those of an earlier life may still arrive.
             continued: wraps a continuation, so that its cause is known when the barrier ends.
         """
+        self.events_over = events_over
         self._first = first
         self._continued = continued
         self.topic = administration_topic("known", name, root=root)
+        # Another one, as both connections to that server would receive a common one.
+        self._events_topic = administration_topic("known", name, "events", root=root)
+        # Last barrier over the connection of events before a filter was added there; None once a later one came back.
+        self._filtered_at: int | None = None
         self.latencies: dict[str, int] = {}
         self._asked: dict[str, _Asked] = {}
         self._waiting: list[_Flush] = []
@@ -82,14 +95,46 @@ class Homes:
         """Servers whose barrier a continuation waits for."""
         return {home for flush in self._waiting for home in flush.barriers}
 
+    def topic_at(self, home: str) -> str:
+        """Topic of barriers at a server."""
+        return self.topic if home or not self.events_over else self._events_topic
+
+    def over(self, home: str) -> str:
+        """Connection over which events at a server go."""
+        return home or self.events_over
+
     def flush(self, homes: Iterable[str], then: Then, now: int) -> list[Effect]:
-        """Continue when these servers have taken all messages sent to them; at once for that of the directory."""
-        others = sorted({home for home in homes if home})
+        """Continue when these servers have taken all events sent to them, and the node all that they had before.
+
+        At once for that of the directory, unless its events have a connection of their own.
+        """
+        others = sorted({home for home in homes if self.over(home)})
         if not others:
             return then(now)
         effects: list[Effect] = [self._ask(home, now) for home in others]
         self._waiting.append(_Flush({home: self._asked[home].last for home in others}, self._continued(then)))
         return effects
+
+    def once_subscribed(self, homes: Iterable[str], then: Then, now: int) -> list[Effect]:
+        """Continue when these servers have taken all filters; for that of the directory one barrier serves for many."""
+        others = set(homes)
+        if not self.events_over or "" not in others:
+            return self.flush(others, then, now)
+        others.remove("")
+        if self._filtered_at is None:
+            return self.flush(others, then, now)
+        asked, effects = self._asked.get(""), list[Effect]()
+        if asked is None or asked.last <= self._filtered_at:
+            effects.append(self._ask("", now))
+        effects += [self._ask(home, now) for home in sorted(others)]
+        numbers = {home: self._asked[home].last for home in sorted({"", *others})}
+        self._waiting.append(_Flush(numbers, self._continued(then)))
+        return effects
+
+    def filters_added(self) -> None:
+        """Note that filters were added at the server of the directory."""
+        asked = self._asked.get("")
+        self._filtered_at = self._first if asked is None else asked.last
 
     def answered(self, home: str, payload: bytes, now: int) -> list[Effect]:
         """A barrier has come back."""
@@ -101,7 +146,10 @@ class Homes:
         asked = self._asked.get(home)
         if asked is None or number not in asked.sent:
             return []
-        self._measure(home, now - asked.sent[number], now)
+        if home:
+            self._measure(home, now - asked.sent[number], now)
+        elif self._filtered_at is not None and number > self._filtered_at:
+            self._filtered_at = None
         asked.sent = {each: at for each, at in asked.sent.items() if each > number}
         effects: list[Effect] = []
         waiting, self._waiting = self._waiting, []
@@ -134,7 +182,7 @@ class Homes:
                 if now - min(asked.sent.values()) > SILENT and home not in self._silent:
                     self._silent.add(home)
                     waiting = sum(home in each.barriers for each in self._waiting)
-                    effects.append(warning("barrier delayed", home=home, waiting=waiting))
+                    effects.append(warning("barrier delayed", home=self.over(home), waiting=waiting))
         for home in sorted(set(homes)):
             if home and now - self._measured.get(home, now - MEASURE_EVERY) >= MEASURE_EVERY:
                 self._measured[home] = now
@@ -145,13 +193,16 @@ class Homes:
         asked = self._asked.setdefault(home, _Asked(self._first, now, {}))
         asked.last += 1
         asked.sent[asked.last] = asked.at = now
-        return Publish(self.topic, b"%d" % asked.last, home=home)
+        return self._barrier(home, asked)
 
     def _again(self, home: str, now: int) -> Publish:
         """Repeat the last barrier, which covers all before it."""
         asked = self._asked[home]
         asked.at = now
-        return Publish(self.topic, b"%d" % asked.last, home=home)
+        return self._barrier(home, asked)
+
+    def _barrier(self, home: str, asked: _Asked) -> Publish:
+        return Publish(self.topic_at(home), b"%d" % asked.last, home=self.over(home))
 
     def _measure(self, home: str, round_trip: int, now: int) -> None:
         self._measured[home] = now
@@ -183,9 +234,11 @@ class HeldFilters:
         filters = {*needed, *(each for each in self._held if each[0] in awaited)}
         added, dropped = self._in_order(filters - self._held), sorted(self._held - filters)
         self._held = filters
+        if any(not home for home, _ in added):
+            self._homes.filters_added()
         return [
-            *(Subscribe(topic, home=home) for home, topic in added),
-            *(Unsubscribe(topic, home=home) for home, topic in dropped),
+            *(Subscribe(topic, home=self._homes.over(home)) for home, topic in added),
+            *(Unsubscribe(topic, home=self._homes.over(home)) for home, topic in dropped),
         ]
 
     def _in_order(self, filters: set[tuple[str, str]]) -> list[tuple[str, str]]:

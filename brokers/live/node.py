@@ -1,4 +1,10 @@
-"""Live driver of a broker node."""
+"""Live driver of a broker node.
+
+Events at the server of the directory come and go over a second connection there, as to another server. Servers and
+sockets keep what they have to send in the order of each connection: over one, thousands of requests were read before an
+event, and acknowledgements of composite events came behind them. Priorities within one connection were rejected, as
+MQTT has none.
+"""
 
 from __future__ import annotations
 
@@ -99,6 +105,7 @@ class LiveNode(Participant):
             root=root,
             inspects=inspects,
             home=home_name(home, url),
+            events_over=server_name(url),
             capacity=capacity,
             isolates=isolate is not None and release is not None,
             reserved=reserved,
@@ -109,8 +116,9 @@ class LiveNode(Participant):
         self._pointer = encode(Pointer(server_name(url)))
         # By home; each belongs to the thread of the bus there.
         self._arrived: dict[str, _Arrived] = {}
-        # Whether a slice of requests is due on the bus of the directory.
+        # Whether a slice of requests is due on the bus of the directory; connections whose messages wait for its end.
         self._slice_due = False
+        self._urgent: set[str] = set()
         # Whether the last messages were a crowd; end of the last slice, s; events that had arrived by then; time from
         # which none counts as quiet, s.
         self._crowded = False
@@ -141,15 +149,19 @@ class LiveNode(Participant):
             self._take(home)
 
     def _take(self, home: str) -> None:
+        if home:
+            self._urgent.add(home)
         self._decide(home, lambda: self._consumed(home, self.clock.now()))
 
     def _consumed(self, home: str, now: int) -> list[Effect]:
         """Effects of the messages that have arrived from a home."""
+        self._urgent.discard(home)
         arrived = self._arrived.get(home)
         if arrived is None or not arrived.messages:
             return []
         messages, arrived.messages, arrived.size = arrived.messages, [], 0
-        self._crowded = len(messages) >= CROWD
+        if not home:
+            self._crowded = len(messages) >= CROWD
         return self.node.receive_all(messages, now, home, at_once=AT_ONCE)
 
     def _serve(self) -> None:
@@ -170,10 +182,18 @@ class LiveNode(Participant):
             return
         self._slice_due = False
         length = QUIET_SLICE if quiet else SLICE
-        self._decide("", lambda: self.node.serve(self.clock.now(), lambda: time.monotonic() - begin < length))
+
+        def goes_on() -> bool:
+            return not self._urgent and time.monotonic() - begin < length
+
+        self._decide("", lambda: self.node.serve(self.clock.now(), goes_on))
         self._slice_end = time.monotonic()
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
+        # Both connections to the server of the directory are lost with it, and return together.
+        over = self.node.homes.events_over
+        if home in ("", over) and (other := self._outlets.get("" if home else over)) is not None:
+            other.bus.hurry()
         effects = self._consumed(home, now)
         effects += self.node.linked(home, now) if home else self.node.start(now)
         if home not in ("", self.node.home):

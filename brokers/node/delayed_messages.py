@@ -1,9 +1,8 @@
 """Messages from the server of the directory that wait while events pass.
 
-Where clients publish entries faster than the node consumes them, they wait here, and events pass, which come over a
-connection of their own or between them. All events that the server has sent before a message have been consumed by the
-time the message is. Heartbeats pass with the events that they follow, and types with those that they describe. A limit
-for the rate of requests was rejected: it would have to fit all clients together.
+Where clients publish entries faster than the node consumes them, they wait here, and events pass, over a connection of
+their own (`brokers.core.barriers`) or between them. Heartbeats pass with the events that they follow, and types with
+those that they describe. A limit for the rate of requests was rejected: it would have to fit all clients together.
 
 Messages wait in the order of arrival, but for entries of a client of which many wait already: these wait apart, by
 client, in the order of its own, and are taken in turn where nothing else waits. So a request behind thousands of

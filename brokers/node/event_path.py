@@ -46,10 +46,21 @@ class EventPath:
     """
 
     def __init__(
-        self, name: str, root: str, directory: Directory, stories: Stories, engines: Engines | None = None
+        self,
+        name: str,
+        root: str,
+        directory: Directory,
+        stories: Stories,
+        engines: Engines | None = None,
+        events_over: str = "",
     ) -> None:
-        """Args: engines: choice of engines; None for the stepwise engine."""
+        """
+        Args:
+            engines: choice of engines; None for the stepwise engine.
+            events_over: connection of events at the server of the directory, where it is not that of the directory.
+        """
         self.root = root
+        self._events_over = events_over
         self.stories = stories
         self.directory = directory
         self.inventory = Inventory()
@@ -79,6 +90,9 @@ class EventPath:
         except DistcedError as error:
             self.stories.happened("source", route.source, f"frame malformed: {error}")
             return [self.dead_letters.message("malformed", str(error), topic, payload)]
+        if route.type is None and route.kind == "c" and not self._published(route.source):
+            # The last ones of a detector that has ended, and that no detector here reads any more.
+            return []
         events, effects = route.usable(frame, topic, payload, self.dead_letters)
         if events is None:
             if route.problem:
@@ -266,7 +280,8 @@ class EventPath:
                     together.setdefault((served.client, hosted.home), []).append(name)
         for (client, home), names in together.items():
             progress = encode(Progress.of(client, names, watermark))
-            effects.append(Publish(administration_topic("progress", client, root=self.root), progress, home=home))
+            topic = administration_topic("progress", client, root=self.root)
+            effects.append(Publish(topic, progress, home=home or self._events_over))
 
     def _detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
         """Publish the results of a detector with an input of its own."""
@@ -348,7 +363,8 @@ class EventPath:
             check=False,
             open=opens,
         )
-        return Publish(composite_topic(hosted.detector.id, root=self.root), payload, home=hosted.home)
+        home = hosted.home or self._events_over
+        return Publish(composite_topic(hosted.detector.id, root=self.root), payload, home=home)
 
     def _published(self, detector: str) -> str:
         """Type of the composite events of a detector; empty for an unknown one."""

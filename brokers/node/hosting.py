@@ -224,7 +224,10 @@ class DetectorHosting(NodePart):
                 hosted.listen_to(part, answer.homes)
                 topic = administration_topic("ready", self.planner.client, root=self.root)
                 ready = Publish(topic, encode(Listening((answer.subscription,))))
-                return [*self.topic_filters.refilter(), *self.homes.flush(answer.homes, lambda _: [ready], now)]
+                return [
+                    *self.topic_filters.refilter(),
+                    *self.homes.once_subscribed(answer.homes, lambda _: [ready], now),
+                ]
             case "active":
                 hosted.part_running(part)
                 return self._begin(hosted, now)
@@ -273,9 +276,9 @@ class DetectorHosting(NodePart):
                 if name in hosted.subscriptions and name in known
             ]
 
-        # Best effort may lack the first events anyway.
-        homes = self.topic_filters.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else set()
-        return self.homes.flush(homes, answers, now)
+        # Best effort may lack the first events of other servers.
+        homes = self.topic_filters.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else {""}
+        return self.homes.once_subscribed(homes, answers, now)
 
     def _begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Run a detector if a client listens and every part runs, and answer its subscriptions."""

@@ -83,6 +83,7 @@ class Node(NodePart):
         root: str = ROOT,
         inspects: bool = True,
         home: str = "",
+        events_over: str = "",
         capacity: float = 0.0,
         isolates: bool = False,
         reserved: str = "",
@@ -95,6 +96,8 @@ class Node(NodePart):
         Args:
             inspects: whether it may inspect all events of its site.
             home: server of its site; empty for that of the directory.
+            events_over: name of a second connection to the server of the directory, for events, so that requests are
+                never before them; empty for one connection.
             capacity: instances touched per second at most; 0 for unknown.
             isolates: whether the driver carries out `Isolate`.
             reserved: the only detector it hosts; empty for any.
@@ -104,8 +107,8 @@ class Node(NodePart):
         """
         self.stories = Stories(name, root)
         directory = Directory()
-        event_path = EventPath(name, root, directory, self.stories, engines)
-        homes = Homes(name, root, continued=self.stories.continued)
+        event_path = EventPath(name, root, directory, self.stories, engines, events_over)
+        homes = Homes(name, root, continued=self.stories.continued, events_over=events_over)
         shared = Shared(name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines)
         super().__init__(shared)
         self.capacity = capacity
@@ -170,9 +173,19 @@ class Node(NodePart):
             Subscribe(area_filter(Area.ADMINISTRATION, "node", self.name, root=self.root)),
             Subscribe(administration_topic("answer", self._client, root=self.root)),
             Subscribe(self._handshake.topic),
+            *self._second_connection(),
             self._announce(),
             self._handshake.begin(now),
         ]
+
+    def _second_connection(self) -> list[Effect]:
+        """Filters for the connection of events beside those of events: barriers, and types.
+
+        Types come over both, as they are to be known to what is behind them on either.
+        """
+        over = self.homes.events_over
+        types = area_filter(Area.DIRECTORY, "type", root=self.root)
+        return [Subscribe(types, home=over), Subscribe(self.homes.topic_at(""), home=over)] if over else []
 
     def will(self) -> Publish:
         """Last will, published when the node is lost."""
@@ -191,14 +204,20 @@ class Node(NodePart):
         """Effects of a connection to another server than that of the directory, perhaps a repeated one."""
         if self._stopped:
             return []
+        home = self._server(home)
         self.stories.begin(Connected(home), now)
         return self.stories.end(self.homes.linked(home, now))
+
+    def _server(self, connection: str) -> str:
+        """Server that a connection leads to."""
+        return "" if connection == self.homes.events_over else connection
 
     def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Effects of a message over the connection to this home."""
         route = self._routes.get(topic)
         if route is None or self._stopped:
             return self.receive_all(((topic, payload),), now, home)
+        home = self._server(home)
         return self._consumed(topic, home, now, self.event_path.collect(route, topic, payload, now, home))
 
     def receive_all(
@@ -213,7 +232,8 @@ class Node(NodePart):
         effects: list[Effect] = []
         collected: list[Effect] | None = None
         last, joins = "", False
-        delayed = self._delayed
+        delayed, waits = self._delayed, not home
+        home = self._server(home)
         if delayed:
             at_once = 0
         for topic, payload in messages:
@@ -225,7 +245,7 @@ class Node(NodePart):
                 collected = made if collected is None else collected + made
                 last = topic
                 continue
-            if not home and delayed.takes(topic):
+            if waits and delayed.takes(topic):
                 if at_once <= 0:
                     delayed.put(topic, payload)
                     continue
@@ -330,7 +350,7 @@ class Node(NodePart):
             if area is Area.DIRECTORY:
                 return self._entry(levels, payload, now, topic)
             if area is Area.ADMINISTRATION:
-                if home and topic == self._handshake.topic:
+                if topic == self.homes.topic_at(home) and (home or topic != self._handshake.topic):
                     return self.homes.answered(home, payload, now)
                 return self._administration(levels, payload, now, topic)
         except DistcedError as error:
@@ -473,7 +493,7 @@ class Node(NodePart):
         # It publishes once its events are subscribed to.
         homes = {entry.home} if read else set()
         effects += self.hosting.topic_filters.refilter() if read else []
-        return [*effects, *self.homes.flush(homes, lambda _: [ack], now)]
+        return [*effects, *self.homes.once_subscribed(homes, lambda _: [ack], now)]
 
     def _leave(self, source: str, now: int) -> list[Effect]:
         """Stop waiting for a source that no longer publishes for detectors."""
@@ -533,7 +553,8 @@ class Node(NodePart):
             case ("policy", key):
                 return self._policy_set(key, payload, now, topic)
             case ("fence", source):
-                return self.event_path.fence(source, now)
+                # Behind its events that the server had before.
+                return self.homes.flush({""}, lambda now: self.event_path.fence(source, now), now)
             case ("known", self.name):
                 return self._known(payload, now)
             case ("node", self.name, "since"):

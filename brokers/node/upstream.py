@@ -100,7 +100,9 @@ class TopicFilters(NodePart):
         """Servers from which a detector receives its inputs."""
         publishing = self._publishing()
         homes = {home for name, homes in publishing.items() if hosted.takes(name) for home in homes}
-        return homes | {home for each in hosted.streams.values() for home in each.homes}
+        homes |= {home for each in hosted.streams.values() for home in each.homes}
+        # Sources that were not announced publish there, and barriers cost nothing over the connection of the directory.
+        return homes | {""}
 
     def _publishing(self) -> dict[str, set[str]]:
         """Homes of the sources, by the type they publish."""

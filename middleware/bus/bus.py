@@ -209,6 +209,10 @@ class BaseBus(ABC, Generic[L, C]):
         self._loop.call_soon(self._dispatch.begin)
         self._loop.start(self._dispatch)
 
+    def hurry(self) -> None:
+        """Try to connect now rather than after a delay, as the server is there again; of no effect otherwise."""
+        self._loop.call_soon(self._dispatch.hurry)
+
     def _subscribe(self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None) -> None:
         check_filter(topic_filter)
         if qos not in (0, 1):

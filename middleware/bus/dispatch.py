@@ -125,6 +125,10 @@ class Dispatch:
         """Connect, and keep connected from now on."""
         self._reconnection.begin()
 
+    def hurry(self) -> None:
+        """Try to connect now rather than after a delay."""
+        self._reconnection.hurry()
+
     def pause(self, paused: bool) -> None:
         """Take no further message from the server, or go on."""
         self._reconnection.pause(paused)

@@ -88,11 +88,20 @@ class Reconnection:
         self._accepted_at = 0
         self._paused = False
         self._over = False
+        # The next attempt, while it waits.
+        self._next: Timer | None = None
 
     def begin(self) -> None:
         """Connect, and keep connected from now on."""
         self._loop.call_later(1.0, self._keep_alive, repeat=True)
         self._attempt()
+
+    def hurry(self) -> None:
+        """Make the next attempt now, as the server is known to be there again."""
+        if self._next is not None:
+            self._next.cancel()
+            self._backoff.reset()
+            self._attempt()
 
     def end(self) -> None:
         """Close the connection with a farewell, for good."""
@@ -122,6 +131,7 @@ class Reconnection:
             self._loop.wake()
 
     def _attempt(self) -> None:
+        self._next = None
         if self._over:
             return
         self._trying()
@@ -197,7 +207,7 @@ class Reconnection:
             return
         self._down(connection, connection.ended or self._lost("unknown"))
         if not self._over:
-            self._loop.call_later(self._backoff.next(), self._attempt)
+            self._next = self._loop.call_later(self._backoff.next(), self._attempt)
 
     def _too_late(self, connection: Connection) -> None:
         if connection is self._current and connection.accepted is None:

@@ -224,3 +224,18 @@ def test_timers_tick_without_a_server(make_bus: MakeBus, received: Collector) ->
     bus.every(0.02, lambda: received.add(bus.state))
     received.wait(5)
     assert BusState.CONNECTED not in received
+
+
+def test_bus_that_is_hurried_connects_without_its_delay(
+    start_mosquitto: Callable[..., Server], make_bus: MakeBus, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    server = start_mosquitto()
+    server.stop()
+    bus = make_bus(server.url, wait=False, first_delay=600.0, longest_delay=600.0)
+    eventually(lambda: bus.state is BusState.WAITING)
+    start_mosquitto(port=server.port)
+    bus.hurry()
+    bus.wait_connected(20)
+    # Where there is a connection, nothing happens.
+    bus.hurry()
+    assert bus.flush() and bus.connected and bus.statistics.connections == 1

@@ -566,7 +566,8 @@ def test_client_continues_after_a_restart_of_the_server(
         server.stop()
         eventually(lambda: not client.bus.connected and not any(each.bus.connected for each in site.nodes))
         start_mosquitto(port=server.port)
-        eventually(lambda: client.bus.connected and all(each.bus.connected for each in site.nodes))
+        buses = [bus for each in site.nodes for bus in each.connections.all().values()]
+        eventually(lambda: client.bus.connected and all(each.connected for each in buses))
         # The server has forgotten everything, and was told again.
         another = site.client("another")
         another.wait_for_nodes(2)

@@ -169,7 +169,8 @@ def test_server_of_the_directory_is_no_other_home(sites: Sites) -> None:
     node, client = sites.node("directory"), sites.client("directory")
     assert (node.node.home, client.home) == ("", "")
     assert client.home_bus is client.bus
-    assert list(node.connections.all()) == [""]
+    # Events have a second connection to it.
+    assert list(node.connections.all()) == ["", sites.urls["directory"]]
 
 
 # Subscriptions to a type.

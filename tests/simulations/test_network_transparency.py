@@ -373,6 +373,19 @@ def test_composite_events_do_not_depend_on_events_that_pass_the_directory(
         check(seed, crowded=True)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [8, pytest.param(1_000, marks=pytest.mark.properties)])
+def test_composite_events_do_not_depend_on_the_connection_of_events(
+    seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over which messages come later than those about the directory, or earlier."""
+    # Without barriers there, composite events of 25 and 26 differ.
+    for seed in range(20, 20 + seeds):
+        monkeypatch.setattr(broker_node.SimulatedNode, "late", Random(-seed).choice((0.1, 0.5)))
+        monkeypatch.setattr(broker_node.SimulatedNode, "delayed", Random(seed).choice((0.0, 0.1, 0.5)))
+        check(seed, crowded=seed % 2 == 0)
+
+
 @pytest.mark.properties
 @pytest.mark.parametrize("start", range(1_000, 6_000, 500))
 def test_composite_events_do_not_depend_on_shared_inputs_at_length(start: int) -> None:

@@ -43,6 +43,12 @@ class VirtualReadiness:
         return not self.problem and self._now() >= self._ready_at
 
 
+LATEST: Final = SECOND
+"""Longest delay of messages over the connection of events, ns of virtual time; a move of a detector takes less."""
+
+EVENTS: Final = "events"
+"""Connection of events to the server of the directory."""
+
 LONGEST_DELAY: Final = 50 * MILLISECOND
 """Longest delay of messages about the directory, ns of virtual time."""
 
@@ -51,10 +57,12 @@ class SimulatedNode(Participant):
     """Driver of a `Node`, with the number of messages received.
 
     `delayed`: share of the messages about the directory that wait, with all behind them, for up to `LONGEST_DELAY`,
-    while events pass.
+    while events pass. `late`: share of the messages over the connection of events that come late by up to `LATEST`,
+    with all behind them there, while others pass.
     """
 
     delayed: ClassVar[float] = 0.0
+    late: ClassVar[float] = 0.0
 
     def __init__(
         self, network: Fabric, place: Place, capacity: float, tick: int = TICK, engine: EngineName = "auto"
@@ -64,6 +72,7 @@ class SimulatedNode(Participant):
             self.name,
             network.engine.now(),
             home=self.home,
+            events_over=EVENTS,
             capacity=capacity,
             engines=engines(engine, VirtualReadiness(network.engine.now)),
             validate=True,
@@ -71,6 +80,7 @@ class SimulatedNode(Participant):
         self.received = 0
         self._interval = tick
         self._waits = False
+        self._late: list[tuple[str, bytes]] = []
 
     def begin(self) -> None:
         super().begin()
@@ -82,6 +92,12 @@ class SimulatedNode(Participant):
         self.do(self.node.stop())
         self.end()
 
+    def server_of(self, connection: str) -> str:
+        return "" if connection == EVENTS else connection
+
+    def client_at(self, connection: str) -> str:
+        return f"{self.client_id}-{EVENTS}" if connection == EVENTS else self.client_id
+
     def will_for(self, home: str) -> Publish | None:
         return None if home else self.node.will()
 
@@ -92,6 +108,20 @@ class SimulatedNode(Participant):
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
         self.received += 1
+        engine = self.network.engine
+        if home == EVENTS and (self._late or (self.late and engine.random.random() < self.late)):
+            if not self._late:
+                engine.after(engine.random.randrange(LATEST), self._come_late)
+            self._late.append((topic, payload))
+        else:
+            self._take(topic, payload, home)
+
+    def _come_late(self) -> None:
+        late, self._late = self._late, []
+        for topic, payload in late if self.alive else ():
+            self._take(topic, payload, EVENTS)
+
+    def _take(self, topic: str, payload: bytes, home: str) -> None:
         engine = self.network.engine
         if self.delayed and not self._waits and engine.random.random() < self.delayed:
             self._waits = True

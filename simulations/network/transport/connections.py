@@ -41,7 +41,7 @@ class SimulatedConnection:
         self._network = network
         self.participant = participant
         self.home = home
-        self.server = network.servers[home]
+        self.server = network.servers[participant.server_of(home)]
         self.on = False
         self.wanted: dict[str, int] = {}
         self.waiting: deque[Publish] = deque()
@@ -64,7 +64,7 @@ class SimulatedConnection:
         """Connect, and stay connected."""
         user = self.participant
         session = self._session = self._network.open_session(
-            self, self.server, user.client_id, user.place, user.will_for(self.home)
+            self, self.server, user.client_at(self.home), user.place, user.will_for(self.home)
         )
         engine = self._network.engine
         size = connect_size(session.client, session.will.topic if session.will else None)
@@ -262,6 +262,14 @@ class Participant:
         self.alive = False
         for each in self.connections.values():
             each.crash(silent=silent)
+
+    def server_of(self, connection: str) -> str:
+        """Home to which a connection leads."""
+        return connection
+
+    def client_at(self, connection: str) -> str:
+        """Client id of a connection."""
+        return self.client_id
 
     # Events of its connections.
 
