@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -58,8 +57,7 @@ class Detected(msgspec.Struct, frozen=True):
     fenced: list[str] = msgspec.field(default_factory=list)
 
 
-@dataclass(slots=True)
-class DetectorStatistics:
+class DetectorStatistics(msgspec.Struct, gc=False):
     """Counts of a detector so far. Events consumed out of order count as late, too."""
 
     consumed: int = 0

@@ -107,7 +107,7 @@ class Matcher:
             BEFORE_ALL,
             None,
             (None,) * len(automaton.variables),
-            (*self.plans.nothing, *constants),
+            self.plans.nothing + constants,
             (None,) * len(automaton.windows),
             (None,) * len(automaton.timers),
             (None,) * automaton.joints,

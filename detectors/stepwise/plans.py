@@ -218,7 +218,7 @@ class Planner:
             return False
         if plan.begins is None:
             return True
-        return plan.begins(event, self.unbound, (*self.nothing, *constants))
+        return plan.begins(event, self.unbound, self.nothing + constants)
 
     def of_timer(self, state: int, timer: int) -> StatePlan | None:
         """The plan of a time event for instances in a state that has started it."""
