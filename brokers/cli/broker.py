@@ -106,6 +106,10 @@ class BrokerOptions:
     max_subscriptions_in_all: Annotated[
         int, Option(metavar="N", help="Subscriptions of all clients together at most; more are refused.", min=1)
     ] = LIMITS.of_all
+    max_pattern_length: Annotated[
+        int,
+        Option(metavar="N", help="Characters of a pattern at most; subscriptions to longer ones are refused.", min=1),
+    ] = LIMITS.pattern_length
     engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto: the faster for each.")] = (
         "auto"
     )
@@ -252,7 +256,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
     placed = node_locations.node_locations(
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
-    limits = SubscriptionLimits(options.max_subscriptions, options.max_subscriptions_in_all)
+    limits = SubscriptionLimits(options.max_subscriptions, options.max_subscriptions_in_all, options.max_pattern_length)
     return {name: replace(each, limits=limits) for name, each in placed.items()}
 
 

@@ -8,10 +8,12 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionLimits:
-    """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all."""
+    """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all; and the
+    characters of a pattern at most, as events wait while a node compiles it, 0.1 s for 10,000."""
 
     of_client: int = 20_000
     of_all: int = 500_000
+    pattern_length: int = 10_000
 
 
 LIMITS: Final = SubscriptionLimits()

@@ -1,5 +1,7 @@
 """Refusals of subscriptions beyond the limits: on arrival, without an entry, a plan or a story.
 
+The length of a pattern is limited, too: it is the one cost of a request that is known before its work is done.
+
 The coordinator of a subscription refuses it. Other nodes keep its entry until that is cleared: for a moment their
 counts may differ. What one batch of messages brings is refused in one answer for each client.
 """
@@ -38,6 +40,7 @@ OTHERS: Final = ""
 
 OF_CLIENT: Final = "too many subscriptions of one client"
 OF_ALL: Final = "too many subscriptions of all clients together"
+TOO_LONG: Final = "a pattern longer than nodes accept"
 
 
 class Refusals(NodePart):
@@ -60,10 +63,12 @@ class Refusals(NodePart):
     def arrived(self, name: str, payload: bytes, topic: str) -> bool:
         """Whether an entry that has arrived is refused. Raises `FrameError` for a malformed one."""
         self.topics.pop(topic, None)
-        if not payload or name in self.directory.subscriptions:
+        known = name in self.directory.subscriptions
+        # An entry is longer than its pattern, so most need no look.
+        if not payload or (known and len(payload) <= self.limits.pattern_length):
             return False
         head = decode(payload, SubscriptionHead, where=topic)
-        problem = self._problem(head.client)
+        problem = TOO_LONG if self._too_long(head.client, head.pattern) else "" if known else self._problem(head.client)
         if not problem or chosen(head.pattern, self.directory.common_nodes) != self.name:
             return False
         self._refuse(name, head.client, topic, problem)
@@ -75,6 +80,8 @@ class Refusals(NodePart):
         Of each client the last ones by length and order of their names, which all nodes know alike.
         """
         known, limits = self.directory.subscriptions, self.limits
+        for name in [name for name, each in known.items() if self._too_long(each.client, each.pattern)]:
+            self._refuse_known(name, TOO_LONG, served)
         beyond = len(known) - limits.of_all
         clients = [each for each in self.directory.by_client if not self._is_node(each)]
         if beyond <= 0 and all(len(self.directory.by_client[each]) <= limits.of_client for each in clients):
@@ -88,11 +95,7 @@ class Refusals(NodePart):
         for place, (rank, name) in enumerate(ranks):
             if rank <= limits.of_client and place >= beyond:
                 break
-            client, pattern = known[name].client, known[name].pattern
-            if chosen(pattern, self.directory.common_nodes) == self.name:
-                self.directory.put("subscription", name, None)
-                topic = directory_topic("subscription", name, root=self.root)
-                self._refuse(name, client, topic, OF_CLIENT if rank > limits.of_client else OF_ALL)
+            self._refuse_known(name, OF_CLIENT if rank > limits.of_client else OF_ALL, served)
 
     def effects(self, now: int) -> list[Effect]:
         """Answers and log events of the refusals since the last call."""
@@ -102,7 +105,15 @@ class Refusals(NodePart):
         for (client, problem), (name, *others) in self._names.items():
             error = self._error(client, problem)
             answer = Answer(
-                name, "refused", "", self.name, "", error.as_dict(), str(error), limited=True, others=tuple(others)
+                name,
+                "refused",
+                "",
+                self.name,
+                "",
+                error.as_dict(),
+                str(error),
+                limited=problem != TOO_LONG,
+                others=tuple(others),
             )
             effects.append(self.reply(client, answer))
             self._note(client, 1 + len(others), str(error))
@@ -149,6 +160,16 @@ class Refusals(NodePart):
         self.topics[topic] = None
         self._names.setdefault((client, problem), []).append(name)
 
+    def _refuse_known(self, name: str, problem: str, served: Callable[[str], bool]) -> None:
+        """Refuse an entry of the directory that is not `served`, as its coordinator."""
+        entry = self.directory.subscriptions[name]
+        if not served(name) and chosen(entry.pattern, self.directory.common_nodes) == self.name:
+            self.directory.put("subscription", name, None)
+            self._refuse(name, entry.client, directory_topic("subscription", name, root=self.root), problem)
+
+    def _too_long(self, client: str, pattern: str) -> bool:
+        return len(pattern) > self.limits.pattern_length and not self._is_node(client)
+
     def _problem(self, client: str) -> str:
         """Problem where there is no room for one more subscription of a client, else empty."""
         if self._is_node(client):
@@ -162,6 +183,10 @@ class Refusals(NodePart):
         return client.startswith(NODE_CLIENT) and is_there(client, self.directory)
 
     def _error(self, client: str, problem: str) -> DistcedError:
+        if problem == TOO_LONG:
+            advice = "name its parts by patterns of their own, or start nodes with --max-pattern-length"
+            allowed = f"{self.limits.pattern_length:,} characters"
+            return DistcedError(problem, given=f"one of {client}", allowed=allowed, advice=advice)
         if problem == OF_ALL:
             advice = "end some, or start nodes with --max-subscriptions-in-all"
             return DistcedError(

@@ -29,8 +29,8 @@ class Alone:
         effects: those of the last call that are no messages to itself.
     """
 
-    def __init__(self, limit: int, of_all: int = 1000) -> None:
-        self.node = Node("n", 0, limits=SubscriptionLimits(limit, of_all), validate=True)
+    def __init__(self, limit: int, of_all: int = 1000, pattern_length: int = 1000) -> None:
+        self.node = Node("n", 0, limits=SubscriptionLimits(limit, of_all, pattern_length), validate=True)
         self.now = 0
         self.effects: list[Effect] = []
         self._take(self.node.start(0))
@@ -251,6 +251,38 @@ def test_requests_are_ignored_by_a_node_that_has_stopped() -> None:
     alone.receive(*asked("c", range(3)))
     alone.node.stop()
     assert not alone.node.waiting and alone.node.serve(0) == []
+
+
+def test_a_pattern_that_is_too_long_is_refused_before_it_is_read() -> None:
+    alone = Alone(limit=10, pattern_length=20)
+    allowed, longer = "[A where k == 1]".ljust(20), "[A where".ljust(21)
+    alone.receive(*asked("c", [0], allowed), *asked("c", [1], longer))
+    (answer,) = alone.answers("c")
+    # Others of the client are not concerned.
+    assert (answer.subscription, answer.state, answer.limited) == ("c.1", "refused", False)
+    assert answer.message == (
+        "a pattern longer than nodes accept: one of c (allowed: 20 characters); name its parts by patterns of their "
+        "own, or start nodes with --max-pattern-length"
+    )
+    alone.serve_all()
+    assert alone.node.hosting.by_subscription.keys() == {"c.0"}
+    # In place of one that is accepted, too, which ends when the entry is cleared.
+    alone.receive(*asked("c", [0], longer))
+    assert [(each.subscription, each.state) for each in alone.answers("c")] == [("c.0", "refused")]
+    alone.pass_time(1)
+    alone.serve_all()
+    assert not alone.node.hosting.by_subscription and not alone.node.directory.subscriptions
+
+
+def test_a_pattern_that_is_too_long_is_refused_where_it_came_while_no_node_was_there() -> None:
+    node = Node("n", 0, limits=SubscriptionLimits(10, 10, 20), validate=True)
+    begun = [each for each in node.start(0) if isinstance(each, Publish)]
+    own = [(each.topic, each.payload) for each in begun if each.topic.startswith(("ced/d/", "ced/a/known/n"))]
+    effects = node.receive_all([*asked("c", [0], "[A]".ljust(21)), *asked("c", [1]), *own], 0)
+    answers = [each for each in effects if isinstance(each, Publish) and each.topic == "ced/a/answer/c"]
+    (answer,) = decode(answers[0].payload, Answers, where="c").answers
+    assert (answer.subscription, answer.state) == ("c.0", "refused") and answer.error["allowed"] == "20 characters"
+    assert node.directory.subscriptions.keys() == {"c.1"}
 
 
 # Around a server.
