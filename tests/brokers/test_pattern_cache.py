@@ -56,10 +56,10 @@ def test_pattern_whose_timer_becomes_a_type_is_refused() -> None:
 def test_cache_is_bounded() -> None:
     cache = PatternCache()
     for number in range(CACHED + 1):
-        cache.check(f"[A where v > {number}]", {}, "ordered", registry(A))
-    cache.check("[A where v > 1]", {}, "ordered", registry(A))
+        cache.check(f"[A] within {number + 1}s", {}, "ordered", registry(A))
+    cache.check("[A] within 2s", {}, "ordered", registry(A))
     assert cache.checked == CACHED + 1
-    cache.check("[A where v > 0]", {}, "ordered", registry(A))
+    cache.check("[A] within 1s", {}, "ordered", registry(A))
     assert cache.checked == CACHED + 2
 
 
