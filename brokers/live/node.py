@@ -40,8 +40,9 @@ QUIET_AFTER: Final = 0.2
 """Seconds for which requests are served between messages, while events arrive, and where none have come for a while, s;
 the last request may take longer. The answers of a slice go out together."""
 
-PAUSE: Final = 0.002
-"""Time between slices while events arrive, s. Behind a process that is always busy the server waits for a processor."""
+PAUSES: Final = 4
+"""Time between slices while events arrive, as a multiple of the last one: behind a process that is busy for half of the
+time or more the server waits for a processor, and all events with it. One request alone delays the next but little."""
 
 CROWD: Final = 32
 CROWDED_PAUSE: Final = 0.02
@@ -119,10 +120,10 @@ class LiveNode(Participant):
         # Whether a slice of requests is due on the bus of the directory; connections whose messages wait for its end.
         self._slice_due = False
         self._urgent: set[str] = set()
-        # Whether the last messages were a crowd; end of the last slice, s; events that had arrived by then; time from
-        # which none counts as quiet, s.
+        # Whether the last messages were a crowd; end of the last slice, and the pause behind it, s; events that had
+        # arrived by then; time from which none counts as quiet, s.
         self._crowded = False
-        self._slice_end = 0.0
+        self._slice_end = self._pause = 0.0
         self._events = 0
         self._quiet_from = 0.0
 
@@ -177,8 +178,8 @@ class LiveNode(Participant):
             # What is behind the crowd is read first, and perhaps that is all.
             self.bus.call_soon(self._serve)
             return
-        if not quiet and rest < PAUSE:
-            self.bus.call_later(PAUSE - rest, self._serve)
+        if not quiet and rest < self._pause:
+            self.bus.call_later(self._pause - rest, self._serve)
             return
         self._slice_due = False
         length = QUIET_SLICE if quiet else SLICE
@@ -188,6 +189,7 @@ class LiveNode(Participant):
 
         self._decide("", lambda: self.node.serve(self.clock.now(), goes_on))
         self._slice_end = time.monotonic()
+        self._pause = PAUSES * (self._slice_end - begin)
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         # Both connections to the server of the directory are lost with it, and return together.
