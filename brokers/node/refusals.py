@@ -21,7 +21,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode
-from distced.middleware.wire.directory_entries import NODE_CLIENT, SubscriptionHead
+from distced.middleware.wire.directory_entries import NODE_CLIENT, SubscriptionEntry, SubscriptionHead
 from distced.middleware.wire.topics import directory_topic
 
 LOGGED_EVERY: Final = 10 * SECOND
@@ -68,7 +68,7 @@ class Refusals(NodePart):
         if not payload or (known and len(payload) <= self.limits.pattern_length):
             return False
         head = decode(payload, SubscriptionHead, where=topic)
-        problem = TOO_LONG if self._too_long(head.client, head.pattern) else "" if known else self._problem(head.client)
+        problem = TOO_LONG if self._too_long(head) else "" if known else self._problem(head.client)
         if not problem or chosen(head.pattern, self.directory.common_nodes) != self.name:
             return False
         self._refuse(name, head.client, topic, problem)
@@ -80,7 +80,7 @@ class Refusals(NodePart):
         Of each client the last ones by length and order of their names, which all nodes know alike.
         """
         known, limits = self.directory.subscriptions, self.limits
-        for name in [name for name, each in known.items() if self._too_long(each.client, each.pattern)]:
+        for name in [name for name, each in known.items() if self._too_long(each)]:
             self._refuse_known(name, TOO_LONG, served)
         beyond = len(known) - limits.of_all
         clients = [each for each in self.directory.by_client if not self._is_node(each)]
@@ -167,8 +167,10 @@ class Refusals(NodePart):
             self.directory.put("subscription", name, None)
             self._refuse(name, entry.client, directory_topic("subscription", name, root=self.root), problem)
 
-    def _too_long(self, client: str, pattern: str) -> bool:
-        return len(pattern) > self.limits.pattern_length and not self._is_node(client)
+    def _too_long(self, entry: SubscriptionHead | SubscriptionEntry) -> bool:
+        """Whether a pattern is too long with its definitions, which are compiled with it."""
+        length = len(entry.pattern) + sum(map(len, entry.definitions.values()))
+        return length > self.limits.pattern_length and not self._is_node(entry.client)
 
     def _problem(self, client: str) -> str:
         """Problem where there is no room for one more subscription of a client, else empty."""

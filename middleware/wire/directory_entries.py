@@ -283,3 +283,4 @@ class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):
 
     client: str
     pattern: str
+    definitions: dict[str, str] = {}

@@ -274,6 +274,16 @@ def test_a_pattern_that_is_too_long_is_refused_before_it_is_read() -> None:
     assert not alone.node.hosting.by_subscription and not alone.node.directory.subscriptions
 
 
+def test_definitions_count_with_the_pattern_that_names_them() -> None:
+    alone = Alone(limit=10, pattern_length=20)
+    for name, definition in (("q", "[A]"), ("r", "[A]".ljust(20))):
+        entry = SubscriptionEntry("c", "D", {"D": definition})
+        alone.receive((directory_topic("subscription", f"c/{name}"), encode(entry)))
+    (answer,) = alone.answers("c")
+    assert (answer.subscription, answer.state) == ("c/r", "refused")
+    assert answer.error["problem"] == "a pattern longer than nodes accept"
+
+
 def test_a_pattern_that_is_too_long_is_refused_where_it_came_while_no_node_was_there() -> None:
     node = Node("n", 0, limits=SubscriptionLimits(10, 10, 20), validate=True)
     begun = [each for each in node.start(0) if isinstance(each, Publish)]
