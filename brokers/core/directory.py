@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -118,6 +118,15 @@ class Directory(Entries):
         self.unconfirmed = {(kind, name) for kind, name in self.names() if kind != "type"}
         self._confirm_until = now + CONFIRM_WITHIN
 
+    def expect(self, entries: Iterable[tuple[str, str]], now: int) -> None:
+        """Expect these entries, by kind and name, to be delivered again; those that are not have been cleared."""
+        self.unconfirmed.update(entries)
+        self._confirm_until = now + CONFIRM_WITHIN
+
+    def confirm(self, entries: Iterable[tuple[str, str]]) -> None:
+        """Expect these entries no longer to be delivered again."""
+        self.unconfirmed.difference_update(entries)
+
     def clear_unconfirmed(self, now: int) -> Iterator[Change]:
         """Clear entries, one after the other, that were not delivered again in time."""
         if now > self._confirm_until:
@@ -202,8 +211,11 @@ def _kinds(event_type: EventType) -> str:
 
 
 def part_subscription(reader: str, part: str, node: str) -> str:
-    """Name of a node's subscription to a part. Two nodes that host the reader for a moment have two."""
-    return f"{reader} {part} {node}"
+    """Name of a node's subscription to a part. Two nodes that host the reader for a moment have two.
+
+    Without a dot, so that its topic has no level for a client.
+    """
+    return f"{reader} {part} {node.replace('%', '%25').replace('.', '%2E')}"
 
 
 def part_of(subscription: str) -> str:

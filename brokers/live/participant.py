@@ -53,11 +53,11 @@ class Outlet:
                         self.bus.publish(topic, payload, qos=qos, retain=retain)
                     except BusError as error:
                         self._drop(error)
-                case Subscribe(topic_filter=topic_filter, qos=qos):
+                case Subscribe(topic_filter=topic_filter, qos=qos, retained=retained):
                     # The bus subscribes again by itself after a loss.
                     if topic_filter not in self._handlers:
                         handler = self._handlers[topic_filter] = self._handler_of(topic_filter)
-                        self.bus.subscribe(topic_filter, handler, qos=qos)
+                        self.bus.subscribe(topic_filter, handler, qos=qos, retained=retained)
                 case Unsubscribe(topic_filter=topic_filter):
                     self.bus.unsubscribe(topic_filter, self._handlers.pop(topic_filter, None))
 

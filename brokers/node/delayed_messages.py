@@ -13,10 +13,14 @@ nodes about a subscription and a detector have to keep their order to the entrie
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, OrderedDict, deque
+from collections.abc import Container
+from contextlib import suppress
 from typing import Final
 
-from distced.middleware.wire.topics import ROOT, Area, directory_topic
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.topics import ROOT, Area, decode_level, directory_topic
 
 ROOM: Final = 64 * 1024 * 1024
 """Bytes of waiting messages at most; events wait, too, where there are more."""
@@ -28,15 +32,33 @@ _OVERHEAD: Final = 256  # bytes of memory of a message beside its payload
 
 
 class DelayedMessages:
-    """Queue of messages, in the order of arrival, with those of crowding clients behind all others."""
+    """Queue of messages, in the order of arrival, with those of crowding clients behind all others.
 
-    def __init__(self, root: str = ROOT, mark: str = "") -> None:
-        """Args: mark: topic of the message that comes behind all before it."""
+    Attributes:
+        excessive: clients with a crowd that is too large, until they are removed here.
+        unread: number of messages left out.
+    """
+
+    def __init__(
+        self, root: str = ROOT, mark: str = "", most: int = sys.maxsize, left_out: Container[str] = frozenset()
+    ) -> None:
+        """
+        Args:
+            mark: topic of the message that comes behind all before it.
+            most: entries that a crowd of one client may have; of those with more, `excessive` has the clients.
+            left_out: clients whose entries of subscriptions are not kept.
+        """
         self._mark = mark
+        self._most = most
+        self._left_out = left_out
+        self.excessive: set[str] = set()
+        self.unread = 0
         self._first: deque[tuple[str, bytes]] = deque()
         # Number of entries among the first, by client, and those that wait apart, by client in the order of the turns.
         self._entries: Counter[str] = Counter()
         self._apart: OrderedDict[str, deque[tuple[str, bytes]]] = OrderedDict()
+        # Entries that have waited apart, by client, since it has any.
+        self._crowds: Counter[str] = Counter()
         self._length = self._size = 0
         self._delayed = (f"{root}/{Area.DIRECTORY}/", f"{root}/{Area.ADMINISTRATION}/")
         self._passing = (f"{root}/{Area.DIRECTORY}/type/", f"{root}/{Area.ADMINISTRATION}/heartbeat/")
@@ -56,17 +78,25 @@ class DelayedMessages:
 
     def put(self, topic: str, payload: bytes) -> None:
         """Have a message wait behind the others."""
+        client = self._client(topic)
+        if client in self._left_out and topic.startswith(self._of_clients[0]):
+            self.unread += 1
+            return
         self._length += 1
         self._size += len(payload) + _OVERHEAD
-        client = self._client(topic)
         if client and (client in self._apart or self._entries[client] >= CROWD):
             self._apart.setdefault(client, deque()).append((topic, payload))
+            if payload:
+                self._crowds[client] += 1
+                if self._crowds[client] > self._most:
+                    self.excessive.add(client)
             return
         if topic == self._mark:
             for waiting in self._apart.values():
                 self._first += waiting
             self._entries.update({each: len(waiting) for each, waiting in self._apart.items()})
             self._apart.clear()
+            self._crowds.clear()
         if client:
             self._entries[client] += 1
         self._first.append((topic, payload))
@@ -84,13 +114,16 @@ class DelayedMessages:
             topic, payload = waiting.popleft()
             if waiting:
                 self._apart[client] = waiting
+            else:
+                del self._crowds[client]
         self._length -= 1
         self._size -= len(payload) + _OVERHEAD
         return topic, payload
 
     def _client(self, topic: str) -> str:
-        """Client that a topic belongs to, as a level of it; empty for none."""
+        """Client that a topic belongs to; empty for none."""
         for start in self._of_clients:
             if topic.startswith(start):
-                return topic[len(start) :].partition("/")[0]
+                with suppress(DistcedError):
+                    return decode_level(topic[len(start) :].partition("/")[0])
         return ""

@@ -40,6 +40,7 @@ from distced.brokers.node.migration import Migration
 from distced.brokers.node.placement import Placement
 from distced.brokers.node.planning import node_client
 from distced.brokers.node.policy_settings import EVERYBODY, PolicySettings
+from distced.brokers.node.quarantine import Quarantine
 from distced.brokers.node.rebalancing import Rebalancing
 from distced.brokers.node.refusals import Refusals
 from distced.brokers.node.replication import Replication
@@ -120,6 +121,7 @@ class Node(NodePart):
         self.placement = Placement(directory, self.hosting.planner, self.policies)
         self.isolation = Isolation(shared)
         self.refusals = Refusals(shared, limits)
+        self.quarantine = Quarantine(shared, limits)
         self.admission = Admission(self.hosting, self.placement, self.isolation, self.refusals)
         self.replication = Replication(self.hosting, self.placement)
         self.migration = Migration(self.hosting, self.admission, self.replication)
@@ -135,7 +137,7 @@ class Node(NodePart):
         self._below = f"{root}/"
         self._event_areas = (f"{root}/{Area.EVENTS}/", f"{root}/{Area.COMPOSITE_EVENTS}/")
         self._handshake = DirectoryHandshake(name, root)
-        self._delayed = DelayedMessages(root, self._handshake.topic)
+        self._delayed = DelayedMessages(root, self._handshake.topic, self.quarantine.most, self.quarantine)
         self._status: bytes = b""
         self._status_at = now
         # As of the last tick, ns.
@@ -165,7 +167,7 @@ class Node(NodePart):
         self.claim.connected()
         return [
             *effects,
-            Subscribe(area_filter(Area.DIRECTORY, root=self.root)),
+            *self.quarantine.started(),
             *(
                 Subscribe(area_filter(Area.ADMINISTRATION, kind, root=self.root))
                 for kind in ("ready", "fence", "move", "policy", "story")
@@ -257,6 +259,9 @@ class Node(NodePart):
             effects += self._handled(topic, payload, now, home)
         if collected is not None:
             effects += self._consumed(last, home, now, collected)
+        if delayed.excessive:
+            clients, delayed.excessive = delayed.excessive, set()
+            effects += self.quarantine_all(clients, now)
         if delayed.full:
             effects += self._take_delayed(now)
             joins = True
@@ -269,6 +274,11 @@ class Node(NodePart):
         if self._validates:
             self.validate()
         return effects
+
+    def quarantine_all(self, clients: Iterable[str], now: int) -> list[Effect]:
+        """Effects of the quarantine of clients, unless the directory is being read: retained entries come in crowds."""
+        settled = self._handshake.settled and not self._handshake.reading
+        return [each for client in sorted(clients) if settled for each in self.quarantine.begin(client, now)]
 
     def _take_delayed(self, now: int) -> list[Effect]:
         """Effects of all delayed messages."""
@@ -374,6 +384,7 @@ class Node(NodePart):
         effects = self.event_path.tick(now, publish_again=again)
         effects += self.homes.tick(self.hosting.topic_filters.homes_used(), now)
         effects += self._handshake.again(now)
+        effects += self.quarantine.tick(now)
         for change in self.directory.clear_unconfirmed(now):
             effects += self._changed(change, now)
         if self._handshake.settled:
@@ -506,6 +517,9 @@ class Node(NodePart):
         return effects
 
     def _client_changed(self, change: Change) -> list[Effect]:
+        return [*self.quarantine.client_changed(change), *self._client_lost(change)]
+
+    def _client_lost(self, change: Change) -> list[Effect]:
         if change.entry is not None:
             return []
         sources = sorted(name for name, each in self.directory.sources.items() if each.publisher == change.name)

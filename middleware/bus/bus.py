@@ -213,12 +213,18 @@ class BaseBus(ABC, Generic[L, C]):
         """Try to connect now rather than after a delay, as the server is there again; of no effect otherwise."""
         self._loop.call_soon(self._dispatch.hurry)
 
-    def _subscribe(self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None) -> None:
+    def _subscribe(
+        self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None, *, retained: bool = True
+    ) -> None:
         check_filter(topic_filter)
         if qos not in (0, 1):
             raise BusError("not a quality of service", given=qos, allowed="0 or 1")
         dispatch = self._dispatch
-        self._here_or_soon(lambda: dispatch.subscriptions.add(topic_filter, handler, qos, answer, dispatch.connection))
+        self._here_or_soon(
+            lambda: dispatch.subscriptions.add(
+                topic_filter, handler, qos, answer, dispatch.connection, retained=retained
+            )
+        )
 
     def _here_or_soon(self, run: Callable[[], None]) -> None:
         if self._loop.is_current:
@@ -327,7 +333,15 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
             self._changed.wait_for(outbox.is_through, 0.0 if self._loop.is_current else timeout)
             return not outbox.unsettled
 
-    def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
+    def subscribe(
+        self,
+        topic_filter: str,
+        handler: Handler,
+        *,
+        qos: int = 0,
+        timeout: float | None = None,
+        retained: bool = True,
+    ) -> None:
         """Have matching messages handled, from now on and after every reconnection.
 
         A filter may have several handlers, and filters may overlap: each handler receives each message once per filter.
@@ -338,12 +352,14 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
             handler: takes topic, payload, and whether the message is a retained one. It runs on the bus's thread.
             qos: 0 or 1, greatest QoS of delivery.
             timeout: seconds to wait for the server to confirm; None does not wait.
+            retained: whether the server sends the messages that it retains; under MQTT 3.1.1, and on a later
+                connection, it does in any case.
 
         Raises:
             BusError: malformed filter; with a timeout, refusal or no answer of the server.
         """
         answer: Future[None] | None = None if timeout is None or self._loop.is_current else Future()
-        self._subscribe(topic_filter, handler, qos, answer)
+        self._subscribe(topic_filter, handler, qos, answer, retained=retained)
         if answer is not None:
             try:
                 answer.result(timeout)

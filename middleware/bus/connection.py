@@ -237,9 +237,10 @@ class Connection:
         """Whether the server marks messages with the subscriptions they match."""
         return self.accepted is not None and self.accepted.identifiers
 
-    def subscribe(self, topic_filter: str, qos: int, identifier: int | None) -> int | None:
+    def subscribe(self, topic_filter: str, qos: int, identifier: int | None, *, retained: bool = True) -> int | None:
         """Request matching messages; the number of the answer, None where the connection is over."""
-        return self._client.request(topic_filter, qos, identifier if self.marks_copies else None)
+        identifier = identifier if self.marks_copies else None
+        return self._client.request(topic_filter, qos, identifier, retained=retained)
 
     def unsubscribe(self, topic_filter: str) -> None:
         """Request no more matching messages."""

@@ -35,7 +35,14 @@ _SUBSCRIPTION_IDENTIFIER: Final = 0x0B
 _PUBLISH, _PUBACK, _SUBACK = 0x30, 0x40, 0x90  # types of packets (MQTT 5, section 2.1.2)
 _TAKEN: Final = tuple([byte & 0xF0 in (_PUBLISH, _PUBACK, _SUBACK) for byte in range(256)])
 _FAILURE: Final = 0x80  # reason codes from which a request has failed
-_OPTIONS: Final = (SubscribeOptions(qos=0), SubscribeOptions(qos=1))
+_OPTIONS: Final = {
+    (qos, retained): SubscribeOptions(
+        qos=qos,
+        retainHandling=SubscribeOptions.RETAIN_SEND_ON_SUBSCRIBE if retained else SubscribeOptions.RETAIN_DO_NOT_SEND,
+    )
+    for qos in (0, 1)
+    for retained in (True, False)
+}
 _PIECE: Final = 65_536  # bytes read from the socket at once
 _SEAMS: Final = (
     *("_create_socket", "_packet_read", "_loop_rc_handle", "_handle_publish", "_send_publish", "_mid_generate"),
@@ -225,14 +232,15 @@ class Client(paho.Client):
         self._send_publish(number, topic.encode(), payload, qos, retain, info=sent)  # type: ignore[arg-type]
         return sent
 
-    def request(self, topic_filter: str, qos: int, identifier: int | None) -> int | None:
-        """Request matching messages, perhaps marked (MQTT 5); the number of the answer, None without a connection."""
+    def request(self, topic_filter: str, qos: int, identifier: int | None, *, retained: bool = True) -> int | None:
+        """Request matching messages, perhaps marked, or without the retained ones (MQTT 5); the number of the answer,
+        None without a connection."""
         if not self._with_properties:
             return self.subscribe(topic_filter, qos)[1]
         if self.socket() is None:
             return None
         properties = _NO_PROPERTIES if identifier is None else _Packed(_identifier_property(identifier))
-        return self._send_subscribe(0, [(topic_filter.encode(), _OPTIONS[qos])], properties)[1]  # type: ignore[arg-type]
+        return self._send_subscribe(0, [(topic_filter.encode(), _OPTIONS[qos, retained])], properties)[1]  # type: ignore[arg-type]
 
     def take_published(self) -> bool:
         """Take a message or an acknowledgement that was read wholly, in one step instead of paho's for each of its

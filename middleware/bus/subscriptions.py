@@ -51,16 +51,24 @@ class Subscriptions:
         self._awaited: dict[str, list[Answer]] = {}
 
     def add(
-        self, topic_filter: str, handler: Handler, qos: int, answer: Answer | None, connection: Connection | None
+        self,
+        topic_filter: str,
+        handler: Handler,
+        qos: int,
+        answer: Answer | None,
+        connection: Connection | None,
+        *,
+        retained: bool = True,
     ) -> None:
-        """Route matching messages to the handler, and request them where there is a connection."""
+        """Route matching messages to the handler, and request them where there is a connection; the next connection
+        brings those retained by the server in any case."""
         subscribed = self._routes.add(topic_filter, handler, qos)
         if answer is not None:
             self._awaited.setdefault(topic_filter, []).append(answer)
         if connection is None:
             return
         if _stands_alone(subscribed, connection):
-            self._ask_alone(subscribed, connection)
+            self._ask_alone(subscribed, connection, retained=retained)
         else:
             change = self._cover.add(topic_filter, subscribed.qos)
             self._ask_groups(change.subscribe, connection)
@@ -127,9 +135,9 @@ class Subscriptions:
             self._routes.remember(key, route)
         return route
 
-    def _ask_alone(self, subscribed: Subscribed, connection: Connection) -> None:
+    def _ask_alone(self, subscribed: Subscribed, connection: Connection, *, retained: bool = True) -> None:
         self._at_server[subscribed.filter] = None
-        number = connection.subscribe(subscribed.filter, subscribed.qos, subscribed.identifier)
+        number = connection.subscribe(subscribed.filter, subscribed.qos, subscribed.identifier, retained=retained)
         if number is not None:
             self._asked[number] = [subscribed.filter]
 

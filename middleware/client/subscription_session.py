@@ -89,6 +89,8 @@ class SubscriptionSession:
         self.places = ListeningPlaces(server, patience, timers, self._listened)
         # Those that listen, which is about to be published.
         self._ready_soon: list[str] = []
+        # Why nodes do not read what this client publishes; empty where they do, as far as is known.
+        self._unread = ""
         # Those to a type, by its name and their id.
         self._typed: dict[str, dict[str, Course]] = {}
         self.progress_topic = administration_topic("progress", name, root=root)
@@ -273,6 +275,9 @@ class SubscriptionSession:
     def _answered(self, answer: Answer) -> list[ClientEffect]:
         if answer.state == "refused":
             names = (answer.subscription, *answer.others)
+            if not answer.subscription:
+                self._unread = answer.message
+                names = tuple(self._unanswered_patterns())
             return [effect for name in names for effect in self._refused(name, answer)]
         course = self._courses.get(answer.subscription)
         if course is None:
@@ -284,6 +289,7 @@ class SubscriptionSession:
                     return self._give_back(course, error)
                 return self._waits(course, answer.message)
             case "offered":
+                self._unread = ""
                 return self._accept(course, answer)
             case "active" if _elsewhere(course.state, answer):
                 # Its offer was overtaken by that of a node that has given the detector up.
@@ -295,19 +301,25 @@ class SubscriptionSession:
                 course.attempt.activated = True
         return []
 
+    def _unanswered_patterns(self) -> Iterator[str]:
+        """Subscriptions to a pattern that await their first answer."""
+        for identity, course in self._courses.items():
+            if course.operation is not None and not course.state.type_name and not course.state.detector:
+                yield identity
+
     def _refused(self, identity: str, answer: Answer) -> list[ClientEffect]:
         course = self._courses.get(identity)
         if course is None:
             return []
-        clear = self._directory.clear("subscription", identity)
+        # What is refused for a limit is cleared by the node, if it has read it.
+        by_node = answer.limited and answer.subscription
+        cleared = [] if by_node else [self._directory.clear("subscription", identity)]
         error = SubscriptionError(answer.message, where=f"node {answer.node}")
-        if not answer.limited:
-            return [clear, *self._fail(course, error)]
-        if isinstance(course.operation, _Bulk):
-            # The rest would be refused, too. What is refused for a limit is cleared by the node.
+        if answer.limited and isinstance(course.operation, _Bulk):
+            # The rest would be refused, too.
             course.operation.errors |= {state.id: error for state in course.operation.waiting}
             course.operation.waiting.clear()
-        return self._fail(course, error)
+        return [*cleared, *self._fail(course, error)]
 
     def progressed(self, payload: bytes, topic: str) -> None:
         """Take the watermark of several subscriptions."""
@@ -453,6 +465,8 @@ class SubscriptionSession:
         course.answer_timer = 0
 
     def _unanswered(self, course: Course) -> list[ClientEffect]:
+        if self._unread:
+            return self._give_back(course, SubscriptionError(self._unread, where=self._server))
         nodes = len(self._directory.entries.nodes)
         error = SubscriptionError(
             "no broker node has answered",

@@ -43,6 +43,7 @@ class Answer(msgspec.Struct, frozen=True):
     """Answer to a subscription.
 
     Attributes:
+        subscription: its name; empty for a refusal of all that the client still awaits an answer for.
         state: `offered` (the client listens and reports ready), then `active`; or `refused`; or `waiting`, where
             nothing can be found until a type that the pattern reads is back, and then `active` again.
         detector, node: serving detector, on whose topic composite events arrive, and its node.

@@ -32,11 +32,16 @@ class Publish(Caused, frozen=True, eq=False):
 
 
 class Subscribe(Caused, frozen=True, eq=False):
-    """Have messages that match a filter delivered."""
+    """Have messages that match a filter delivered.
+
+    Attributes:
+        retained: whether those that the server retains come first; MQTT 3.1.1 knows nothing else.
+    """
 
     topic_filter: str
     qos: int = 1
     home: str = ""
+    retained: bool = True
 
 
 class Unsubscribe(Caused, frozen=True, eq=False):

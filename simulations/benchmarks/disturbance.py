@@ -2,11 +2,11 @@
 
 Nodes run in processes of their own. First a client subscribes, and all is quiet; then another publishes entries of
 subscriptions as fast as it can, with a bare paho client: first to topics that no node reads, the baseline, then to
-those of the directory, far beyond the limit of a node. Server, hostile client and benchmark do the same in both, so
-what the second has beyond the baseline is the work of the node and what waits behind it. In all phases events come at a
-steady pace, and single subscriptions are made. Then events come at a steady pace for long while the resident memory of
-the node is watched; then the node is killed and another takes over; then that one is killed, too, and started again
-under its name. Delays are those of `distced bench node`.
+those of the directory, far beyond the limit of a node, which refuses them and reads no more of it. Server, hostile
+client and benchmark do the same in both, so what the second has beyond the baseline is the work of the node and what
+waits behind it. In all phases events come at a steady pace, and single subscriptions are made. Then events come at a
+steady pace for long while the resident memory of the node is watched; then the node is killed and another takes over;
+then that one is killed, too, and started again under its name. Delays are those of `distced bench node`.
 """
 
 from __future__ import annotations
@@ -67,8 +67,11 @@ class Disturbance:
     Attributes:
         delays: seconds from publishing to the callback, by phase, then of a bare subscriber and of composite events.
         alone: times of single subscriptions, ms, sorted, by phase.
-        hostile, refused, expected: subscriptions of the hostile client in all rounds: made, refused, and to be refused.
-        flood: time until the node has answered all of the hostile client, s, of the slowest round.
+        hostile, refused, expected: subscriptions of the hostile client in all rounds: made, read and refused, and
+            beyond the limit.
+        quarantined: number of rounds in which the node has ceased to read the hostile client.
+        flood: time until then, or until all beyond the limit are refused, s, of the slowest round.
+        beyond: detectors beyond the limits that the node ran after a round, at most.
         processor: processor time of the node's process, s, by phase.
         memory: resident memory of the node during the soak, bytes.
         failed: subscriptions of others that were not served in time.
@@ -82,6 +85,8 @@ class Disturbance:
     hostile: int = 0
     refused: int = 0
     expected: int = 0
+    quarantined: int = 0
+    beyond: int = 0
     flood: float = 0.0
     memory: list[int] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
@@ -222,13 +227,15 @@ def _baseline(run: _Run, hostile: int) -> None:
 
 def _flood(run: _Run, hostile: int, limit: int) -> None:
     """Measure while a hostile client subscribes."""
-    run.made.hostile += hostile
-    run.made.expected += max(0, hostile - limit)
+    made = run.made
+    made.hostile += hostile
+    made.expected += max(0, hostile - limit)
     with _flooding(run.url, hostile, ROOT):
-        refused = threading.Thread(target=_await_refusals, args=(run.made, run.node, time.perf_counter()), daemon=True)
+        refused = threading.Thread(target=_await_refusals, args=(made, run.node, time.perf_counter()), daemon=True)
         refused.start()
         _phase(HOSTILE, run)
         refused.join(LONG)
+        made.beyond = max(made.beyond, run.node.ask("running") - made.subscriptions - ALONE - limit)
 
 
 @contextmanager
@@ -247,10 +254,13 @@ def _flooding(url: str, number: int, root: str) -> Iterator[None]:
 
 
 def _await_refusals(made: Disturbance, node: _Host, began: float) -> None:
-    """Wait until the hostile client is refused what it is to be refused."""
-    while (elapsed := time.perf_counter() - began) < LONG and made.refused < made.expected:
-        time.sleep(0.1)
-        made.refused = node.ask("refused")
+    """Wait until the node reads no more of the hostile client, or has refused all beyond the limit."""
+    before = made.quarantined
+    elapsed = 0.0
+    while elapsed < LONG and made.refused < made.expected and made.quarantined == before:
+        time.sleep(0.05)
+        elapsed = time.perf_counter() - began
+        made.refused, made.quarantined = node.ask("refused")
     made.flood = max(made.flood, elapsed)
 
 
@@ -336,10 +346,12 @@ def report(figures: Disturbance) -> Report:
         (fmean(figures.memory[start : start + quarter]) if quarter else 0.0) for start in (quarter, 3 * quarter)
     )
     faults = list(figures.failed)
-    if figures.refused < figures.expected:
+    if figures.refused < figures.expected and not figures.quarantined:
         faults.append(
             f"{figures.refused:,} subscriptions of the hostile client refused instead of {figures.expected:,}"
         )
+    if figures.beyond > 0:
+        faults.append(f"{figures.beyond:,} detectors beyond the limit of the hostile client")
     for event, each in figures.served_again.items():
         if each > TAKEN_OVER:
             faults.append(f"{event}: served again after {each:.1f} s, more than {TAKEN_OVER:.0f} s")
@@ -348,6 +360,7 @@ def report(figures: Disturbance) -> Report:
         {
             "subscriptions": figures.subscriptions,
             "refused": figures.refused,
+            "quarantined": figures.quarantined,
             "flood": figures.flood,
             "p99 beyond the baseline": beyond,
             "processor time of a hostile subscription": each_us,
@@ -388,7 +401,8 @@ def report(figures: Disturbance) -> Report:
             ),
         ],
         [
-            f"{figures.refused:,} subscriptions of the hostile client refused within {figures.flood:.1f} s",
+            f"{figures.expected:,} subscriptions of the hostile client were beyond the limit: {figures.refused:,} were "
+            f"read and refused, then it was quarantined ({figures.quarantined} of the rounds), within {figures.flood:.1f} s",
             "delays at a steady pace; the baseline are as many messages elsewhere, which no node reads",
             "µs are processor time; memory is resident memory of the node while events come",
         ],

@@ -334,7 +334,7 @@ def host_node(url: str, limit: int, asked: Any, name: str = "bench") -> None:
             elif question == "running":
                 asked.send(len(node.node.event_path.meter.detectors))
             elif question == "refused":
-                asked.send(counts.get("subscriptions refused", 0))
+                asked.send((counts.get("subscriptions refused", 0), counts.get("clients quarantined", 0)))
             elif question == "begin":
                 times.clear()
                 consumed = counts["events"]

@@ -218,9 +218,9 @@ class Network:
         match effect:
             case Publish():
                 self._publish(effect)
-            case Subscribe(topic_filter=topic_filter):
+            case Subscribe(topic_filter=topic_filter, retained=retained):
                 participant.filters.add(topic_filter)
-                kept = [each for each in self.retained.items() if _matches(topic_filter, each[0])]
+                kept = [each for each in self.retained.items() if retained and _matches(topic_filter, each[0])]
                 # No server promises an order for these.
                 self.random.shuffle(kept)
                 participant.into.extend(kept)

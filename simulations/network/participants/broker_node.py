@@ -58,11 +58,13 @@ class SimulatedNode(Participant):
 
     `delayed`: share of the messages about the directory that wait, with all behind them, for up to `LONGEST_DELAY`,
     while events pass. `late`: share of the messages over the connection of events that come late by up to `LATEST`,
-    with all behind them there, while others pass.
+    with all behind them there, while others pass. `quarantines`: share of the ticks with which one of `quarantined` is.
     """
 
     delayed: ClassVar[float] = 0.0
     late: ClassVar[float] = 0.0
+    quarantines: ClassVar[float] = 0.0
+    quarantined: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, network: Fabric, place: Place, capacity: float, tick: int = TICK, engine: EngineName = "auto"
@@ -146,5 +148,7 @@ class SimulatedNode(Participant):
         if self.alive:
             engine = self.network.engine
             self.do(self.node.tick(engine.instant))
+            if self.quarantines and engine.random.random() < self.quarantines:
+                self.do(self.node.quarantine_all([engine.random.choice(self.quarantined)], engine.instant))
             self._serve()
             engine.after(self._interval, self._tick)

@@ -89,7 +89,9 @@ class SimulatedConnection:
         size = message_size(message.topic, len(message.payload), message.qos)
         session.out.send(sent, size, area_of(message.topic))
 
-    def subscribe(self, topic_filter: str, qos: int, then: Callable[[], object] | None = None) -> None:
+    def subscribe(
+        self, topic_filter: str, qos: int, then: Callable[[], object] | None = None, *, retained: bool = True
+    ) -> None:
         """Subscribe; `then` is called once the server has confirmed it."""
         new = topic_filter not in self.wanted
         self.wanted[topic_filter] = qos
@@ -99,7 +101,7 @@ class SimulatedConnection:
                 return
             self._unconfirmed.setdefault(topic_filter, []).append(then)
         if new and self.on:
-            self._ask(topic_filter, qos)
+            self._ask(topic_filter, qos, retained=retained)
 
     def unsubscribe(self, topic_filter: str) -> None:
         """End a subscription."""
@@ -173,10 +175,10 @@ class SimulatedConnection:
             self.publish(message)
         self.participant.connected(self.home)
 
-    def _ask(self, topic_filter: str, qos: int) -> None:
+    def _ask(self, topic_filter: str, qos: int, *, retained: bool = True) -> None:
         assert self._session is not None
         self._unconfirmed.setdefault(topic_filter, [])
-        self._session.out.send(Subscribe(topic_filter, qos), subscribe_size(topic_filter), MQTT)
+        self._session.out.send(Subscribe(topic_filter, qos, retained=retained), subscribe_size(topic_filter), MQTT)
 
     def _reopen(self) -> None:
         if self._session is None and self.participant.alive:
@@ -244,8 +246,8 @@ class Participant:
             match effect:
                 case Publish(home=home):
                     self.connection(home).publish(effect)
-                case Subscribe(topic_filter=topic_filter, qos=qos, home=home):
-                    self.connection(home).subscribe(topic_filter, qos)
+                case Subscribe(topic_filter=topic_filter, qos=qos, home=home, retained=retained):
+                    self.connection(home).subscribe(topic_filter, qos, retained=retained)
                 case Unsubscribe(topic_filter=topic_filter, home=home):
                     self.connection(home).unsubscribe(topic_filter)
                 case Note():

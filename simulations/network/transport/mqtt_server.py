@@ -155,7 +155,7 @@ class SimulatedServer:
         if item.__class__ is list:
             self._take_message(session, item)
         elif isinstance(item, Subscribe):
-            self._subscribe(session, item.topic_filter, item.qos)
+            self._subscribe(session, item.topic_filter, item.qos, retained=item.retained)
         elif isinstance(item, Unsubscribe):
             self._unsubscribe(session, item.topic_filter)
         else:
@@ -234,7 +234,7 @@ class SimulatedServer:
                 sent[1] = self._time.instant + session.back.latency
         self.publish(message)
 
-    def _subscribe(self, session: ServerSession, topic_filter: str, qos: int) -> None:
+    def _subscribe(self, session: ServerSession, topic_filter: str, qos: int, *, retained: bool) -> None:
         session.filters[topic_filter] = qos
         subscribed = self._by_filter.get(topic_filter)
         if subscribed is None:
@@ -244,7 +244,7 @@ class SimulatedServer:
         self._known.clear()
         # The confirmation comes first, then the retained messages.
         session.back.send(topic_filter, ACKNOWLEDGEMENT, MQTT)
-        for topic in self._retained_for(topic_filter):
+        for topic in self._retained_for(topic_filter) if retained else ():
             payload = self.retained[topic]
             session.back.send((topic, payload, qos), message_size(topic, len(payload), qos), area_of(topic))
 
