@@ -467,7 +467,9 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
         await self._changed.wait_for(outbox.is_through, timeout)
         return not outbox.unsettled
 
-    async def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float = 5.0) -> None:
+    async def subscribe(
+        self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float = 5.0, retained: bool = True
+    ) -> None:
         """Subscribe as `Bus.subscribe` does, and wait up to `timeout` seconds for the server to confirm.
 
         After cancellation or timeout the subscription stands until `unsubscribe`; the next connection repeats it.
@@ -476,7 +478,7 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
             BusError: malformed filter, refusal or no answer of the server.
         """
         answer = asyncio.get_running_loop().create_future()
-        self._subscribe(topic_filter, handler, qos, answer)
+        self._subscribe(topic_filter, handler, qos, answer, retained=retained)
         try:
             async with asyncio.timeout(timeout):
                 await answer

@@ -311,9 +311,9 @@ class SubscriptionSession:
         course = self._courses.get(identity)
         if course is None:
             return []
+        clear = self._directory.clear("subscription", identity)
         # What is refused for a limit is cleared by the node, if it has read it.
-        by_node = answer.limited and answer.subscription
-        cleared = [] if by_node else [self._directory.clear("subscription", identity)]
+        cleared = [] if answer.limited and answer.subscription else [clear]
         error = SubscriptionError(answer.message, where=f"node {answer.node}")
         if answer.limited and isinstance(course.operation, _Bulk):
             # The rest would be refused, too.

@@ -402,7 +402,7 @@ def report(figures: Disturbance) -> Report:
         ],
         [
             f"{figures.expected:,} subscriptions of the hostile client were beyond the limit: {figures.refused:,} were "
-            f"read and refused, then it was quarantined ({figures.quarantined} of the rounds), within {figures.flood:.1f} s",
+            f"read and refused; it was quarantined in {figures.quarantined} rounds, within {figures.flood:.1f} s",
             "delays at a steady pace; the baseline are as many messages elsewhere, which no node reads",
             "µs are processor time; memory is resident memory of the node while events come",
         ],

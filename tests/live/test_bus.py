@@ -58,6 +58,18 @@ def test_retained_messages_are_marked(any_bus: MakeBus, root: str, received: Col
     assert received.wait(3)[2][1] == b""
 
 
+def test_retained_messages_are_left_out_where_they_are_known(
+    mosquitto: Server, make_bus: MakeBus, root: str, received: Collector
+) -> None:
+    bus = make_bus(mosquitto.url)
+    bus.publish(f"{root}/state", b"kept", retain=True)
+    assert bus.flush()
+    other = make_bus(mosquitto.url)
+    other.subscribe(f"{root}/#", received.handler, qos=1, timeout=5, retained=False)
+    bus.publish(f"{root}/state", b"live", qos=1, retain=True)
+    assert received.wait(1) == [(f"{root}/state", b"live", False)]
+
+
 def test_each_handler_sees_a_message_once_though_filters_overlap(
     any_bus: MakeBus, root: str, received: Collector
 ) -> None:

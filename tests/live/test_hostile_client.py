@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
+from distced.brokers.core import directory
 from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.live.node import LiveNode
+from distced.brokers.node import quarantine
+from distced.middleware.bus import Bus
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import SubscriptionsError
 from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Answer, Answers
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
+from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.live.conftest import Server
 
 pytestmark = pytest.mark.mqtt
+
+Eventually = Callable[[Callable[[], bool]], None]
 
 A = event_type("A", {"k": "number"})
 
@@ -48,3 +59,49 @@ def test_client_beyond_the_limit_has_its_refusals_while_another_is_served(mosqui
         greedy.unsubscribe_many(error.subscriptions[:10])
         assert len(greedy.subscribe_many([f"[A where k < {number}]" for number in range(10)])) == 10
         assert not any(each.ended for each in made)
+
+
+def test_client_that_floods_the_directory_is_not_read_while_another_is_served(
+    mosquitto: Server,
+    monkeypatch: pytest.MonkeyPatch,
+    make_bus: Callable[..., Bus],
+    eventually: Callable[[Callable[[], bool]], None],
+) -> None:
+    root = "flooded"
+    monkeypatch.setattr(quarantine, "EARLIEST", SECOND)
+    monkeypatch.setattr(directory, "CONFIRM_WITHIN", 3 * SECOND)
+    with (
+        LiveNode(mosquitto.url, "limited", root=root, limits=SubscriptionLimits(50)) as node,
+        Client(mosquitto.url, name="other", root=root) as other,
+    ):
+        other.register(A)
+        heard: list[bytes] = []
+        flood = make_bus(mosquitto.url)
+        flood.subscribe(
+            administration_topic("answer", "hostile", root=root), lambda _t, payload, _r: heard.append(payload)
+        )
+        flood.publish(directory_topic("client", "hostile", root=root), encode(ClientEntry(0)), qos=1, retain=True)
+        topics = [directory_topic("subscription", f"hostile.{number}", root=root) for number in range(5_000)]
+        for number, topic in enumerate(topics):
+            entry = SubscriptionEntry("hostile", f"[A where k == {number}]")
+            flood.publish(topic, encode(entry), qos=1, retain=True)
+        made = [other.subscribe(f"[A where k > {number}]") for number in range(10)]
+        eventually(lambda: node.statistics().get("clients quarantined") == 1)
+        eventually(lambda: any(not each.subscription for payload in heard for each in answers(payload)))
+        eventually(lambda: not node.node.waiting)
+        assert len(node.node.hosted) == 60
+        # What it publishes is not read, and others are served.
+        read = node.node.directory.by_client["hostile"].keys()
+        flood.publish(topics[0], b"", qos=1, retain=True)
+        made += other.subscribe_many([f"[A where k < {number}]" for number in range(10)])
+        assert len(node.node.hosted) == 70 and node.node.directory.by_client["hostile"].keys() == read
+        # It ends, and its subscriptions with it.
+        for topic in topics[1:]:
+            flood.publish(topic, b"", qos=1, retain=True)
+        flood.publish(directory_topic("client", "hostile", root=root), b"", qos=1, retain=True)
+        eventually(lambda: len(node.node.hosted) == 20)
+        assert not any(each.ended for each in made)
+
+
+def answers(payload: bytes) -> tuple[Answer, ...]:
+    return decode(payload, Answers, where="answer").answers

@@ -510,6 +510,36 @@ def test_rest_of_a_bulk_is_not_requested_beyond_a_limit() -> None:
     assert driven.effects == [Done("op")] and errors.keys() == {each.id for each in states}
 
 
+def test_client_that_is_not_read_gets_the_reason_for_all_that_waits() -> None:
+    driven = Driven()
+    driven.take(driven.session.subscribe(SubscriptionState("served", "[A]", QualityOfService()), {}, "first"))
+    offer = Answer("served", "offered", detector="d", node="n1")
+    driven.receive("ced/a/answer/ann", Answers((offer,)))
+    states = [SubscriptionState(f"q{number}", "[A]", QualityOfService()) for number in range(AT_ONCE + 50)]
+    errors: dict[str, DistcedError] = {}
+    driven.take(driven.session.subscribe_many(states, {}, errors, "op"))
+    refusal = Answer("", "refused", node="n1", message="more subscriptions than nodes read", limited=True)
+    driven.receive("ced/a/answer/ann", Answers((refusal,)))
+    assert driven.of(Done) == [Done("op")] and errors.keys() == {each.id for each in states}
+    assert {str(error) for error in errors.values()} == {"more subscriptions than nodes read, at node n1"}
+    # What was requested is cleared here, as nodes have not read it.
+    assert driven.published("ced/d/subscription/q0") == [b""] and len(driven.of(Publish)) == AT_ONCE
+    assert driven.session.directory.own["subscription"].keys() == {"served"}
+    # So does what is requested afterwards, when its time is over.
+    driven.take(driven.session.subscribe(SubscriptionState("late", "[A]", QualityOfService()), {}, "late"))
+    (timer,) = driven.of(SetTimer)
+    driven.fire(timer)
+    (done,) = driven.of(Done)
+    assert str(done.error) == "more subscriptions than nodes read, at directory:1883"
+    # Until a node answers again.
+    driven.receive("ced/a/answer/ann", Answers((replace(offer, node="n2", detector="e"),)))
+    driven.take(driven.session.subscribe(SubscriptionState("last", "[A]", QualityOfService()), {}, "last"))
+    (timer,) = driven.of(SetTimer)
+    driven.fire(timer)
+    (done,) = driven.of(Done)
+    assert str(done.error).startswith("no broker node has answered")
+
+
 # Sources.
 
 

@@ -151,6 +151,10 @@ def test_server_keeps_retained_messages_and_delivers_once() -> None:
     near.do([Subscribe("ced/d/#"), Subscribe("ced/e/+/s"), Subscribe("ced/e/A/+"), Subscribe("ced/e/A/s")])
     network.run(SECOND)
     assert near.payloads == [b"1"]
+    # Without those it retains where it is asked to.
+    near.do([Subscribe("ced/d/type/#", retained=False)])
+    network.run(SECOND)
+    assert near.payloads == [b"1"]
     far.do([Publish("ced/e/A/s", b"3"), Publish("ced/d/type/A", b"4", retain=True)])
     network.run(SECOND)
     assert near.payloads == [b"1", b"3", b"4"]

@@ -17,6 +17,8 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
+from distced.brokers.core.effects import Effect
+from distced.brokers.node import quarantine
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.shared_pass import SharedPass
@@ -384,6 +386,29 @@ def test_composite_events_do_not_depend_on_the_connection_of_events(
         monkeypatch.setattr(broker_node.SimulatedNode, "late", Random(-seed).choice((0.1, 0.5)))
         monkeypatch.setattr(broker_node.SimulatedNode, "delayed", Random(seed).choice((0.0, 0.1, 0.5)))
         check(seed, crowded=seed % 2 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [8, pytest.param(1_000, marks=pytest.mark.properties)])
+def test_composite_events_do_not_depend_on_the_quarantine_of_a_client(
+    seeds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nodes read the directory by other filters for seconds, each for itself, and clients begin meanwhile."""
+    monkeypatch.setattr(quarantine, "SHORTEST", SECOND)
+    monkeypatch.setattr(quarantine, "LONGEST", 4 * SECOND)
+    monkeypatch.setattr(broker_node.SimulatedNode, "quarantined", ("stranger", "another"))
+    begun: list[str] = []
+
+    def begin(self: quarantine.Quarantine, client: str, now: int) -> list[Effect]:
+        begun.append(client)
+        return made(self, client, now)
+
+    made = quarantine.Quarantine.begin
+    monkeypatch.setattr(quarantine.Quarantine, "begin", begin)
+    for seed in range(50_000, 50_000 + seeds):
+        monkeypatch.setattr(broker_node.SimulatedNode, "quarantines", Random(seed).choice((0.02, 0.1, 0.3)))
+        check(seed, crowded=True)
+    assert len(begun) > seeds
 
 
 @pytest.mark.properties

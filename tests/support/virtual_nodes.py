@@ -301,7 +301,7 @@ class VirtualClient(Participant):
 
     Attributes:
         session: the protocol.
-        answers: the answers of nodes to each subscription, in order.
+        answers: the answers of nodes to each subscription, in order; under an empty name those to all that wait.
         found: the composite events of each subscription, each once.
         watermarks: how far each was heard, ns.
         acknowledged: by source and node or recorder, the acknowledgements.
@@ -312,7 +312,7 @@ class VirtualClient(Participant):
         self.name = name
         super().__init__(network, Publish(directory_topic("client", name), b"", retain=True))
         self.session = ClientSession(name, patience=FOREVER)
-        self.answers: dict[str, list[Answer]] = {}
+        self.answers: dict[str, list[Answer]] = {"": []}
         self.found: dict[str, dict[Any, CompositeEvent]] = {}
         self.watermarks: dict[str, int] = {}
         self.acknowledged: dict[str, dict[str, bytes]] = {}
