@@ -301,7 +301,7 @@ class VirtualClient(Participant):
 
     Attributes:
         session: the protocol.
-        answers: the answers of nodes to each subscription, in order; under an empty name those to all that wait.
+        answers: the answers of nodes to each subscription, in order.
         found: the composite events of each subscription, each once.
         watermarks: how far each was heard, ns.
         acknowledged: by source and node or recorder, the acknowledgements.
@@ -312,7 +312,7 @@ class VirtualClient(Participant):
         self.name = name
         super().__init__(network, Publish(directory_topic("client", name), b"", retain=True))
         self.session = ClientSession(name, patience=FOREVER)
-        self.answers: dict[str, list[Answer]] = {"": []}
+        self.answers: dict[str, list[Answer]] = {}
         self.found: dict[str, dict[Any, CompositeEvent]] = {}
         self.watermarks: dict[str, int] = {}
         self.acknowledged: dict[str, dict[str, bytes]] = {}
@@ -418,7 +418,8 @@ class VirtualClient(Participant):
         elif topic == administration_topic("answer", self.name):
             answers = decode(payload, Answers, where=topic).answers
             for answer in answers:
-                for name in (answer.subscription, *answer.others):
+                # Without a name for all that wait.
+                for name in (answer.subscription, *answer.others) if answer.subscription else ():
                     self.answers[name].append(answer)
             if not self.accepts:
                 payload = encode(Answers(tuple(each for each in answers if each.state != "offered")))
