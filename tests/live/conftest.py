@@ -108,11 +108,19 @@ class BusOnEventLoop:
     def flush(self, timeout: float = 5.0) -> bool:
         return self._await(self._bus.flush(timeout))
 
-    def subscribe(self, topic_filter: str, handler: Handler, *, qos: int = 0, timeout: float | None = None) -> None:
+    def subscribe(
+        self,
+        topic_filter: str,
+        handler: Handler,
+        *,
+        qos: int = 0,
+        timeout: float | None = None,
+        retained: bool = True,
+    ) -> None:
         if timeout is None:
             self._call(lambda: self._bus.subscribe_nowait(topic_filter, handler, qos=qos))
         else:
-            self._await(self._bus.subscribe(topic_filter, handler, qos=qos, timeout=timeout))
+            self._await(self._bus.subscribe(topic_filter, handler, qos=qos, timeout=timeout, retained=retained))
 
     def unsubscribe(self, *arguments: Any) -> None:
         self._call(lambda: self._bus.unsubscribe(*arguments))
