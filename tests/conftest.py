@@ -20,6 +20,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
+from distced.middleware.bus.logger import UNWRITTEN
 from tests.support.bounds_checked import BoundsChecked
 
 PROPERTIES = Path(__file__).parent / "properties"
@@ -137,3 +138,4 @@ def _logging_as_it_was() -> Iterator[None]:
     """Verbs that run in this process set what is logged; the next test begins without that."""
     yield
     structlog.reset_defaults()
+    UNWRITTEN.take()

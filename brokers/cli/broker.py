@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from rich.text import Text
 from typer import Option
@@ -26,6 +26,7 @@ from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
 from distced.brokers.ray.runtime import use_ray
 from distced.detectors.runtime.engines import EngineName, chosen
+from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import home_name, server_name
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import (
@@ -38,7 +39,7 @@ from distced.middleware.cli.options import (
     duration_option,
     verb,
 )
-from distced.middleware.cli.output import AsJson, output, show_notes
+from distced.middleware.cli.output import AsJson, discard_unwritable, dispensable_output, output, show_notes
 from distced.middleware.cli.signals import ending
 from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.clock import SystemClock
@@ -157,17 +158,15 @@ def broker(options: BrokerOptions) -> int:
       distced broker --server mqtt://10.0.1.10 --site floor-2 --topology building.toml
       distced broker --server mqtt://10.0.1.10 --site floor-2 --ray-address auto
     """
-    return host(
-        options, configure_logging(stream=sys.stdout if options.as_json else sys.stderr, as_json=options.as_json)
-    )
+    log = configure_logging(stream=sys.stdout if options.as_json else sys.stderr, as_json=options.as_json)
+    try:
+        return host(options, log)
+    finally:
+        discard_unwritable()
 
 
-def host(options: BrokerOptions, log: Any) -> int:
-    """Run until an interrupt; the exit code.
-
-    Args:
-        log: a structlog logger.
-    """
+def host(options: BrokerOptions, log: Logger) -> int:
+    """Run until an interrupt; the exit code."""
     # An unavailable engine is refused before anything is started.
     chosen(options.engine, 0)
     mappings = load_mappings(options.mapping)
@@ -184,7 +183,8 @@ def host(options: BrokerOptions, log: Any) -> int:
         url, server = _server(options, stack, log)
         placed = _locations(options, url, described)
         if described is not None:
-            show_notes(notes_on(described.topology))
+            with dispensable_output():
+                show_notes(notes_on(described.topology))
             node_locations.publish_topology(url, described)
         if hints:
             node_locations.publish_hints(url, hints)
@@ -204,7 +204,8 @@ def host(options: BrokerOptions, log: Any) -> int:
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
         set_up_again()
-        _announce(options, url, server, placed, mappings, log, without_ray=wanted is None and not options.ray)
+        with dispensable_output():
+            _announce(options, url, server, placed, mappings, log, without_ray=wanted is None and not options.ray)
         code = _wait(server, log)
         for name in options.node_names:
             entry = watch.directory.nodes.get(name)
@@ -221,7 +222,7 @@ def load_mappings(paths: Sequence[Path]) -> list[Mapping]:
     return [load_mapping(path, first_seq=place * _RANGE + microseconds) for place, path in enumerate(paths)]
 
 
-def _server(options: BrokerOptions, stack: ExitStack, log: Any) -> tuple[str, Server | None]:
+def _server(options: BrokerOptions, stack: ExitStack, log: Logger) -> tuple[str, Server | None]:
     """URL of the MQTT server, and the server started here; None where one that runs is used."""
     if options.server not in STARTED:
         return options.server, None
@@ -281,7 +282,7 @@ def _start_nodes(options: BrokerOptions, url: str, placed: dict[str, NodeLocatio
             time.sleep(0.01)
 
 
-def _wait(server: Server | None, log: Any) -> int:
+def _wait(server: Server | None, log: Logger) -> int:
     """Wait for an interrupt, or the end of a server started here; the exit code."""
     try:
         while server is None or server.alive:
@@ -298,7 +299,7 @@ def _announce(
     server: Server | None,
     placed: dict[str, NodeLocation],
     mappings: list[Mapping],
-    log: Any,
+    log: Logger,
     *,
     without_ray: bool,
 ) -> None:

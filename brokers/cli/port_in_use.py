@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 import typer
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
+from distced.middleware.bus.logger import Logger
 from distced.middleware.cli.options import VARIABLE
 from distced.middleware.model.errors import BusError
 
@@ -62,7 +63,7 @@ class PortInUse:
         """The error of a broker that does not use it."""
         return BusError(f"the port is in use by {self.text}", given=self.url, advice=self.advice(names))
 
-    def warn(self, names: list[str], log: Any) -> None:
+    def warn(self, names: list[str], log: Logger) -> None:
         """Log what a broker finds that takes another port."""
         log.warning("port in use", server=self.url, there=self.text, advice=self.advice(names))
 

@@ -22,7 +22,16 @@ from distced.brokers.live.recorder import LiveRecorder
 from distced.middleware.bus.pool import server_name
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, PATIENCE, VARIABLE, Duration, HomeOption, duration_option, verb
-from distced.middleware.cli.output import AsJson, few, messages, print_json, show_notes, span
+from distced.middleware.cli.output import (
+    AsJson,
+    discard_unwritable,
+    dispensable_output,
+    few,
+    messages,
+    print_json,
+    show_notes,
+    span,
+)
 from distced.middleware.cli.signals import ending
 from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import event_type
@@ -119,21 +128,25 @@ def record(options: RecordOptions) -> int:
         flush_events=options.flush_events,
         keep=options.keep,
     )
-    show_notes(notes)
+    with dispensable_output():
+        show_notes(notes)
     with ending():
         recorder.start(PATIENCE)
         try:
             announced = recorder.wait_announced(PATIENCE)
-            _report_begin(recorder, name, options)
-            if not announced:
-                show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
+            with dispensable_output():
+                _report_begin(recorder, name, options)
+                if not announced:
+                    show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
             _watch(recorder, options)
         except KeyboardInterrupt:
             pass
         finally:
             recorder.stop()
     status = recorder.status()
-    summarise(status, as_json=options.as_json)
+    with dispensable_output():
+        summarise(status, as_json=options.as_json)
+    discard_unwritable()
     return 1 if status["problem"] else 0
 
 
@@ -215,7 +228,8 @@ def _watch(recorder: LiveRecorder, options: RecordOptions) -> None:
                 live.update(status_line(status, current, recorder.clock.now()), refresh=True)
             if options.as_json and now - reported >= REPORT_EVERY:
                 reported = now
-                print_json({"event": "status", "rate": round(current, 3), **status}, indent=None)
+                with dispensable_output():
+                    print_json({"event": "status", "rate": round(current, 3), **status}, indent=None)
             left = LOOK if deadline is None else min(LOOK, deadline - time.monotonic())
             time.sleep(max(left, 0.0))
 

@@ -6,12 +6,11 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-import structlog
-
 from distced.brokers.bridge import LATENESS, LEASE, Bridge
 from distced.brokers.core.effects import Effect
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import parse_address
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.mapping import Mapping
 from distced.middleware.model.clock import Clock, SystemClock
@@ -22,7 +21,7 @@ from distced.middleware.wire.topics import ROOT
 class LiveBridge(Participant):
     """Bridge with its connection; `bridge` belongs to the thread of the bus."""
 
-    log = structlog.get_logger("distced.bridge")
+    log = get_logger("distced.bridge")
     role = "bridge"
     # Interval of watermarks; it adds to the delay of guaranteed detection.
     tick_every = 0.25

@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Self
 
-import structlog
-
 from distced.brokers.core.effects import Effect, Isolate, Publish, Release
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.participant import Participant
@@ -24,6 +22,7 @@ from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.warm_start import in_background
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.pool import home_name, server_name
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.wire.administration import Pointer
@@ -64,7 +63,7 @@ class _Arrived:
 class LiveNode(Participant):
     """Node with its connections; `node` is usable outside the buses only while no messages arrive."""
 
-    log = structlog.get_logger("distced.node")
+    log = get_logger("distced.node")
     role = "node"
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect
@@ -13,6 +13,7 @@ from distced.brokers.inspect.activity import Watch
 from distced.brokers.inspect.directory_reader import DirectoryReader, ViewState
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import Bus
+from distced.middleware.bus.logger import Logger
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError
 from distced.middleware.wire.mqtt_effects import Note
@@ -87,8 +88,8 @@ class LiveWatch(Participant):
     role = ""
     tick_every = 1.0
 
-    def __init__(self, url: str, nodes: Iterable[str], log: Any) -> None:
-        """Describe a log of structlog's logger `log`; the entries of `nodes` are cleared at the end."""
+    def __init__(self, url: str, nodes: Iterable[str], log: Logger) -> None:
+        """Describe a log by `log`; the entries of `nodes` are cleared at the end."""
         self.watch = Watch(SystemClock().now())
         self.log = log
         self._nodes = tuple(nodes)

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
 from distced.middleware.bus import Bus, BusState, Message
+from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import Connections
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.model.clock import Clock, SystemClock
@@ -75,7 +76,7 @@ class Participant:
     thread of a bus.
 
     Attributes:
-        log: a structlog logger; None for none.
+        log: logger; None for none.
         role: field of log events that holds the name; empty for none.
         tick_every: interval of ticks, s.
         end_within: time for the last decision at `stop`, s.
@@ -83,7 +84,7 @@ class Participant:
         connections: all buses, by home; `bus` is that of the directory.
     """
 
-    log: Any = None
+    log: Logger | None = None
     role: ClassVar[str] = "participant"
     tick_every: ClassVar[float] = 0.1
     end_within: ClassVar[float] = 2.0

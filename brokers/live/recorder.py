@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import structlog
 
 from distced.brokers.core.effects import Subscribe
 from distced.brokers.live.participant import Participant
@@ -24,6 +23,7 @@ from distced.brokers.live.recorder_journal import Journal, sync_path
 from distced.brokers.recorder.recorder import Recorder
 from distced.brokers.recorder.state import Append, Batch, RecorderEffect, RecorderState, Write, decode_operation
 from distced.middleware.bus import Bus
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.pool import home_name
 from distced.middleware.history import History, HistoryWriter
 from distced.middleware.history.late_events import write_late
@@ -61,7 +61,7 @@ class LiveRecorder(Participant):
         resumed: whether it continues from the journal of an earlier life.
     """
 
-    log = structlog.get_logger("distced.recorder")
+    log = get_logger("distced.recorder")
     role = "recorder"
     # A batch may be large, and is written without a connection, too.
     end_within = 60.0

@@ -17,19 +17,18 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
-import structlog
-
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.node import LiveNode
 from distced.brokers.ray.runtime import actor_name, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.model.errors import BusError
 
 PATIENCE: Final = 20.0
 """Time for an actor of the same name, of an earlier life of the one that starts it, to end, s."""
 
-_log = structlog.get_logger("distced.node")
+_log = get_logger("distced.node")
 
 
 class NodeActor:

@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-import structlog
-
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _ELSE: Final = "or name another with --server"
 

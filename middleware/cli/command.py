@@ -12,6 +12,7 @@ interrupted. Unexpected exceptions are bugs and keep their traceback.
 from __future__ import annotations
 
 import ast
+import os
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -142,6 +143,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     as_json = "--json" in given
+    # Streams closed from the start are None, and their numbers would be given to a connection.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             # A terminal that lacks a character of a pattern shows its number.

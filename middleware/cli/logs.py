@@ -8,10 +8,12 @@ from typing import Any, Literal, TextIO, TypeAlias
 
 import structlog
 
+from distced.middleware.bus.logger import Logger
+
 Level: TypeAlias = Literal["info", "warning"]
 
 
-def configure_logging(*, stream: TextIO | None = None, as_json: bool = False, level: Level = "warning") -> Any:
+def configure_logging(*, stream: TextIO | None = None, as_json: bool = False, level: Level = "warning") -> Logger:
     """Log from this level on to a stream, standard error where left out; the logger returned logs from `info` on."""
     target = stream or sys.stderr
     renderer: Any = (
@@ -32,6 +34,8 @@ def configure_logging(*, stream: TextIO | None = None, as_json: bool = False, le
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level.upper())),
         logger_factory=factory,
     )
-    return structlog.wrap_logger(
-        factory(), processors=processors, wrapper_class=structlog.make_filtering_bound_logger(logging.INFO)
+    return Logger(
+        structlog.wrap_logger(
+            factory(), processors=processors, wrapper_class=structlog.make_filtering_bound_logger(logging.INFO)
+        )
     )

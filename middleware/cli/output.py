@@ -7,9 +7,10 @@ Errors go to standard error, without a frame around them, so that they can be co
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import StringIO
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -40,11 +41,38 @@ def messages() -> Console:
     return _console(stderr=True)
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Exit where the reader of a pipe has ended; rich silences standard output, also where the other is meant."""
+        if self.stderr:
+            raise SystemExit(1)
+        super().on_broken_pipe()
+
+
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console = _Console(stderr=stderr, highlight=False, markup=False, emoji=False, soft_wrap=True)
     if not console.is_terminal:
         console.width = PIPE_WIDTH
     return console
+
+
+@contextmanager
+def dispensable_output() -> Iterator[None]:
+    """Block of output without which a process runs on, where its reader has ended or a disk is full."""
+    # rich exits where the reader of a pipe has ended.
+    with suppress(OSError, SystemExit):
+        yield
+
+
+def discard_unwritable() -> None:
+    """Have standard streams that cannot be written discard the rest, which would make the exit code 120."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 def plain(parts: Iterable[RenderableType], width: int = PIPE_WIDTH, *, soft_wrap: bool = True) -> str:

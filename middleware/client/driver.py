@@ -19,10 +19,9 @@ from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-import structlog
-
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.bus import AsyncBus
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import BaseConnections, Connections
 from distced.middleware.bus.subscriptions import Handler
@@ -41,7 +40,7 @@ Operation: TypeAlias = Future[None] | asyncio.Future[None]
 ROOM_WITHIN: Final = 5.0  # time for which a message waits for room at the bus, s
 ROOM_EVERY: Final = 0.02  # time between attempts, s
 _FEW: Final = 64  # timers that are kept without a look at which are cancelled
-_log = structlog.get_logger("distced.client")
+_log = get_logger("distced.client")
 
 
 class BaseDriver(ABC, Generic[B]):

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, Self, TypeAlias, cast
 
-import structlog
-
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
@@ -18,7 +17,7 @@ from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import DistcedError, SubscriptionError
 from distced.middleware.model.events import CompositeEvent, Event
 
-_log = structlog.get_logger("distced.client")
+_log = get_logger("distced.client")
 
 EventCallback: TypeAlias = Callable[[Event], object] | Callable[[CompositeEvent], object]
 """Function for the events of a subscription. The subscriber knows whether its pattern gives composite events."""

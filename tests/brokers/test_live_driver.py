@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
 import structlog
 from structlog.testing import capture_logs
 
@@ -109,3 +111,18 @@ def test_note_may_name_another_node() -> None:
         live._decide("", lambda: [Note("info", "detector moved", {"node": "attic"}), Publish("p", b"")])
     assert logs == [{"event": "detector moved", "log_level": "info", "node": "n", "other_node": "attic"}]
     assert main.done == [("publish", "p")]
+
+
+@pytest.mark.parametrize(
+    "note", [Note("info", "detector moved", {}), Note("warning", "move refused", {"node": "attic"})]
+)
+def test_effects_behind_a_note_are_carried_out_where_the_log_is_closed(note: Note) -> None:
+    live, main, island = node_on_paper()
+    stream = io.StringIO()
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(stream))
+    stream.close()
+    live._decide("", lambda: [Publish("p", b""), note, Subscribe("a"), Publish("q", b"", home=ISLAND)])
+    assert main.done == [("publish", "p"), ("subscribe", "a")]
+    (later,) = island.called
+    later()
+    assert island.done == [("publish", "q")]

@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="a history needs the extra distced[tables]")
 
 from distced.brokers.live.mqtt_server import Server
+from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.batch_run.runner import run
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.middleware.cli.command import main
@@ -174,3 +175,30 @@ def test_record_needs_a_server_and_a_history(
     (tmp_path / "thesis.tex").write_text("…")
     assert main(["record", "--all", "--history", str(tmp_path), "--server", server.url]) == 2
     assert "needs a folder of its own" in capsys.readouterr().err
+
+
+def test_recorder_without_a_reader_of_its_output_records(
+    server: Server, client: Client, tmp_path: Path, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-c", VERB, "record", "--all", "--history", str(tmp_path / "h"), "--server", server.url]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    # Unbuffered streams have nothing left to write at the end.
+    environment.pop("PYTHONUNBUFFERED", None)
+    recorder = subprocess.Popen([*command, "--json"], stdout=writing, stderr=writing, env=environment)
+    os.close(writing)
+    try:
+        with LiveDirectory(server.url) as directory:
+            eventually(lambda: directory.look(lambda there: bool(there.recorders))[0])
+        source = client.source("pir", ["Motion"], watermark=0)
+        published = [source.create("Motion", 10 * n, room="hall") for n in range(1, 11)]
+        source.publish(*published, watermark=100)
+        source.close()
+        assert client.flush()
+        recorder.send_signal(signal.SIGTERM)
+        assert recorder.wait(20) == 0
+    finally:
+        recorder.kill()
+        recorder.wait()
+    assert list(events_of_history(History(tmp_path / "h"))) == published

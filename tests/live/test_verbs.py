@@ -16,7 +16,6 @@ import pytest
 import structlog
 
 from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
-from distced.brokers.live.node import LiveNode
 from distced.detectors.batch_run.runner import run
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
@@ -303,12 +302,16 @@ REFUSED = [
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[str]:
-    """The URL of a server with a broker node, and with types A and B."""
+    """The URL of a server with a broker node, and with types A and B.
+
+    A node in this process would log into the output of the tests, and of one that has ended.
+    """
     if find_mosquitto() is None:
         pytest.skip("mosquitto is neither on the PATH nor in /usr/sbin")
-    with start_server("mosquitto") as server, LiveNode(server.url, "verbs"), Client(server.url) as client:
-        client.wait_for_nodes(1)
-        client.register(event_type("A", {"k": "number"}), event_type("B", {"k": "number"}))
+    with start_server("mosquitto") as server, Verb("broker", "--no-ray", "--server", server.url) as broker:
+        broker.wait_for("Ctrl-C")
+        with Client(server.url) as client:
+            client.register(event_type("A", {"k": "number"}), event_type("B", {"k": "number"}))
         yield server.url
 
 
