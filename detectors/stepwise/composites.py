@@ -16,7 +16,7 @@ from msgspec import structs
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.automata.properties import begins_with_repeats, may_repeat
-from distced.detectors.stepwise.inner_events import PartEvent, PartMatch
+from distced.detectors.stepwise.inner_events import Carried, PartEvent, PartMatch
 from distced.detectors.stepwise.instance import Chain, Instance, Origin, chain_events
 from distced.middleware.model.events import (
     TIME,
@@ -135,8 +135,8 @@ class Composites:
         self._by: Event = _NO_EVENT
         self._moment: tuple[object, ...] = ()
         self._places = _NO_PLACES
-        # Of a side that hands on different things: all the places in `found` by digest.
-        self._all_places: dict[int, list[int]] | None = None
+        # Of a side that may hand on different things: by digest the places in `found` by what is handed on.
+        self._all_places: dict[int, dict[Carried, int]] | None = None
         # Where derivations are kept: the alternatives of each event in `found`, by its place.
         self._found_in: dict[int, _Derived] | None = None
         self._forget_at = _REMEMBER_LEAST
@@ -155,8 +155,8 @@ class Composites:
         if self._all_places:
             for places in self._all_places.values():
                 # One event, whatever it hands on: it has one timestamp.
-                lo = min(found[place].lo for place in places)
-                for place in places:
+                lo = min(found[place].lo for place in places.values())
+                for place in places.values():
                     found[place] = structs.replace(found[place], lo=lo)
             self._all_places = None
         if self._found_in:
@@ -346,22 +346,31 @@ class Composites:
                 self._places, self._moment = _NO_PLACES, moment
         digest = composite.seq
         place = self._places.get(digest)
+        if place is not None and isinstance(composite, PartEvent):
+            place = self._place_of_side(composite, place)
         if place is not None:
-            for each in (self._all_places or {}).get(digest, [place]):
-                if _alike(composite, self.found[each]):
-                    if composite.lo < self.found[each].lo:
-                        self.found[each] = composite
-                    return
-            if self._all_places is None:
-                self._all_places = {}
-            self._all_places.setdefault(digest, [place]).append(len(self.found))
-            self.found.append(composite)
+            if place == len(self.found):
+                self.found.append(composite)
+            elif composite.lo < self.found[place].lo:
+                self.found[place] = composite
             return
         if self._output.may_repeat:
             if composite.id in self.reported:
                 return
             self.reported[composite.id] = (composite.constituents, composite.lo)
         self._put(composite)
+
+    def _place_of_side(self, composite: PartEvent, first: int) -> int:
+        """The index in `found` for what a side hands on once more: that of what equals it to its reader, else the next;
+        `first` for the first of its digest."""
+        if self._all_places is None:
+            self._all_places = {}
+        places = self._all_places.get(composite.seq)
+        if places is None:
+            handed_on = self.found[first]
+            assert isinstance(handed_on, PartEvent)
+            places = self._all_places[composite.seq] = {handed_on.carried(): first}
+        return places.setdefault(composite.carried(), len(self.found))
 
     def _put(self, composite: CompositeEvent) -> int:
         """Add a composite event to those found; its place there."""
@@ -388,11 +397,6 @@ def _fired(event: Event) -> Event:
 
 def _order_of_derivation(derivation: Derivation) -> tuple[object, ...]:
     return derivation.last, derivation.lo, derivation.first
-
-
-def _alike(one: CompositeEvent, other: CompositeEvent) -> bool:
-    """Whether two ways to one composite event are equal to its reader: a side may hand on different values."""
-    return not isinstance(one, PartEvent) or not isinstance(other, PartEvent) or one.carried() == other.carried()
 
 
 def key_values(names: tuple[str, ...], key: object) -> tuple[Attribute, ...]:

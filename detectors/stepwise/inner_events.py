@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from distced.middleware.model.events import TIME, Attribute, CompositeEvent, Derivation, Event, EventId, OrderKey
 from distced.middleware.patterns.tree import Delegated
 
 _V = TypeVar("_V")
+
+Carried: TypeAlias = tuple[tuple[tuple[str, EventId], ...], tuple[tuple[str, str], ...]]
+"""Ids of the bound events by variable, and values by register, in a comparable form."""
 
 
 class TimeEvent(Event, frozen=True, gc=False):
@@ -22,10 +25,10 @@ class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
     bound: dict[str, Event]
     counted: dict[str, Attribute]
 
-    def carried(self) -> tuple[list[tuple[str, EventId]], list[tuple[str, str]]]:
+    def carried(self) -> Carried:
         """The values handed on, in a comparable form."""
-        bound = sorted((name, event.id) for name, event in self.bound.items())
-        return bound, sorted((name, repr(value)) for name, value in self.counted.items())
+        bound = sorted([(name, event.id) for name, event in self.bound.items()])
+        return tuple(bound), tuple(sorted([(name, repr(value)) for name, value in self.counted.items()]))
 
 
 class PartMatch(PartEvent, frozen=True, gc=False, kw_only=True):
@@ -74,7 +77,7 @@ def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> l
         for derivation in composite.derivations
         if derivation.last == moment
     ]
-    return list({repr(alternative.carried()): alternative for alternative in alternatives}.values())
+    return list({alternative.carried(): alternative for alternative in alternatives}.values())
 
 
 def _side(composite: CompositeEvent, derivation: Derivation, type_name: str, part: Delegated) -> PartEvent:

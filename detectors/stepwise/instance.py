@@ -89,6 +89,20 @@ class Instance(msgspec.Struct, eq=False, gc=False):
             and same_chain(self.chain, other.chain)
         )
 
+    def rest(self) -> tuple[object, ...]:
+        """What `same_as` compares beside state, `lo`, last event and chain, in a hashable form."""
+        registers = self.registers
+        return (
+            self.origin,
+            self.timers,
+            self.windows,
+            self.bounds,
+            self.spent,
+            registers,
+            tuple(map(type, registers)),
+            tuple([None if event is None else event.id for event in self.bindings]),
+        )
+
 
 BEFORE_ALL: Final = INSTANT_MIN - 1
 AFTER_ALL: Final = INSTANT_MAX

@@ -9,7 +9,8 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
-from distced.detectors.stepwise.instance import Instance
+from distced.detectors.stepwise.instance import Chain, Instance
+from distced.middleware.model.events import EventId
 
 Pool: TypeAlias = dict[object, list[Instance]]
 
@@ -98,10 +99,10 @@ class InstanceStore:
                 self.pools[state] = NO_POOL
 
     def leave_out(self, gone: dict[int, Instance]) -> None:
-        """Remove these instances from all buckets."""
-        for state, pool in enumerate(self.pools):
-            for key, bucket in list(pool.items()):
-                self.keep(state, key, bucket, [each for each in bucket if id(each) not in gone])
+        """Remove these instances, by `id`, from their buckets."""
+        for state, key in {(each.state, each.key) for each in gone.values()}:
+            bucket = self.pools[state][key]
+            self.keep(state, key, bucket, [each for each in bucket if id(each) not in gone])
 
     def shed(self, state: int, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
         """Keep the instances of a bucket that began at an instant or after it."""
@@ -147,15 +148,45 @@ class InstanceStore:
 
 
 def _distinct(born: list[Instance]) -> list[Instance]:
+    """New instances without repetitions: of equal ones the first; the others stay in order."""
     if len(born) == 2 and born[0].state != born[1].state:
         return born
     if len({(instance.state, instance.lo) for instance in born}) == len(born):
         return born
-    kept: list[Instance] = []
-    seen: dict[tuple[int, int, int], list[Instance]] = {}
+    groups: dict[tuple[int, int, int], list[Instance]] = {}
     for instance in born:
-        alike = seen.setdefault((instance.state, instance.lo, id(instance.last)), [])
-        if not any(instance.same_as(other) for other in alike):
-            alike.append(instance)
-            kept.append(instance)
-    return kept
+        groups.setdefault((instance.state, instance.lo, id(instance.last)), []).append(instance)
+    repeated: set[int] = set()
+    for group in groups.values():
+        if len(group) > 2:
+            repeated |= _repeated(group)
+        elif len(group) == 2 and group[1].same_as(group[0]):
+            repeated.add(id(group[1]))
+    return [instance for instance in born if id(instance) not in repeated] if repeated else born
+
+
+def _repeated(group: list[Instance]) -> set[int]:
+    """Ids of the instances equal to an earlier one, of some with the same state, `lo` and last event.
+
+    Equality in all parts is an equivalence, so the instances are divided: by everything but the chain, then by one
+    event of the chain after the other, the last first. Chains behind the same link are equal. An instance that is alone
+    is looked at no further, so each costs no more than the events it shares with another.
+    """
+    by_rest: dict[object, list[tuple[Chain, Instance]]] = {}
+    for instance in group:
+        by_rest.setdefault(instance.rest(), []).append((instance.chain, instance))
+    repeated: set[int] = set()
+    waiting = [alike for alike in by_rest.values() if len(alike) > 1]
+    while waiting:
+        links: set[int] = set()
+        by_event: dict[EventId, list[tuple[Chain, Instance]]] = {}
+        for chain, instance in waiting.pop():
+            if id(chain) in links:
+                repeated.add(id(instance))
+                continue
+            links.add(id(chain))
+            if chain is not None:
+                before, event = chain
+                by_event.setdefault(event.id, []).append((before, instance))
+        waiting += [alike for alike in by_event.values() if len(alike) > 1]
+    return repeated

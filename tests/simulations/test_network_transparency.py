@@ -434,12 +434,16 @@ KNOWN_CASES = {
     541_455: "the stream of a part, whose reader has just moved, without derivations",
     545_785: "an event late for a detector that began behind it",
     565_117: "the same for a part",
+    732_648: "36,000 instances of one instant",
 }
-RANDOM_PASSES = {21_427, 530_799, 534_615, 540_525, 541_455}
+RANDOM_PASSES = {21_427, 530_799, 534_615, 540_525, 541_455, 732_648}
 """Those with random passes."""
+SLOW = {732_648}
 
 
-@pytest.mark.parametrize("seed", KNOWN_CASES)
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=[pytest.mark.slow] if seed in SLOW else ()) for seed in KNOWN_CASES]
+)
 def test_known_cases_of_shared_inputs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed in RANDOM_PASSES:
         choice = passes_by_chance(seed)
