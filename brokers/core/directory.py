@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from typing import Any, Final
 
 from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
@@ -12,6 +13,7 @@ from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory import KINDS, Change, Entries
 from distced.middleware.wire.directory_entries import DetectorEntry
+from distced.middleware.wire.topics import client_of
 
 __all__ = ["KINDS", "Change", "Directory"]
 
@@ -28,16 +30,16 @@ class Directory(Entries):
 
     Attributes:
         missing: nodes that were lost a moment ago and may be back, with the time, ns.
-        unconfirmed: entries from before the connection was lost, not delivered again so far, by kind and name.
+        unconfirmed: entries to be delivered again, as after a lost connection, by kind and name, with the end of the
+            time for that, ns, in order of it.
         by_client: names of the subscriptions of each client that has any.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.missing: dict[str, int] = {}
-        self.unconfirmed: set[tuple[str, str]] = set()
+        self.unconfirmed: dict[tuple[str, str], int] = {}
         self.by_client: dict[str, dict[str, None]] = {}
-        self._confirm_until = 0
         # Detectors by the type of their composite events, and number of subscriptions to each detector as a part.
         self._publishers: dict[str, set[str]] = {}
         self._parts: Counter[str] = Counter()
@@ -48,7 +50,7 @@ class Directory(Entries):
             known = self.detectors[name]
             return Change(kind, name, known, known, outdated=True)
         change = super().put(kind, name, entry)
-        self.unconfirmed.discard((kind, name))
+        self.unconfirmed.pop((kind, name), None)
         if entry != change.before:
             self._note(change)
         return change
@@ -115,23 +117,26 @@ class Directory(Entries):
 
     def reconnected(self, now: int) -> None:
         """Expect all entries but types to be delivered again, over a new connection."""
-        self.unconfirmed = {(kind, name) for kind, name in self.names() if kind != "type"}
-        self._confirm_until = now + CONFIRM_WITHIN
+        self.unconfirmed = {}
+        self.expect(((kind, name) for kind, name in self.names() if kind != "type"), now)
 
     def expect(self, entries: Iterable[tuple[str, str]], now: int) -> None:
         """Expect these entries, by kind and name, to be delivered again; those that are not have been cleared."""
-        self.unconfirmed.update(entries)
-        self._confirm_until = now + CONFIRM_WITHIN
+        for each in entries:
+            self.unconfirmed.pop(each, None)
+            self.unconfirmed[each] = now + CONFIRM_WITHIN
 
     def confirm(self, entries: Iterable[tuple[str, str]]) -> None:
         """Expect these entries no longer to be delivered again."""
-        self.unconfirmed.difference_update(entries)
+        for each in entries:
+            self.unconfirmed.pop(each, None)
 
-    def clear_unconfirmed(self, now: int) -> Iterator[Change]:
-        """Clear entries, one after the other, that were not delivered again in time."""
-        if now > self._confirm_until:
-            for each in sorted(self.unconfirmed):
-                yield self.read(each, b"", where="the directory")
+    def clear_unconfirmed(self, now: int, waiting: Container[str] = ()) -> Iterator[Change]:
+        """Clear entries, one after the other, that were not delivered again in time, but for subscriptions of clients
+        with `waiting` messages."""
+        for kind, name in sorted(takewhile(lambda each: now > self.unconfirmed[each], self.unconfirmed)):
+            if kind != "subscription" or client_of(name) not in waiting:
+                yield self.read((kind, name), b"", where="the directory")
 
     @property
     def expected_nodes(self) -> set[str]:

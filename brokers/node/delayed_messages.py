@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import Container
+from collections.abc import Container, Set
 from contextlib import suppress
 from typing import Final
 
@@ -36,7 +36,6 @@ class DelayedMessages:
 
     Attributes:
         excessive: clients with a crowd that is too large, until they are removed here.
-        unread: number of messages left out.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class DelayedMessages:
         self._most = most
         self._left_out = left_out
         self.excessive: set[str] = set()
-        self.unread = 0
         self._first: deque[tuple[str, bytes]] = deque()
         # Number of entries among the first, by client, and those that wait apart, by client in the order of the turns.
         self._entries: Counter[str] = Counter()
@@ -62,7 +60,8 @@ class DelayedMessages:
         self._length = self._size = 0
         self._delayed = (f"{root}/{Area.DIRECTORY}/", f"{root}/{Area.ADMINISTRATION}/")
         self._passing = (f"{root}/{Area.DIRECTORY}/type/", f"{root}/{Area.ADMINISTRATION}/heartbeat/")
-        self._of_clients = tuple(f"{directory_topic(kind, '-', root=root)[:-1]}" for kind in ("subscription", "client"))
+        self._subscriptions = directory_topic("subscription", "-", root=root)[:-1]
+        self._of_clients = (self._subscriptions, directory_topic("client", "-", root=root)[:-1])
 
     def __len__(self) -> int:
         return self._length
@@ -72,6 +71,10 @@ class DelayedMessages:
         """Whether there is no room for more."""
         return self._size > ROOM
 
+    def clients(self) -> Set[str]:
+        """Clients whose entries wait."""
+        return self._entries.keys() | self._apart.keys()
+
     def takes(self, topic: str) -> bool:
         """Whether messages on a topic wait, rather than pass with the events."""
         return topic.startswith(self._delayed) and not topic.startswith(self._passing)
@@ -79,8 +82,9 @@ class DelayedMessages:
     def put(self, topic: str, payload: bytes) -> None:
         """Have a message wait behind the others."""
         client = self._client(topic)
-        if client in self._left_out and topic.startswith(self._of_clients[0]):
-            self.unread += 1
+        # Of a subscription whose name has no client the only level is that name.
+        below = topic.removeprefix(self._subscriptions)
+        if below != topic and "/" in below and client in self._left_out:
             return
         self._length += 1
         self._size += len(payload) + _OVERHEAD

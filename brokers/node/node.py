@@ -385,8 +385,10 @@ class Node(NodePart):
         effects += self.homes.tick(self.hosting.topic_filters.homes_used(), now)
         effects += self._handshake.again(now)
         effects += self.quarantine.tick(now)
-        for change in self.directory.clear_unconfirmed(now):
-            effects += self._changed(change, now)
+        if not self._handshake.reading:
+            # Until then what was delivered again may wait; behind it, only what crowding clients have published.
+            for change in self.directory.clear_unconfirmed(now, self._delayed.clients()):
+                effects += self._changed(change, now)
         if self._handshake.settled:
             effects += self.membership.tick(now)
         measured = self.event_path.measured(now, self.homes.latencies)
@@ -474,7 +476,7 @@ class Node(NodePart):
             case "source":
                 return self._source_changed(change, now)
             case "client":
-                return self._client_changed(change)
+                return self._client_changed(change, now)
             case "node":
                 return self._node_changed(change, now)
             case "subscription":
@@ -516,8 +518,8 @@ class Node(NodePart):
                 effects += self.event_path.leave(source, reader, now)
         return effects
 
-    def _client_changed(self, change: Change) -> list[Effect]:
-        return [*self.quarantine.client_changed(change), *self._client_lost(change)]
+    def _client_changed(self, change: Change, now: int) -> list[Effect]:
+        return [*self.quarantine.client_changed(change, now), *self._client_lost(change)]
 
     def _client_lost(self, change: Change) -> list[Effect]:
         if change.entry is not None:
@@ -596,7 +598,9 @@ class Node(NodePart):
             return []
         effects = self.claim.make()
         if before:
-            shown = {name for kind, name in self.directory.names() - self.directory.unconfirmed if kind == "detector"}
+            shown = {
+                name for kind, name in self.directory.names() - self.directory.unconfirmed.keys() if kind == "detector"
+            }
             effects += self.hosting.compare(shown, now)
         return [*effects, *self.admission.take_up(), *self._inspect()]
 

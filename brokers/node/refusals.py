@@ -21,6 +21,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory import check_client
 from distced.middleware.wire.directory_entries import NODE_CLIENT, SubscriptionEntry, SubscriptionHead
 from distced.middleware.wire.topics import directory_topic
 
@@ -71,6 +72,7 @@ class Refusals(NodePart):
         problem = TOO_LONG if self._too_long(head) else "" if known else self._problem(head.client)
         if not problem or chosen(head.pattern, self.directory.common_nodes) != self.name:
             return False
+        check_client(head.client, topic)
         self._refuse(name, head.client, topic, problem)
         return True
 

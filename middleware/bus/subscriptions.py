@@ -70,9 +70,12 @@ class Subscriptions:
         if _stands_alone(subscribed, connection):
             self._ask_alone(subscribed, connection, retained=retained)
         else:
+            # Requested again, too, a group brings what the server retains; and an answer.
+            needless = not retained and answer is None and self._cover.has(topic_filter, subscribed.qos)
             change = self._cover.add(topic_filter, subscribed.qos)
-            self._ask_groups(change.subscribe, connection)
-            self._ask_no_more(change.unsubscribe, connection)
+            if not needless:
+                self._ask_groups(change.subscribe, connection)
+                self._ask_no_more(change.unsubscribe, connection)
 
     def remove(self, topic_filter: str, handler: Handler | None, connection: Connection | None) -> None:
         """Remove a handler, or all of a filter; unsubscribe where none is left."""
@@ -191,6 +194,13 @@ class Cover:
         # Also where the group stood before: what the server retains is for the new filter too.
         return Change({whole: max(members.values())}, [group for group in swallowed if group != whole])
 
+    def has(self, topic_filter: str, qos: int) -> bool:
+        """Whether a group covers a filter, with this QoS."""
+        for group, members in self.groups.items():
+            if overlap(group, topic_filter):
+                return union(group, topic_filter) == group and max(members.values()) >= qos
+        return False
+
     def remove(self, topic_filter: str) -> Change:
         """Remove a filter."""
         whole = next((group for group, members in self.groups.items() if topic_filter in members), None)
@@ -198,6 +208,10 @@ class Cover:
             return Change({}, [])
         rest = self.groups.pop(whole)
         del rest[topic_filter]
+        if whole in rest:
+            # It covers the others by itself.
+            self.groups[whole] = rest
+            return Change({}, [])
         before = set(self.groups)
         for other, qos in rest.items():
             self.add(other, qos)

@@ -23,6 +23,7 @@ from distced.middleware.wire.directory_entries import (
     SubscriptionHead,
     TopologyEntry,
 )
+from distced.middleware.wire.topics import MAX_BYTES, encode_level
 
 KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "type": EventType,
@@ -47,6 +48,9 @@ _ALIKE: Final[dict[type, tuple[str, ...]]] = {
     SubscriptionEntry: ("client", "definitions", "consumption", "policy", "decomposition", "exports", "hints"),
 }
 """Fields that few entries differ in."""
+
+CLIENT_BYTES: Final = MAX_BYTES // 2
+"""Bytes of the name of a client at most, as a level of the topics of its answers."""
 
 _SHARED: Final = 10_000
 """Number of values that are kept to be shared."""
@@ -96,6 +100,8 @@ class Entries:
         if isinstance(entry, EventType):
             _check_type(entry, name, where)
         elif isinstance(entry, DetectorEntry | SubscriptionEntry):
+            if isinstance(entry, SubscriptionEntry):
+                check_client(entry.client, where)
             self._share(entry)
         return self.put(kind, name, entry)
 
@@ -148,6 +154,15 @@ class Entries:
     def publishers(self, type_name: str) -> list[str]:
         """Detectors whose composite events are of this type."""
         return sorted(name for name, entry in self.detectors.items() if entry.publishes == type_name)
+
+
+def check_client(name: str, where: str) -> None:
+    """Raise `FrameError` for a client of a subscription that no answer has a topic for."""
+    if not name or len(encode_level(name).encode()) > CLIENT_BYTES:
+        allowed = f"a name of 1 to {CLIENT_BYTES:,} bytes"
+        raise FrameError(
+            "a subscription of a client without a usable name", given=repr(name), allowed=allowed, where=where
+        )
 
 
 def _check_type(entry: EventType, name: str, where: str) -> None:

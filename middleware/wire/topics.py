@@ -140,8 +140,14 @@ def _subscription(topic: str, levels: tuple[str, ...]) -> tuple[str, ...]:
 
 def _levels_of(subscription: str) -> tuple[str, ...]:
     """Levels of the name of a subscription: its client, if the name begins with one, and the rest."""
+    client = client_of(subscription)
+    return (client, subscription[len(client) + 1 :]) if client else (subscription,)
+
+
+def client_of(subscription: str) -> str:
+    """Client that the name of a subscription begins with, a level of its topic; empty for none."""
     client, _, rest = subscription.rpartition(".")
-    return (client, rest) if client and rest else (subscription,)
+    return client if rest else ""
 
 
 def matches(topic_filter: str, topic: str) -> bool:

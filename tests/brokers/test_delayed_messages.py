@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from distced.brokers.core.directory import CONFIRM_WITHIN
 from distced.brokers.core.effects import Effect, Publish
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.node import delayed_messages, refusals
@@ -115,6 +116,19 @@ def test_messages_of_a_lost_connection_are_consumed_before_the_next_begins() -> 
     node.start(2)
     assert "c.0" in node.directory.subscriptions
     assert ("subscription", "c.0") in node.directory.unconfirmed
+
+
+def test_entries_that_wait_are_not_cleared_as_undelivered() -> None:
+    node = settled_node()
+    node.receive_all([subscription(0)], 1)
+    late = CONFIRM_WITHIN + 2
+    # Read once more, over a new connection, but behind much else.
+    node.start(2)
+    node.receive_all([subscription(0)], 3, at_once=0)
+    node.tick(late + 1)
+    assert "c.0" in node.directory.subscriptions
+    node.serve(late + 2)
+    assert ("subscription", "c.0") not in node.directory.unconfirmed
 
 
 def test_events_wait_where_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from distced.brokers.core.directory import Directory
+from distced.brokers.core.directory import CONFIRM_WITHIN, Directory
 from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
@@ -92,6 +93,9 @@ def test_entry_of_an_earlier_primary_is_not_taken_while_the_later_one_is_present
         (("node", "n"), b'{"since": 1.5}'),
         (("subscription", "q"), b"\xff\xfe"),
         (("subscription", "q"), b"[" * 5000),
+        (("subscription", "q"), encode(SubscriptionEntry("", "[A]"))),
+        (("subscription", "q"), encode(SubscriptionEntry("c" * 40_000, "[A]"))),
+        (("subscription", "q"), encode(SubscriptionEntry("/" * 20_000, "[A]"))),
     ],
 )
 def test_malformed_entry_changes_nothing(levels: tuple[str, ...], payload: bytes) -> None:
@@ -102,6 +106,21 @@ def test_malformed_entry_changes_nothing(levels: tuple[str, ...], payload: bytes
     with pytest.raises(FrameError, match="ced/d/x"):
         directory.read(levels, payload, where="ced/d/x")
     assert {kind: directory.table(kind) for kind, _ in directory.names()} == before
+
+
+def test_entries_are_awaited_each_for_its_own_time() -> None:
+    directory = Directory()
+    for name in ("a.1", "a.2", "b.1", "c.1", "d.1"):
+        directory.put("subscription", name, SubscriptionEntry(name[0], "[A]"))
+    directory.reconnected(0)
+    directory.expect([("subscription", "a.1"), ("subscription", "b.1")], 20 * SECOND)
+    directory.put("subscription", "a.2", directory.subscriptions["a.2"])
+    late = CONFIRM_WITHIN + 1
+    assert [each.name for each in directory.clear_unconfirmed(late, {"c"})] == ["d.1"]
+    assert [each.name for each in directory.clear_unconfirmed(late)] == ["c.1"]
+    directory.confirm([("subscription", "b.1")])
+    assert [each.name for each in directory.clear_unconfirmed(late + 20 * SECOND)] == ["a.1"]
+    assert directory.subscriptions.keys() == {"a.2", "b.1"} and not directory.unconfirmed
 
 
 def test_types_that_cannot_be_are_left_out_of_the_registry() -> None:

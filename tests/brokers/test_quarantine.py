@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.node import quarantine
 from distced.brokers.node.node import Node
-from distced.brokers.node.quarantine import EARLIEST, LONGEST, SHORTEST
+from distced.brokers.node.quarantine import EARLIEST, LINGERING, LONGEST, SHORTEST
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answers
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
-from distced.middleware.wire.topics import directory_topic
+from distced.middleware.wire.topics import client_of, directory_topic, parse_topic
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
 
 A = event_type("A", {"k": "number"})
@@ -172,8 +174,10 @@ def test_others_begin_end_and_change_while_a_client_is_quarantined(seed: int) ->
     system.network.run()
     system.network.lose(new, for_good=True)
     system.network.run()
-    # Its filter goes with the client.
+    # Its filter goes with the client, after a moment.
     assert system.active(new) == []
+    assert all("ced/d/subscription/new.one/+" in each.filters for each in system.nodes)
+    system.network.pass_time(LINGERING)
     assert all("ced/d/subscription/new.one/+" not in each.filters for each in system.nodes)
 
 
@@ -250,6 +254,194 @@ def test_two_clients_in_quarantine_are_readmitted_one_by_one() -> None:
     last = filters(node.tick(SHORTEST + SECOND))
     assert last[:2] == [(True, "ced/d/subscription/other/+", True), (True, ALL, False)]
     assert {(False, "ced/d/subscription/other/+", False), (False, OF_HOSTILE, False)} <= set(last[2:])
+
+
+def test_filter_of_a_client_stays_while_it_returns() -> None:
+    node = settled_node(20)
+    topic = directory_topic("client", "other")
+    node.receive_all([(topic, encode(ClientEntry(0))), (entry("other.0")[0], b"")], 0)
+    while node.waiting:
+        node.serve(0)
+    node.quarantine_all(["hostile"], 0)
+    for now in (1, 2):
+        # What it has published before its end, or behind its return, may be under way.
+        assert not filters(node.receive_all([(topic, b"")], now * SECOND))
+        assert not filters(node.tick(now * SECOND))
+        assert not filters(node.receive_all([(topic, encode(ClientEntry(now)))], now * SECOND))
+    assert not filters(node.tick(2 * LINGERING))
+    node.receive_all([(topic, b"")], 2 * LINGERING)
+    assert filters(node.tick(3 * LINGERING)) == [(False, "ced/d/subscription/other/+", False)]
+    # Where it returns later, all that the server has is new.
+    returns = filters(node.receive_all([(topic, encode(ClientEntry(3)))], 3 * LINGERING))
+    assert returns == [(True, "ced/d/subscription/other/+", True)]
+
+
+def test_subscriptions_whose_names_have_no_client_are_read_on() -> None:
+    node = settled_node(20)
+    alarm, same = directory_topic("subscription", "alarm"), directory_topic("subscription", "hostile")
+    of_hostile = encode(SubscriptionEntry("hostile", "[A]"))
+    node.receive_all([*entries("hostile", 2), (alarm, of_hostile)], 0)
+    node.quarantine_all(["hostile"], 0)
+    # Also one whose name is the client's; and they are not awaited with the entries of the client afterwards.
+    node.receive_all([entry("hostile.7"), (same, of_hostile)], 1, at_once=0)
+    node.serve(1)
+    assert node.directory.subscriptions.keys() == {"other.0", "hostile.0", "hostile.1", "alarm", "hostile"}
+    node.tick(SHORTEST)
+    node.receive_all(entries("hostile", 1), SHORTEST)
+    node.tick(SHORTEST + 40 * SECOND)
+    assert node.directory.subscriptions.keys() == {"other.0", "hostile.0", "alarm", "hostile"}
+
+
+def test_entries_that_wait_after_a_quarantine_are_not_cleared() -> None:
+    node = settled_node(20)
+    node.receive_all(entries("hostile", 2), 0)
+    node.quarantine_all(["hostile"], 0)
+    node.tick(SHORTEST)
+    node.receive_all(entries("hostile", 2), SHORTEST, at_once=0)
+    for late in (31, 60):
+        node.tick(SHORTEST + late * SECOND)
+    assert node.directory.by_client["hostile"].keys() == {"hostile.0", "hostile.1"}
+
+
+LONG = "$" * 60_000
+"""Name of a client that fits no filter once it is encoded, nor the topic of an answer."""
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param((f"ced/d/client/{LONG}", encode(ClientEntry(0))), id="client"),
+        pytest.param(
+            (f"ced/d/subscription/{LONG}/1", encode(SubscriptionEntry("other", "[A]"))), id="name of a subscription"
+        ),
+        pytest.param(
+            (directory_topic("subscription", "other.1"), encode(SubscriptionEntry(LONG, "[A]"))), id="subscription"
+        ),
+    ],
+)
+def test_names_that_fit_no_topic_prevent_no_quarantine(message: tuple[str, bytes]) -> None:
+    node = settled_node(20)
+    node.receive_all([message], 0)
+    assert node.quarantine_all([LONG], 0) == []
+    begun = filters(node.quarantine_all(["hostile"], 0))
+    assert (True, "ced/d/subscription/other/+", False) in begun and begun[-1] == (False, ALL, False)
+    node.receive_all([(message[0], b""), message], 1)
+    assert (True, ALL, False) in filters(node.tick(SHORTEST))
+
+
+class Disorder:
+    """A system in which clients, nodes, quarantines and lost connections interleave at random."""
+
+    def __init__(self, seed: int) -> None:
+        self.network = Network(seed, hasty=seed % 4 == 0)
+        self.random = self.network.random
+        for name in ("one", "two.b"):
+            self.network.node(name)
+        self.clients = {name: self.network.client(name) for name in ("hostile", "other", "new.one")}
+        self.clients["other"].register(A)
+        self.network.run()
+        self.own: set[str] = set()
+        self.made = 0
+
+    def subscribe(self) -> None:
+        client = self.random.choice(list(self.clients.values()))
+        self.made += 1
+        identity = f"{client.name}.{self.made}"
+        cut = {"decomposition": "full"} if self.random.random() < 0.2 else {}
+        client.subscribe(identity, f"[A where k == {self.made % 7}] ; [A]", **cut)
+        self.own.add(identity)
+
+    def end(self) -> None:
+        if known := sorted(each for each in self.own if each.rpartition(".")[0] in self.clients):
+            identity = self.random.choice(known)
+            self.own.discard(identity)
+            self.clients[identity.rpartition(".")[0]].clear("subscription", identity)
+
+    def administer(self) -> None:
+        """Somebody else publishes or clears an entry."""
+        if self.random.random() < 0.5 and (known := sorted(self.retained("subscription"))):
+            self.network.publish(directory_topic("subscription", self.random.choice(known)), b"", retain=True)
+        else:
+            topic = directory_topic("subscription", self.random.choice(("hostile", "alarm")))
+            self.network.publish(topic, encode(SubscriptionEntry("administrator", "[A]")), retain=True)
+
+    def leave(self) -> None:
+        if len(self.clients) > 1:
+            name = self.random.choice(sorted(self.clients))
+            self.network.lose(self.clients.pop(name), for_good=True)
+            self.own = {each for each in self.own if each.rpartition(".")[0] != name}
+
+    def arrive(self) -> None:
+        name = self.random.choice(("hostile", "other", "new.one", "x y", "a/b"))
+        if name not in self.clients:
+            self.clients[name] = self.network.client(name)
+
+    def replace_node(self) -> None:
+        nodes = self.network.nodes
+        if len(nodes) > 2:
+            self.network.lose(self.random.choice(nodes), for_good=True)
+        else:
+            self.made += 1
+            self.network.node(f"n{self.made}")
+
+    def reconnect(self) -> None:
+        lost = self.random.choice(self.network.participants)
+        self.network.lose(lost)
+        self.network.some(self.random.randrange(20))
+        lost.connect()
+
+    def quarantine(self) -> None:
+        client = self.random.choice(("hostile", "hostile", "other", "a/b"))
+        for each in self.network.nodes:
+            if self.random.random() < 0.7:
+                each.do(each.node.quarantine_all([client], self.network.now))
+
+    def pass_time(self) -> None:
+        self.network.pass_time(self.random.choice((1, 3, 10, 31)) * SECOND)
+
+    def retained(self, kind: str) -> set[str]:
+        topics = [each for each in self.network.retained if each.startswith(f"ced/d/{kind}/")]
+        return {parse_topic(each).levels[1] for each in topics}
+
+    def check(self) -> None:
+        """Nodes know what the server retains, but of clients in quarantine, and what is still to be delivered again."""
+        for each in self.network.nodes:
+            node = each.node
+            for kind in ("type", "client", "node", "detector", "subscription"):
+                for name in self.retained(kind) ^ set(node.directory.table(kind)):
+                    unread = kind == "subscription" and client_of(name) in node.quarantine
+                    assert unread or (kind, name) in node.directory.unconfirmed, (each.name, kind, name)
+
+
+@pytest.mark.parametrize(
+    "start", [0, *(pytest.param(each, marks=pytest.mark.properties) for each in range(25, 1000, 25))]
+)
+def test_no_entry_is_missed_whatever_interleaves(start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quarantine, "EARLIEST", SECOND)
+    monkeypatch.setattr(quarantine, "LONGEST", 20 * SECOND)
+    for seed in range(start, start + 25):
+        monkeypatch.setattr(quarantine, "SHORTEST", Random(seed).choice((2, 5, 20)) * SECOND)
+        system = Disorder(seed)
+        steps = [
+            *(system.subscribe,) * 3,
+            *(system.end, system.quarantine) * 2,
+            *(system.administer, system.leave, system.arrive, system.replace_node, system.reconnect, system.pass_time),
+        ]
+        for _ in range(system.random.randrange(10, 40)):
+            system.random.choice(steps)()
+            if system.random.random() < 0.6:
+                system.network.some(system.random.randrange(30))
+            else:
+                system.network.run()
+                system.check()
+        system.network.run()
+        system.network.pass_time(100 * SECOND)
+        assert all(
+            {name for name in each.filters if name.startswith("ced/d/")} == {ALL} for each in system.network.nodes
+        )
+        system.check()
+        served = {name for each in system.network.nodes for name in each.node.hosting.by_subscription}
+        assert served == system.retained("subscription") and not system.network.letters
 
 
 def test_new_connection_reads_everything() -> None:

@@ -119,6 +119,19 @@ def test_refusals_of_a_batch_go_in_one_answer_before_the_entries_are_cleared() -
     assert not alone.node.story("greedy.5") and alone.node.story("greedy.1")
 
 
+@pytest.mark.parametrize("client", ["", "c" * 70_000])
+def test_client_without_a_topic_for_answers_is_malformed_beyond_the_limit_too(client: str) -> None:
+    alone = Alone(limit=1)
+    alone.receive(*asked("greedy", [0]))
+    entry = encode(SubscriptionEntry(client, "[A where " + "k < 1 and " * 200 + "k < 2]"))
+    alone.receive((directory_topic("subscription", "greedy.1"), entry), *asked("greedy", [2]))
+    # Others are refused and served, now and later.
+    assert [each.subscription for each in alone.answers("greedy")] == ["greedy.2"]
+    assert alone.node.dead_letters.counts == {"malformed": 1}
+    alone.pass_time(1)
+    assert alone.cleared() == [directory_topic("subscription", "greedy.2")]
+
+
 def test_queued_subscriptions_count_and_those_that_end_free_their_places() -> None:
     alone = Alone(limit=3)
     alone.receive(*asked("greedy", range(3)), *ended("greedy", [1]), *asked("greedy", [3, 4]))

@@ -5,8 +5,9 @@ import socket
 import ssl
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from random import Random
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from paho.mqtt.enums import MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 
+from distced.middleware.bus import subscriptions
 from distced.middleware.bus.connection import Connection, Settings
 from distced.middleware.bus.delivery import Outbox
 from distced.middleware.bus.failures import lost, refused, unreachable
@@ -23,7 +25,16 @@ from distced.middleware.bus.loop import Timer, Timers
 from distced.middleware.bus.messages import Message
 from distced.middleware.bus.paho_client import BufferedSocket, Client, _identifier_property, split_key
 from distced.middleware.bus.reconnection import Backoff
-from distced.middleware.bus.subscriptions import MEMORY, Cover, Route, Routes, check_filter, overlap, union
+from distced.middleware.bus.subscriptions import (
+    MEMORY,
+    Cover,
+    Route,
+    Routes,
+    Subscriptions,
+    check_filter,
+    overlap,
+    union,
+)
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address, parse_address
 from distced.middleware.wire.topics import matches
@@ -310,6 +321,61 @@ def test_server_sends_each_wanted_message_exactly_once(steps: list[tuple[bool, s
             assert len(sent) <= 1
             assert len(sent) >= bool(matching)
             assert all(asked[sent[0]] >= wanted[name] for name in matching)
+
+
+class Requested:
+    """Connection to a server that does not mark copies, with what it was asked for."""
+
+    marks_copies = False
+    accepted = None
+
+    def __init__(self) -> None:
+        self.subscribed: list[str] = []
+        self.unsubscribed: list[str] = []
+
+    def subscribe(self, topic_filter: str, qos: int, identifier: int | None, *, retained: bool = True) -> int:
+        self.subscribed.append(topic_filter)
+        return len(self.subscribed)
+
+    def unsubscribe(self, topic_filter: str) -> None:
+        self.unsubscribed.append(topic_filter)
+
+
+def test_covered_filter_without_retained_messages_needs_no_request() -> None:
+    requested = Requested()
+    connection = cast(Connection, requested)
+    made = Subscriptions()
+
+    def add(topic_filter: str, qos: int = 0, *, retained: bool = True, answer: Future[None] | None = None) -> list[str]:
+        requested.subscribed.clear()
+        made.add(topic_filter, print, qos, answer, connection, retained=retained)
+        return list(requested.subscribed)
+
+    assert add("d/#") == ["d/#"]
+    assert add("d/a/+", retained=False) == add("d/b", retained=False) == []
+    # The server has to be asked for what it retains, for another quality, for an answer, and for more.
+    assert add("d/c") == add("d/e", 1, retained=False) == add("d/f", retained=False, answer=Future()) == ["d/#"]
+    assert add("g", retained=False) == ["g"] and add("+/h", retained=False) == ["+/#"]
+    assert requested.unsubscribed == ["d/#", "g"]
+
+
+def test_covering_filter_stays_whatever_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
+    cover = Cover()
+    cover.add("d/#", 1)
+    for number in range(300):
+        cover.add(f"d/{number}", 1)
+    compared = 0
+
+    def counted(one: str, other: str) -> bool:
+        nonlocal compared
+        compared += 1
+        return overlap(one, other)
+
+    monkeypatch.setattr(subscriptions, "overlap", counted)
+    for number in range(300):
+        assert cover.remove(f"d/{number}") == ({}, [])
+    # Not those that remain with each other, once for each that goes.
+    assert compared < 1_000 and cover.groups == {"d/#": {"d/#": 1}}
 
 
 def test_topics_of_the_server_itself_stay_apart() -> None:

@@ -12,6 +12,7 @@ from distced.middleware.wire.topics import (
     administration_topic,
     area_filter,
     check_root,
+    client_of,
     composite_topic,
     dead_letter_topic,
     decode_level,
@@ -77,6 +78,15 @@ def test_directory_topics_read_back_under_any_root(kind: str, name: str, publish
     if kind == "detector" and publishes:
         assert topic_matches_sub(directory_filter(kind, publishes, root=root), topic)
         assert not topic_matches_sub(directory_filter(kind, publishes + "x", root=root), topic)
+
+
+@pytest.mark.parametrize(
+    ("name", "client"),
+    [("c.1", "c"), ("a.b.1", "a.b"), ("..1", "."), ("q", ""), ("q.", ""), (".q", ""), ("r p two%2Eb", "")],
+)
+def test_client_of_a_subscription_is_a_level_of_its_topic(name: str, client: str) -> None:
+    assert client_of(name) == client
+    assert directory_topic("subscription", name).count("/") == (4 if client else 3)
 
 
 @settings(deadline=None)

@@ -418,9 +418,9 @@ class VirtualClient(Participant):
         elif topic == administration_topic("answer", self.name):
             answers = decode(payload, Answers, where=topic).answers
             for answer in answers:
-                # Without a name for all that wait.
+                # Without a name for all that wait; perhaps of an earlier client of this name.
                 for name in (answer.subscription, *answer.others) if answer.subscription else ():
-                    self.answers[name].append(answer)
+                    self.answers.setdefault(name, []).append(answer)
             if not self.accepts:
                 payload = encode(Answers(tuple(each for each in answers if each.state != "offered")))
         self.do(self.session.receive(topic, payload, self.network.now))
