@@ -1,9 +1,10 @@
 """`distced bench disturbance`: many subscriptions under disturbance of their node.
 
 Nodes run in processes of their own. First a client subscribes, and all is quiet; then another publishes entries of
-subscriptions as fast as it can, with a bare paho client: first to topics that no node reads, the baseline, then to
-those of the directory, far beyond the limit of a node, which refuses them and reads no more of it. Server, hostile
-client and benchmark do the same in both, so what the second has beyond the baseline is the work of the node and what
+subscriptions as fast as it can, with a bare paho client: in the baseline those within the limit of a node to the
+directory, and the rest to topics that no node reads; then all of them to the directory, where the node refuses those
+beyond the limit, and reads no more of the client. Server, hostile client and benchmark do the same in both, and the
+node serves as many subscriptions, so what the second has beyond the baseline is the work for those refused and what
 waits behind it. In all phases events come at a steady pace, and single subscriptions are made. Then events come at a
 steady pace for long while the resident memory of the node is watched; then the node is killed and another takes over;
 then that one is killed, too, and started again under its name. Delays are those of `distced bench node`.
@@ -53,7 +54,7 @@ SINGLE_EVERY: Final = 0.05
 
 LONG: Final = 300.0  # time after which a step is given up, s
 
-QUIET, ELSEWHERE, HOSTILE = "quiet", "messages elsewhere", "hostile client"
+QUIET, WITHIN, HOSTILE = "quiet", "within the limit", "hostile client"
 """Phases in which delays are measured."""
 
 UNREAD_ROOT: Final = "unread"
@@ -120,7 +121,8 @@ def measure(
         _phase(QUIET, run)
         on_progress(HOSTILE, 1, 5)
         for _ in range(rounds):
-            _baseline(run, hostile)
+            _baseline(run, hostile, limit)
+            _await_end(first, subscriptions)
             _flood(run, hostile, limit)
             _await_end(first, subscriptions)
         on_progress("soak", 2, 5)
@@ -219,10 +221,11 @@ def _subscribe_singly(phase: str, made: Disturbance, client: Client, over: threa
     made.alone[phase] = sorted([*made.alone.get(phase, ()), *times])
 
 
-def _baseline(run: _Run, hostile: int) -> None:
-    """Measure while a client publishes as much as the hostile one does, to topics that no node reads."""
-    with _flooding(run.url, hostile, UNREAD_ROOT):
-        _phase(ELSEWHERE, run)
+def _baseline(run: _Run, hostile: int, limit: int) -> None:
+    """Measure while a client publishes as much as the hostile one does, beyond the limit where no node reads."""
+    within = min(hostile, limit)
+    with _flooding(run.url, "eager", within, hostile - within):
+        _phase(WITHIN, run)
 
 
 def _flood(run: _Run, hostile: int, limit: int) -> None:
@@ -230,7 +233,7 @@ def _flood(run: _Run, hostile: int, limit: int) -> None:
     made = run.made
     made.hostile += hostile
     made.expected += max(0, hostile - limit)
-    with _flooding(run.url, hostile, ROOT):
+    with _flooding(run.url, "hostile", hostile):
         refused = threading.Thread(target=_await_refusals, args=(made, run.node, time.perf_counter()), daemon=True)
         refused.start()
         _phase(HOSTILE, run)
@@ -239,11 +242,12 @@ def _flood(run: _Run, hostile: int, limit: int) -> None:
 
 
 @contextmanager
-def _flooding(url: str, number: int, root: str) -> Iterator[None]:
-    """Client that publishes entries from the beginning, and clears them at the end."""
+def _flooding(url: str, client: str, number: int, elsewhere: int = 0) -> Iterator[None]:
+    """Client that publishes entries from the beginning, and clears them at the end; some of them where none is read."""
     context = mp.get_context("spawn")
     ready, over = context.Event(), context.Event()
-    process = context.Process(target=_subscribe_without_end, args=(url, number, root, ready, over), daemon=True)
+    arguments = (url, client, number, elsewhere, ready, over)
+    process = context.Process(target=_subscribe_without_end, args=arguments, daemon=True)
     process.start()
     ready.wait(PATIENCE)
     try:
@@ -271,17 +275,17 @@ def _await_end(node: _Host, subscriptions: int) -> None:
         time.sleep(0.1)
 
 
-def _subscribe_without_end(url: str, number: int, root: str, ready: Any, over: Any) -> None:
+def _subscribe_without_end(url: str, client: str, number: int, elsewhere: int, ready: Any, over: Any) -> None:
     """Publish entries of subscriptions of one client, as fast as possible; clear them once it is `over`."""
     flood = paho_client(url)
-    itself = directory_topic("client", "hostile", root=root)
+    itself = directory_topic("client", client)
     flood.publish(itself, encode(ClientEntry(0)), 1, retain=True)
     entries = [
         (
-            directory_topic("subscription", f"hostile.{each}", root=root),
-            encode(SubscriptionEntry("hostile", f"[Reading where dev == 'h{each}' and v > 95]")),
+            directory_topic("subscription", f"{client}.{each}", root=ROOT if each < number else UNREAD_ROOT),
+            encode(SubscriptionEntry(client, f"[Reading where dev == 'h{each}' and v > 95]")),
         )
-        for each in range(number)
+        for each in range(number + elsewhere)
     ]
     ready.set()
     for topic, entry in entries:
@@ -320,9 +324,9 @@ def _served(node: _Host, subscriptions: int) -> float:
 def _difference(figures: Disturbance, name: str) -> float:
     """By how much the p99 of a delay beside the hostile client exceeds that of the baseline, ms."""
     if name == "subscribed":
-        beside, baseline = (percentile(figures.alone[each] or [0.0], 0.99) for each in (HOSTILE, ELSEWHERE))
+        beside, baseline = (percentile(figures.alone[each] or [0.0], 0.99) for each in (HOSTILE, WITHIN))
         return beside - baseline
-    beside, baseline = (percentile(figures.delays[each][name], 0.99) for each in (HOSTILE, ELSEWHERE))
+    beside, baseline = (percentile(figures.delays[each][name], 0.99) for each in (HOSTILE, WITHIN))
     return (beside - baseline) * 1000
 
 
@@ -337,10 +341,10 @@ def report(figures: Disturbance) -> Report:
         for phase, found in figures.delays.items()
         if figures.alone.get(phase)
     ]
-    compared = figures.delays.keys() >= {ELSEWHERE, HOSTILE}
+    compared = figures.delays.keys() >= {WITHIN, HOSTILE}
     beyond = {name: _difference(figures, name) for name in ("bare", "detected", "subscribed") if compared}
     processor = figures.processor
-    each_us = (processor.get(HOSTILE, 0.0) - processor.get(ELSEWHERE, 0.0)) / max(1, figures.hostile) * 1e6
+    each_us = (processor.get(HOSTILE, 0.0) - processor.get(WITHIN, 0.0)) / max(1, figures.hostile) * 1e6
     quarter = len(figures.memory) // 4
     second, last = (
         (fmean(figures.memory[start : start + quarter]) if quarter else 0.0) for start in (quarter, 3 * quarter)
@@ -403,7 +407,7 @@ def report(figures: Disturbance) -> Report:
         [
             f"{figures.expected:,} subscriptions of the hostile client were beyond the limit: {figures.refused:,} were "
             f"read and refused; it was quarantined in {figures.quarantined} rounds, within {figures.flood:.1f} s",
-            "delays at a steady pace; the baseline are as many messages elsewhere, which no node reads",
+            "delays at a steady pace; in the baseline, within the limit, no node reads the messages beyond it",
             "µs are processor time; memory is resident memory of the node while events come",
         ],
         faults,

@@ -80,7 +80,7 @@ def test_disturbance_leaves_the_subscriptions() -> None:
     figures = disturbance.measure(40, 300, pace=50, seconds=0.5, soak=1.0)
     assert figures.refused == figures.expected == 300 - 40 - 2 * many_subscriptions.ALONE
     assert figures.served_again.keys() == {"take-over", "return"} and not figures.failed
-    phases = {"quiet", "messages elsewhere", "hostile client"}
+    phases = {"quiet", "within the limit", "hostile client"}
     assert figures.memory and figures.delays.keys() == figures.alone.keys() == figures.processor.keys() == phases
     answer = as_dict(disturbance.report(figures))
     assert [each["name"] for each in answer["tables"]] == ["delays", "beyond the baseline", "take-over", "soak"]
