@@ -289,7 +289,9 @@ class SubscriptionSession:
                     return self._give_back(course, error)
                 return self._waits(course, answer.message)
             case "offered":
-                self._unread = ""
+                if not course.state.detector:
+                    # Requested since.
+                    self._unread = ""
                 return self._accept(course, answer)
             case "active" if _elsewhere(course.state, answer):
                 # Its offer was overtaken by that of a node that has given the detector up.
