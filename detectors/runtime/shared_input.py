@@ -286,7 +286,8 @@ class SharedInput:
 
     def _take_due(self, watermark: int) -> list[Detector]:
         """Members with something to do up to a watermark."""
-        due, found = self._due, list[Detector]()
+        due = self._due
+        found: list[Detector] = []
         while due and due[0][0] <= watermark:
             instant, _, member = heappop(due)
             # It may have left, and come back as another object with the same state.

@@ -72,7 +72,9 @@ class InstanceStore:
         else:
             key = born[0].key
             for instance in born:
-                pool = self._pool(instance.state)
+                pool = self.pools[instance.state]
+                if pool is NO_POOL:
+                    pool = self._pool(instance.state)
                 bucket = pool.get(key)
                 if bucket is None:
                     pool[key] = [instance]
@@ -91,10 +93,11 @@ class InstanceStore:
                 staying = set(map(id, kept))
                 for instance in bucket:
                     instance.alive = instance.alive and id(instance) in staying
+            pool = self.pools[state]
             if kept:
-                self.pools[state][key] = kept
-            elif len(self.pools[state]) > 1:
-                del self.pools[state][key]
+                pool[key] = kept
+            elif len(pool) > 1:
+                del pool[key]
             else:
                 self.pools[state] = NO_POOL
 

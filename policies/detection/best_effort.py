@@ -48,7 +48,8 @@ class BestEffort:
         return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
-        kept, received = list[Event](), 0
+        kept: list[Event] = []
+        received = 0
         for source, events, watermark in arrivals:
             self.sources.add(source)
             kept += self.recent.unknown(events)

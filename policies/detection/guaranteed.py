@@ -89,7 +89,9 @@ class Guaranteed:
         return self.receive_all(((source, events, watermark),), now)
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
-        late, duplicates, unstable = list[Event](), 0, list[OrderKey]()
+        late: list[Event] = []
+        unstable: list[OrderKey] = []
+        duplicates = 0
         for source, events, watermark in arrivals:
             behind, again = self._take(source, events, watermark, now, unstable)
             late += behind

@@ -35,7 +35,8 @@ class RecentIds:
 
     def unknown(self, events: Iterable[Event]) -> list[Event]:
         """Keep the ids of events; those with ids that were not known."""
-        ids, order, found = self._ids, self._order, list[Event]()
+        ids, order = self._ids, self._order
+        found: list[Event] = []
         for event in events:
             identity = (event.source, event.seq) if event.rank == PRIMITIVE else delivery_id(event)
             if identity not in ids:
