@@ -102,7 +102,7 @@ def test_killed_broker_leaves_no_server_and_no_folder(
     server = broker.processes()
     broker.process.kill()
     eventually(broker.is_gone)
-    assert not any(map(_runs, server))
+    eventually(lambda: not any(map(_runs, server)))
 
 
 @pytest.mark.ray
@@ -114,7 +114,7 @@ def test_killed_broker_leaves_nothing_of_ray(start: Callable[..., Broker], event
     assert len(there) > 5
     broker.process.kill()
     eventually(broker.is_gone)
-    assert not any(map(_runs, there))
+    eventually(lambda: not any(map(_runs, there)))
 
 
 def test_broker_ends_with_its_terminal(start: Callable[..., Broker], eventually: Eventually) -> None:
@@ -123,7 +123,7 @@ def test_broker_ends_with_its_terminal(start: Callable[..., Broker], eventually:
     broker.close_terminal()
     eventually(broker.is_gone)
     assert broker.process.returncode == 0
-    assert not any(map(_runs, server))
+    eventually(lambda: not any(map(_runs, server)))
 
 
 @pytest.mark.parametrize("ignored", [False, True], ids=["terminal", "nohup"])

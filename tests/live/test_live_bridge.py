@@ -74,7 +74,7 @@ class Home:
     def __init__(self, stack: ExitStack, url: str, mappings: list[str], **options: Any) -> None:
         self.url = url
         read = [parse_mapping(each, first_seq=(place << 54) + 10**15) for place, each in enumerate(mappings)]
-        stack.enter_context(LiveNode(url, "node"))
+        self.node = stack.enter_context(LiveNode(url, "node"))
         self.bridge = LiveBridge(url, "bridge", read, **options)
         stack.enter_context(self.bridge)
         self.client = stack.enter_context(Client(url))
@@ -102,7 +102,7 @@ def ago(seconds: float, hours: float = 0.0) -> str:
 
 
 def test_pattern_over_three_kinds_of_devices_is_detected_out_of_order(
-    home: Callable[..., Home],
+    home: Callable[..., Home], eventually: Eventually
 ) -> None:
     here = home(ZIGBEE, TASMOTA, PLAIN, lateness=1500 * MILLISECOND)
     pattern = "[Motion where moving] ; [Switch where on] ; [Temperature as t where celsius < 15] -> Cold(c = t.celsius)"
@@ -112,7 +112,10 @@ def test_pattern_over_three_kinds_of_devices_is_detected_out_of_order(
     motion, switch = ago(0.2), ago(0.1, hours=5.5)
     # The time of this one is that of its arrival, so it is the last of the three.
     here.send("home/hall/temperature", b"14.5")
+    # One by one: best effort puts events in order that arrive together.
+    eventually(lambda: here.node.statistics()["events"] == 1)
     here.send("tele/lamp/STATE", {"Time": switch, "POWER": "ON"})
+    eventually(lambda: here.node.statistics()["events"] == 2)
     here.send("zigbee2mqtt/pir", {"occupancy": True, "last_seen": motion})
     found = guaranteed.get(10)
     assert found is not None and found.type == "Cold" and found.attributes == {"c": 14.5}
