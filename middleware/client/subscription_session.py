@@ -273,6 +273,10 @@ class SubscriptionSession:
         return [effect for answer in answers for effect in self._answered(answer)]
 
     def _answered(self, answer: Answer) -> list[ClientEffect]:
+        asked = self._courses.get(answer.subscription)
+        if asked is not None and not asked.state.detector:
+            # The first answer to a request since, so it was read.
+            self._unread = ""
         if answer.state == "refused":
             names = (answer.subscription, *answer.others)
             if not answer.subscription:
@@ -289,9 +293,6 @@ class SubscriptionSession:
                     return self._give_back(course, error)
                 return self._waits(course, answer.message)
             case "offered":
-                if not course.state.detector:
-                    # Requested since.
-                    self._unread = ""
                 return self._accept(course, answer)
             case "active" if _elsewhere(course.state, answer):
                 # Its offer was overtaken by that of a node that has given the detector up.

@@ -510,7 +510,15 @@ def test_rest_of_a_bulk_is_not_requested_beyond_a_limit() -> None:
     assert driven.effects == [Done("op")] and errors.keys() == {each.id for each in states}
 
 
-def test_client_that_is_not_read_gets_the_reason_for_all_that_waits() -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer("read", "offered", detector="d", node="n1"),
+        Answer("read", "refused", node="n1", message="unknown event type"),
+    ],
+    ids=lambda each: each.state,
+)
+def test_client_that_is_not_read_gets_the_reason_for_all_that_waits(answer: Answer) -> None:
     driven = Driven()
     driven.take(driven.session.subscribe(SubscriptionState("served", "[A]", QualityOfService()), {}, "first"))
     offer = Answer("served", "offered", detector="d", node="n1")
@@ -538,7 +546,7 @@ def test_client_that_is_not_read_gets_the_reason_for_all_that_waits() -> None:
     driven.fire(timer)
     assert "than nodes read" in str(driven.of(Done)[0].error)
     driven.take(driven.session.subscribe(SubscriptionState("read", "[A]", QualityOfService()), {}, "read"))
-    driven.receive("ced/a/answer/ann", Answers((replace(offer, subscription="read"),)))
+    driven.receive("ced/a/answer/ann", Answers((answer,)))
     driven.take(driven.session.subscribe(SubscriptionState("last", "[A]", QualityOfService()), {}, "last"))
     (timer,) = driven.of(SetTimer)
     driven.fire(timer)
