@@ -76,6 +76,9 @@ bench: $(VENV)/.dev mosquitto java
 	$(BIN)/distced bench prediction --report reports/bench --force
 	$(BIN)/distced bench live --report reports/bench --force
 	$(BIN)/distced bench node --report reports/bench --force
+	$(BIN)/distced bench detection --report reports/bench --force
+	$(BIN)/distced bench recovery --report reports/bench --force
+	$(BIN)/distced bench soak --report reports/bench --force
 	$(BIN)/distced bench migrate --report reports/bench --force
 
 ## make clean: take the environment and everything that was generated away

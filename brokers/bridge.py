@@ -27,7 +27,7 @@ from distced.middleware.model.errors import DistcedError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, format_duration
-from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.administration import RENEW_EVERY, Heartbeat, renewal
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
@@ -107,7 +107,7 @@ class Bridge:
         # Whether the directory is being read; afterwards the handshake stands behind the subscriptions to devices.
         self._reading = False
         self._missing: set[tuple[str, str]] = set()
-        self._reconciled_at = now
+        self._reconciled_at = self._renewed_at = now
 
     # From the driver.
 
@@ -156,6 +156,9 @@ class Bridge:
         beat = Heartbeat(tuple(self.sources), self.watermark)
         heartbeat = Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat))
         effects: list[Effect] = [*self._handshake.again(now), heartbeat]
+        if now - self._renewed_at >= RENEW_EVERY:
+            self._renewed_at = now
+            effects.append(renewal("client", self.name, root=self.root))
         if now - self._reconciled_at >= RECONCILE_EVERY:
             self._reconciled_at = now
             effects += self._reconcile()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from distced.middleware.model.events import CompositeEvent, Event
     from distced.middleware.model.timestamps import Timestamp
     from distced.middleware.patterns import event, pattern_file
+    from distced.middleware.wire.outbox import Outbox
 
 _HOMES = {
     "AsyncClient": "middleware.client.aio",
@@ -40,6 +41,7 @@ _HOMES = {
     "Event": "middleware.model.events",
     "EventError": "middleware.model.errors",
     "EventType": "middleware.model.event_types",
+    "Outbox": "middleware.wire.outbox",
     "PatternError": "middleware.model.errors",
     "QualityOfService": "middleware.client.quality",
     "Source": "middleware.client.client",
@@ -64,6 +66,7 @@ __all__ = [
     "Event",
     "EventError",
     "EventType",
+    "Outbox",
     "PatternError",
     "QualityOfService",
     "Source",

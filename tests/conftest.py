@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,10 @@ def runs_long(config: pytest.Config) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     # What a test leaves behind may wait: collecting garbage as often as by default takes a tenth of the time.
     gc.set_threshold(50_000, 50, 100)
+    # Brokers that are told nothing else keep their checkpoints there.
+    folder = tempfile.TemporaryDirectory(prefix="distced-test-state-", ignore_cleanup_errors=True)
+    config.add_cleanup(folder.cleanup)
+    os.environ["XDG_STATE_HOME"] = folder.name
     # Spark runs for seconds here, and its JVM would spend most of them on optimising.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     if not config.getoption("--hypothesis-profile"):

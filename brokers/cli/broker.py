@@ -6,7 +6,7 @@ import contextlib
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,13 +18,17 @@ from typer import Option
 from distced.brokers.cli import node_locations
 from distced.brokers.cli.node_locations import Described
 from distced.brokers.cli.port_in_use import PortInUse
+from distced.brokers.cli.story import ask_nodes
 from distced.brokers.core.node_location import LIMITS, NodeLocation, SubscriptionLimits
 from distced.brokers.live.bridge import LiveBridge
+from distced.brokers.live.checkpoint_store import default_folder
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
 from distced.brokers.live.mqtt_server import Server, start_server
 from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
 from distced.brokers.ray.runtime import use_ray
+from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
+from distced.detectors.limits import Limits
 from distced.detectors.runtime.engines import EngineName, chosen
 from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import home_name, server_name
@@ -45,7 +49,7 @@ from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import format_duration
-from distced.middleware.wire.topics import directory_topic
+from distced.middleware.wire.directory_entries import MAX_AHEAD
 from distced.policies.distribution.hint_files import read_hint_file
 from distced.policies.topology.notes import notes_on
 
@@ -53,6 +57,9 @@ STARTED: Final = ("auto", "mosquitto", "amqtt")
 """Values of `--server` besides a URL, with which a server is started."""
 
 USUAL_PORT: Final = 1883
+
+ANSWER: Final = 5.0
+"""Time for a node of the same name to answer, s."""
 
 # Mappings number the events of a source each in a range of its own, for two may give events of one source.
 _RANGE: Final = 2**54
@@ -111,6 +118,36 @@ class BrokerOptions:
         int,
         Option(metavar="N", help="Characters of a pattern at most; subscriptions to longer ones are refused.", min=1),
     ] = LIMITS.pattern_length
+    max_instances: Annotated[
+        int, Option(metavar="N", help="Instances of a detector at most; one with more is excluded.", min=1)
+    ] = DETECTOR_LIMITS.instances
+    max_work: Annotated[
+        int,
+        Option(metavar="N", help="Instances one event may concern; a detector with more is excluded.", min=1),
+    ] = DETECTOR_LIMITS.work
+    max_memory: Annotated[
+        int, Option(metavar="BYTES", help="Memory of a detector at most; one with more is excluded.", min=1)
+    ] = DETECTOR_LIMITS.memory
+    max_text: Annotated[
+        int,
+        Option(metavar="N", help="Characters of a text in a register; a detector with more is excluded.", min=1),
+    ] = DETECTOR_LIMITS.text
+    max_losses: Annotated[
+        int,
+        Option(metavar="N", help="Nodes lost with a detector within ten minutes; one with more is excluded.", min=1),
+    ] = DETECTOR_LIMITS.losses
+    max_ahead: Annotated[
+        int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
+    ] = MAX_AHEAD
+    checkpoints: Annotated[
+        str,
+        Option(
+            metavar="FOLDER|URL|none",
+            help="Store of checkpoints, shared by the nodes that take over from each other; none for no checkpoints. "
+            "A folder of this user if left out.",
+            show_default=False,
+        ),
+    ] = ""
     engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto: the faster for each.")] = (
         "auto"
     )
@@ -189,7 +226,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
         if hints:
             node_locations.publish_hints(url, hints)
         watch = stack.enter_context(LiveWatch(url, options.node_names, log)).watch
-        _start_nodes(options, url, placed, stack)
+        _start_nodes(options, url, placed, stack, log)
         adapt_garbage_collection()
         bridge = None
         if mappings:
@@ -204,9 +241,12 @@ def host(options: BrokerOptions, log: Logger) -> int:
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
         set_up_again()
-        with dispensable_output():
-            _announce(options, url, server, placed, mappings, log, without_ray=wanted is None and not options.ray)
-        code = _wait(server, log)
+
+        def announce() -> None:
+            with dispensable_output():
+                _announce(options, url, server, placed, mappings, log, without_ray=wanted is None and not options.ray)
+
+        code = _run(announce, server, log)
         for name in options.node_names:
             entry = watch.directory.nodes.get(name)
             log.info("node stopped", node=name, **({} if entry is None else entry.counts))
@@ -258,37 +298,57 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
     limits = SubscriptionLimits(options.max_subscriptions, options.max_subscriptions_in_all, options.max_pattern_length)
-    return {name: replace(each, limits=limits) for name, each in placed.items()}
+    detectors = Limits(
+        options.max_instances, options.max_work, options.max_memory, options.max_text, options.max_losses
+    )
+    store = options.checkpoints or default_folder(server_name(url))
+    return {
+        name: replace(each, limits=limits, detector_limits=detectors, checkpoints=store, max_ahead=options.max_ahead)
+        for name, each in placed.items()
+    }
 
 
-def _start_nodes(options: BrokerOptions, url: str, placed: dict[str, NodeLocation], stack: ExitStack) -> None:
+def _start_nodes(
+    options: BrokerOptions, url: str, placed: dict[str, NodeLocation], stack: ExitStack, log: Logger
+) -> None:
     """Start the nodes, and wait until they are in the directory."""
     names = options.node_names
     # This is where the directory is to be, whatever else was said here before.
     with connected(url, home="") as client:
         taken = [name for name in names if name in client.nodes]
-        if taken:
+        # An entry may be left over from a power cut; where the node is only slow, the later one of a name goes on.
+        answering = ask_nodes(url, taken, "-", timeout=ANSWER) if taken else {}
+        there = [name for name in taken if name in answering]
+        if there:
             raise DistcedError(
-                "a broker node of this name is there already", given=", ".join(taken), where=str(client.bus.address),
-                advice="choose another with --name; or if it has died unnoticed, clear its entry: "
-                f"mosquitto_pub -r -n -t {directory_topic('node', taken[0])}",
+                "a broker node of this name is there already", given=", ".join(there), where=str(client.bus.address),
+                advice="choose another with --name",
             )  # fmt: skip
+        before = {name: client.nodes[name] for name in taken}
+        for name in taken:
+            log.warning("node replaced", node=name, reason="there is an entry of this name, and no answer")
         if options.ray:
             stack.enter_context(RayNodes(url, placed, address=options.ray_address, engine=options.engine))
         else:
             stack.enter_context(LocalNodes(url, placed, engine=options.engine))
         deadline = time.monotonic() + PATIENCE
-        while not set(names) <= client.nodes.keys() and time.monotonic() < deadline:
+        while time.monotonic() < deadline and any(client.nodes.get(each) == before.get(each) for each in names):
             time.sleep(0.01)
 
 
-def _wait(server: Server | None, log: Logger) -> int:
-    """Wait for an interrupt, or the end of a server started here; the exit code."""
+def _run(announce: Callable[[], None], server: Server | None, log: Logger) -> int:
+    """Announce, and wait for an interrupt, or the end of a server started here; the exit code."""
     try:
-        while server is None or server.alive:
-            time.sleep(0.2)
+        announce()
+        return _wait(server, log)
     except KeyboardInterrupt:
         return 0
+
+
+def _wait(server: Server | None, log: Logger) -> int:
+    """Wait for the end of a server started here; the exit code."""
+    while server is None or server.alive:
+        time.sleep(0.2)
     log.error("server lost", server=server.url, log=server.log())
     return 1
 

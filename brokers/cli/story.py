@@ -76,7 +76,18 @@ def ask(server: str, id: str, *, timeout: float) -> tuple[Merged, list[str]]:  #
     Raises:
         DistcedError: where no node knows it, and where several detectors begin so.
     """
+    with ending(), LiveDirectory(server) as reading:
+        nodes, _ = reading.look(lambda directory: sorted(directory.nodes))
+        answers = ask_nodes(server, nodes, id, timeout=timeout)
+        merged = merge(answers.values())
+        check_found(id, merged, reading.look(_known)[0])
+    return merged, sorted(set(nodes) - answers.keys())
+
+
+def ask_nodes(server: str, nodes: Iterable[str], id: str, *, timeout: float) -> dict[str, StoryAnswer]:  # noqa: A002
+    """Answers of nodes about an id, by node, as far as they have come in time, s."""
     answers: dict[str, StoryAnswer] = {}
+    asked = set(nodes)
     came = threading.Condition()
 
     def answered(topic: str, payload: bytes, retain: bool) -> None:
@@ -85,21 +96,16 @@ def ask(server: str, id: str, *, timeout: float) -> tuple[Merged, list[str]]:  #
             answers[answer.node] = answer
             came.notify_all()
 
-    with ending(), LiveDirectory(server) as reading, Bus(server) as bus:
+    with Bus(server) as bus:
         bus.wait_connected(PATIENCE)
         bus.subscribe(area_filter(Area.ADMINISTRATION, "story-of", bus.client_id), answered, qos=1)
-        nodes, _ = reading.look(lambda directory: sorted(directory.nodes))
         deadline = time.monotonic() + timeout
         with came:
-            while not answers.keys() >= set(nodes) and time.monotonic() < deadline:
+            while not answers.keys() >= asked and time.monotonic() < deadline:
                 # Again, because amqtt may take a message before a subscription that was sent before it.
                 bus.publish(administration_topic("story", bus.client_id), encode(StoryRequest(id)), qos=1)
-                came.wait_for(
-                    lambda: answers.keys() >= set(nodes), min(ASK_EVERY, max(0.0, deadline - time.monotonic()))
-                )
-            merged = merge(answers.values())
-        check_found(id, merged, reading.look(_known)[0])
-    return merged, sorted(set(nodes) - answers.keys())
+                came.wait_for(lambda: answers.keys() >= asked, min(ASK_EVERY, max(0.0, deadline - time.monotonic())))
+            return dict(answers)
 
 
 def merge(answers: Iterable[StoryAnswer]) -> Merged:

@@ -42,7 +42,7 @@ from distced.policies.distribution.policy import parse_policy
 SHOWN: Final = 20
 """Number of patterns that are printed at the start."""
 
-COUNTED: Final = ("duplicates", "limited", "dropped", "errors")
+COUNTED: Final = ("duplicates", "limited", "dropped", "losses", "errors")
 """Statistics in the summary."""
 
 LOOK: Final = 0.2
@@ -65,9 +65,15 @@ class SubscribeOptions:
         str, Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, or a pattern file; - for its text.")
     ]
     server: ServerOption = DEFAULT
-    best_effort: Annotated[
-        bool, Option("--best-effort", help="Consume events on arrival: less delay, errors with late events.")
-    ] = False
+    detection: Annotated[
+        str,
+        Option(
+            "--detection",
+            metavar="POLICY",
+            help="Detection policy: guaranteed, best-effort, bounded(T) or probabilistic(p). "
+            "All but the first have less delay, and errors with late events.",
+        ),
+    ] = "guaranteed"
     constituents: Annotated[bool, Option("--constituents", help="Print the constituents of composite events.")] = False
     decomposition: Annotated[
         Decompositions | None,
@@ -103,7 +109,7 @@ class SubscribeOptions:
     def quality(self) -> QualityOfService:
         """The quality of service."""
         return QualityOfService(
-            detection="best-effort" if self.best_effort else "guaranteed",
+            detection=self.detection,
             matches="first" if self.first else "every",
             constituents=self.constituents,
             decomposition=None if self.decomposition is None else self.decomposition.value,

@@ -29,6 +29,9 @@ SILENT: Final = 3 * SECOND
 MEASURE_EVERY: Final = 30 * SECOND
 """Interval of delay measurements to a server without other barriers, ns."""
 
+SLOW: Final = SECOND
+"""Round trip from which the next measurement follows at once, ns."""
+
 SMOOTHING: Final = 0.3
 """Weight of a new delay measurement."""
 
@@ -87,6 +90,8 @@ class Homes:
         self._asked: dict[str, _Asked] = {}
         self._waiting: list[_Flush] = []
         self._measured: dict[str, int] = {}
+        # Last round trip to each, ns.
+        self._round_trips: dict[str, int] = {}
         # Servers whose delayed barrier was logged.
         self._silent: set[str] = set()
 
@@ -146,8 +151,9 @@ class Homes:
         asked = self._asked.get(home)
         if asked is None or number not in asked.sent:
             return []
+        self._measured[home], self._round_trips[home] = now, now - asked.sent[number]
         if home:
-            self._measure(home, now - asked.sent[number], now)
+            self._measure(home, now - asked.sent[number])
         elif self._filtered_at is not None and number > self._filtered_at:
             self._filtered_at = None
         asked.sent = {each: at for each, at in asked.sent.items() if each > number}
@@ -184,10 +190,21 @@ class Homes:
                     waiting = sum(home in each.barriers for each in self._waiting)
                     effects.append(warning("barrier delayed", home=self.over(home), waiting=waiting))
         for home in sorted(set(homes)):
-            if home and now - self._measured.get(home, now - MEASURE_EVERY) >= MEASURE_EVERY:
+            before = self._asked.get(home)
+            slow = self._round_trips.get(home, 0) >= SLOW and before is not None and not before.sent
+            if self.over(home) and (slow or now - self._measured.get(home, now - MEASURE_EVERY) >= MEASURE_EVERY):
                 self._measured[home] = now
                 effects.append(self._ask(home, now))
         return effects
+
+    def ages(self, homes: Iterable[str], now: int) -> dict[str, int]:
+        """Age of the oldest barrier that has not come back, or the last round trip, if that is longer, ns, by home."""
+        found: dict[str, int] = {}
+        for home in homes:
+            asked = self._asked.get(home)
+            if asked is not None:
+                found[home] = max([now - at for at in asked.sent.values()] + [self._round_trips.get(home, 0)])
+        return found
 
     def _ask(self, home: str, now: int) -> Publish:
         asked = self._asked.setdefault(home, _Asked(self._first, now, {}))
@@ -204,8 +221,7 @@ class Homes:
     def _barrier(self, home: str, asked: _Asked) -> Publish:
         return Publish(self.topic_at(home), b"%d" % asked.last, home=self.over(home))
 
-    def _measure(self, home: str, round_trip: int, now: int) -> None:
-        self._measured[home] = now
+    def _measure(self, home: str, round_trip: int) -> None:
         before = self.latencies.get(home)
         measured = round_trip // 2
         self.latencies[home] = measured if before is None else round(before + SMOOTHING * (measured - before))

@@ -39,7 +39,11 @@ class Stopping(msgspec.Struct, frozen=True):
     """End of the node by its driver."""
 
 
-Stimulus: TypeAlias = MessageArrived | TimePassed | Connected | Stopping
+class StoreAnswered(msgspec.Struct, frozen=True):
+    """Answer of the store of checkpoints."""
+
+
+Stimulus: TypeAlias = MessageArrived | TimePassed | Connected | Stopping | StoreAnswered
 
 
 class StoryLine(msgspec.Struct, frozen=True):
@@ -48,7 +52,7 @@ class StoryLine(msgspec.Struct, frozen=True):
     Attributes:
         at: time by the clock of the node, ns; the last one of several in a row.
         cause: number of the stimulus on this node.
-        stimulus: a topic, `timer`, `connected`, `stopping`.
+        stimulus: a topic, `timer`, `connected`, `stopping`, `checkpoints`.
         happened: change of the subject; empty where only messages were sent.
         effect: messages and other effects of the node.
         times: number in a row.

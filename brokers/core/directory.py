@@ -8,9 +8,12 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Any, Final
 
+from msgspec.structs import replace
+
+from distced.middleware.model.detection import may_read
 from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.directory import KINDS, Change, Entries
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import client_of
@@ -65,6 +68,10 @@ class Directory(Entries):
         if known is None or entry.generation >= known.generation or known.node not in self.nodes:
             return False
         return ("detector", name) not in self.unconfirmed
+
+    def without_promise(self, change: Change) -> Change:
+        """Take a source in without its promise, which is none that counts."""
+        return self.put(change.kind, change.name, replace(change.entry, watermark=INSTANT_MIN))
 
     def _note(self, change: Change) -> None:
         match change.kind:
@@ -163,12 +170,12 @@ class Directory(Entries):
     def publishers(self, type_name: str, policy: str = "") -> list[str]:
         """Detectors whose composite events are of this type, as far as a detector of this policy may read them.
 
-        Guaranteed detection does not read composite events of best effort: they are never known to be complete.
+        Guaranteed detection does not read composite events of other policies: they are never known to be complete.
         """
         return [
             name
             for name in sorted(self._publishers.get(type_name, ()))
-            if policy != "guaranteed" or self.detectors[name].policy == "guaranteed"
+            if not policy or may_read(policy, self.detectors[name].policy)
         ]
 
     def check_published(self, additional: EventType, reads: frozenset[str]) -> None:

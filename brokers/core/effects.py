@@ -6,7 +6,20 @@ from typing import TypeAlias
 
 from distced.middleware.wire.mqtt_effects import Caused, Note, Publish, Subscribe, Unsubscribe
 
-__all__ = ["Effect", "Isolate", "Note", "Publish", "Release", "Subscribe", "Unsubscribe", "info", "warning"]
+__all__ = [
+    "Effect",
+    "Isolate",
+    "Load",
+    "Note",
+    "Pieces",
+    "Publish",
+    "Release",
+    "Save",
+    "Subscribe",
+    "Unsubscribe",
+    "info",
+    "warning",
+]
 
 
 class Isolate(Caused, frozen=True, eq=False):
@@ -27,6 +40,28 @@ class Release(Caused, frozen=True, eq=False):
     node: str
 
 
+Pieces: TypeAlias = tuple[bytes, ...]
+"""Checkpoint of a detector in pieces, which it may share with others."""
+
+
+class Save(Caused, frozen=True, eq=False):
+    """Write checkpoints to the store, all or none; `Node.saved` takes the end.
+
+    Attributes:
+        number: of the write.
+        entries: pieces by detector, of which several may have the same object; None for a deletion.
+    """
+
+    number: int
+    entries: dict[str, Pieces | None]
+
+
+class Load(Caused, frozen=True, eq=False):
+    """Read the checkpoints of a detector by all nodes; `Node.loaded` takes them."""
+
+    detector: str
+
+
 def info(event: str, **fields: object) -> Note:
     """Log event of the level info."""
     return Note("info", event, fields)
@@ -37,4 +72,4 @@ def warning(event: str, **fields: object) -> Note:
     return Note("warning", event, fields)
 
 
-Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release
+Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release | Save | Load

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
+from distced.detectors.limits import Limits
+from distced.middleware.wire.directory_entries import MAX_AHEAD
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionLimits:
@@ -28,9 +32,15 @@ class NodeLocation:
         capacity: instances it can touch per second; 0 for unknown.
         site: name of its site in the topology, at which Ray starts it; empty for any.
         limits: numbers of subscriptions at most.
+        detector_limits: of each detector.
+        checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
+        max_ahead: events and promises further beyond its clock are rejected, ns.
     """
 
     home: str = ""
     capacity: float = 0.0
     site: str = ""
     limits: SubscriptionLimits = LIMITS
+    detector_limits: Limits = DETECTOR_LIMITS
+    checkpoints: str = ""
+    max_ahead: int = MAX_AHEAD

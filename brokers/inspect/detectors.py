@@ -23,7 +23,9 @@ from rich.text import Text
 from rich.tree import Tree
 
 from distced.brokers.core.directory import Directory
+from distced.brokers.core.exclusions import until
 from distced.brokers.inspect.lookup import At, Sites, short_ids
+from distced.middleware.model.timestamps import SECOND, format_instant
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Measured
 from distced.policies.distribution.choose.reasons import show_figure, show_rate, show_time
 
@@ -146,6 +148,25 @@ class DetectorReport(msgspec.Struct, frozen=True):
         return [*self.part_of, *self.read_by]
 
 
+class Excluded(msgspec.Struct, frozen=True):
+    """Detector that no node hosts for a time, or a suspect.
+
+    Attributes:
+        reason: as a sentence; empty for a suspect, which may be hosted.
+        node: where it was beyond a limit, or the node lost last.
+        lost: number of nodes lost while it ran there.
+        since, until: the entry is written, and cleared again, ns.
+    """
+
+    id: str
+    pattern: str
+    reason: str
+    node: str
+    lost: int
+    since: int
+    until: int
+
+
 class DetectorsReport(msgspec.Struct, frozen=True):
     """Report on detectors.
 
@@ -153,11 +174,13 @@ class DetectorsReport(msgspec.Struct, frozen=True):
         node: their node; None for all nodes.
         about: id of the detector in detail; the others are all it reads, and all that read it. None for all.
         detectors: ordered by id.
+        excluded: of all nodes, ordered by id; none in a report about one detector or node.
     """
 
     node: str | None
     about: str | None
     detectors: tuple[DetectorReport, ...]
+    excluded: tuple[Excluded, ...] = ()
 
 
 def detectors_report(directory: Directory, *, node: str | None = None, about: str | None = None) -> DetectorsReport:
@@ -166,11 +189,17 @@ def detectors_report(directory: Directory, *, node: str | None = None, about: st
     A node or a detector that is not there (any more) gives a report without detectors.
     """
     reports = _reports(directory)
+    excluded: tuple[Excluded, ...] = ()
     if about is not None:
         node, reports = None, _related(reports, about)
     elif node is not None:
         reports = {name: each for name, each in reports.items() if node in each.hosts}
-    return DetectorsReport(node, about, tuple(reports[name] for name in sorted(reports)))
+    else:
+        excluded = tuple(
+            Excluded(name, each.pattern, each.reason, each.node, each.lost, each.at, until(each))
+            for name, each in sorted(directory.exclusions.items())
+        )
+    return DetectorsReport(node, about, tuple(reports[name] for name in sorted(reports)), excluded)
 
 
 # Detectors and their readers.
@@ -287,6 +316,18 @@ def detectors_text(report: DetectorsReport) -> Iterator[RenderableType]:
         served = _counted(clients, "subscription of a client", "subscriptions of clients")
         yield _forest(report)
         yield Text(f"\n{_counted(len(detectors), 'detector')} on {_counted(nodes, 'node')}, {served}", "bold")
+    for each in report.excluded:
+        yield _excluded(each)
+
+
+def _excluded(excluded: Excluded) -> Text:
+    """Excluded detector, or suspect, on a line of its own behind an empty one."""
+    text = Text("\n", overflow="fold", no_wrap=False).append(excluded.id, "bold cyan")
+    end = format_instant(excluded.until - excluded.until % SECOND).replace("T", " ")
+    if excluded.reason:
+        return text.append(f" excluded until {end}: ", "red").append(excluded.reason)
+    lost = f"{_counted(excluded.lost, 'node')} lost while it ran there, the last {excluded.node}"
+    return text.append(f" suspected until {end}: ", "yellow").append(f"{lost}, at pattern {excluded.pattern}")
 
 
 # One detector.

@@ -40,6 +40,8 @@ class NodeReport(msgspec.Struct, frozen=True):
         latencies: half the round trip of a message to a server, ns, by home.
         isolates: whether it can start processes for isolated detectors.
         reserved: the only detector it hosts; None for any.
+        behind: age of the oldest message that it has not consumed, ns; 0 for less than a second.
+        waiting: number of messages about the directory, and of requests, that wait in it.
     """
 
     node: str
@@ -58,6 +60,8 @@ class NodeReport(msgspec.Struct, frozen=True):
     latencies: dict[str, int]
     isolates: bool
     reserved: Related | None
+    behind: int
+    waiting: int
 
     @property
     def use(self) -> float | None:
@@ -140,6 +144,8 @@ def nodes_report(directory: Directory) -> NodesReport:
                 {} if load is None else dict(load.latencies),
                 node.isolates,
                 related(node.reserved) if node.reserved else None,
+                0 if load is None else load.behind,
+                0 if load is None else load.waiting,
             )
         )
     totals = Totals(
@@ -219,6 +225,10 @@ def _columns(report: NodesReport, now: int) -> Iterator[_Column]:
         yield _Column("load", list(map(Text, loads)), f"{show_figure(totals.load)}/s")
     if any(each.capacity for each in nodes):
         yield _Column("of its capacity", list(map(_use, nodes)), "")
+    if any(each.behind for each in nodes):
+        yield _Column("behind", [Text(lasting(each.behind) if each.behind else "", "bold red") for each in nodes], "")
+    if any(each.waiting for each in nodes):
+        yield _numbers("waiting", [each.waiting for each in nodes], sum(each.waiting for each in nodes))
     yield _numbers("events", [each.events for each in nodes], totals.events)
     yield _numbers("composite events", [each.composite_events for each in nodes], totals.composite_events)
     yield _numbers("late", [each.late for each in nodes], totals.late)

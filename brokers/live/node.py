@@ -15,10 +15,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Self
 
-from distced.brokers.core.effects import Effect, Isolate, Publish, Release
+from distced.brokers.core.effects import Effect, Isolate, Load, Publish, Release, Save
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
+from distced.brokers.live.checkpoint_store import open_store
+from distced.brokers.live.checkpoint_thread import CheckpointThread
 from distced.brokers.live.participant import Participant
 from distced.brokers.node.node import Node
+from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
+from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.warm_start import in_background
@@ -27,6 +31,7 @@ from distced.middleware.bus.pool import home_name, server_name
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import encode
+from distced.middleware.wire.directory_entries import MAX_AHEAD
 from distced.middleware.wire.topics import ROOT, pointer_topic
 
 TOGETHER: Final = 64 * 1024
@@ -81,6 +86,9 @@ class LiveNode(Participant):
         release: Callable[[str], object] | None = None,
         engine: EngineName = "auto",
         limits: SubscriptionLimits = LIMITS,
+        detector_limits: Limits = DETECTOR_LIMITS,
+        checkpoints: str = "",
+        max_ahead: int = MAX_AHEAD,
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -92,11 +100,16 @@ class LiveNode(Participant):
             release: ends a node started by `isolate`, without waiting.
             engine: engine of the detectors; `auto` for the cheaper one of each.
             limits: numbers of subscriptions at most.
+            detector_limits: of each detector; those beyond are excluded.
+            checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
+            max_ahead: events and promises further beyond the clock are rejected, ns.
 
         Raises:
-            DistcedError: engine not available.
+            DistcedError: engine not available, or store not usable.
         """
         clock = clock or SystemClock()
+        store = open_store(checkpoints, root, name, clock.now())
+        self._store = None if store is None else CheckpointThread(store)
         self._isolate = isolate
         self._release = release
         self.node = Node(
@@ -111,7 +124,12 @@ class LiveNode(Participant):
             reserved=reserved,
             engines=engines(engine, in_background()),
             limits=limits,
+            detector_limits=detector_limits,
+            checkpoints=store is not None,
+            max_ahead=max_ahead,
         )
+        if store is not None:
+            self.node.checkpoints.stored(store.stored(), clock.now())
         super().__init__(url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will())
         self._pointer = encode(Pointer(server_name(url)))
         # By home; each belongs to the thread of the bus there.
@@ -217,6 +235,23 @@ class LiveNode(Participant):
             case Release(node=node):
                 if self._release is not None:
                     self._release(node)
+            case Save(number=number, entries=entries) if self._store is not None:
+                self._store.save(
+                    entries, lambda problem: self._answer(lambda now: self.node.saved(number, problem, now))
+                )
+            case Load(detector=detector) if self._store is not None:
+                self._store.load(
+                    detector,
+                    lambda found, problem: self._answer(lambda now: self.node.loaded(detector, found, problem, now)),
+                )
+
+    def _answer(self, decide: Callable[[int], list[Effect]]) -> None:
+        """Take an answer of the store, on the bus of the directory."""
+        self.bus.call_soon(lambda: self._decide("", lambda: decide(self.clock.now())))
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()
 
     def _decided(self) -> None:
         if self.node.waiting and not self._slice_due:

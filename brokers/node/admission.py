@@ -22,27 +22,31 @@ served by the entry as it is then. The end of a subscription that is not served 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from distced.brokers.core.causes import MessageArrived, Stimulus
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect, info, warning
+from distced.brokers.core.exclusions import error_of, is_excluded
 from distced.brokers.core.rendezvous import chosen
+from distced.brokers.node.checkpoint_format import Checkpoint
+from distced.brokers.node.checkpoints import Checkpoints
 from distced.brokers.node.coordinated import CoordinatedSubscriptions
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.placement import Decision, Placement
-from distced.brokers.node.planning import Found, cut_of, delegated_of
+from distced.brokers.node.planning import Found, Planned, cut_of, delegated_of
 from distced.brokers.node.refusals import Refusals
 from distced.brokers.node.request_queue import RequestQueue
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import UNKNOWN_TYPE
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import DetectorEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, ExclusionEntry, SubscriptionEntry
 from distced.middleware.wire.node_messages import Hosting, Served
 
 RETRY: Final = 2 * SECOND
@@ -95,9 +99,15 @@ class Admission(NodePart):
     """
 
     def __init__(
-        self, hosting: DetectorHosting, placement: Placement, isolation: Isolation, refusals: Refusals
+        self,
+        hosting: DetectorHosting,
+        placement: Placement,
+        isolation: Isolation,
+        refusals: Refusals,
+        checkpoints: Checkpoints,
     ) -> None:
         super().__init__(hosting.shared)
+        self.checkpoints = checkpoints
         self.refusals = refusals
         self.queue: RequestQueue[tuple[str, str], Request] = RequestQueue()
         self.isolation = isolation
@@ -193,7 +203,7 @@ class Admission(NodePart):
         if entry is None:
             return self.hosting.withdrawn(name, now)
         effects = self._asks_for_something_else(name, entry, now)
-        return [*effects, *self._admit(name, entry, _NEW, now)]
+        return [*effects, *self._admit(name, entry, _AGAIN if entry.again else _NEW, now)]
 
     def take_up(self) -> list[Effect]:
         """Nodes were added or lost: admit the subscriptions without a serving node."""
@@ -266,12 +276,15 @@ class Admission(NodePart):
         try:
             found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
-            if how == _AGAIN:
+            if _may_be_back(error, how, entry):
                 # It reads what others publish, perhaps, and they may be back: in a moment, where they are taken over.
                 tried = name in self._notified
                 self._notified[name] = (now, "", how)
                 return self._wait(name, entry, error) if tried else []
             return self._refuse(name, entry, error, now)
+        excluded = self.directory.exclusions.get(found.id)
+        if excluded and is_excluded(excluded, now):
+            return self._refuse(name, entry, error_of(excluded), now)
         concerned = self._concerned(found.id)
         self._notified[name] = (now, concerned, how)
         self.happened("subscription", name, f"coordinated here: {found.id}, for {concerned} to see to")
@@ -288,6 +301,10 @@ class Admission(NodePart):
         self.served.put(name, self.name, "")
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
+
+    def refuse_excluded(self, name: str, entry: SubscriptionEntry, exclusion: ExclusionEntry, now: int) -> list[Effect]:
+        """Refuse a subscription whose detector was excluded here."""
+        return self._refuse(name, entry, error_of(exclusion), now)
 
     def _wait(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
         """Defer a served subscription that cannot be served for now, and notify its client; it is tried again."""
@@ -307,7 +324,8 @@ class Admission(NodePart):
         try:
             found = self.planner.identify(entry, self.directory.registry())
         except DistcedError as error:
-            return self._wait(name, entry, error) if how == _AGAIN else self._refuse(name, entry, error, now)
+            again = _may_be_back(error, how, entry)
+            return self._wait(name, entry, error) if again else self._refuse(name, entry, error, now)
         if self._concerns(found.id):
             return self._pass_on(name, entry, found, how, now)
         # The sender may have been away when the detector was destroyed.
@@ -321,7 +339,10 @@ class Admission(NodePart):
 
     def _deal_with(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         """Serve a subscription, or have its detector created."""
-        if found.id in self.event_path.moving:
+        excluded = self.directory.exclusions.get(found.id)
+        if excluded and is_excluded(excluded, now):
+            return self._refuse(name, entry, error_of(excluded), now)
+        if self._is_coming(found.id):
             self._parked.setdefault(found.id, set()).add(name)
             return []
         if self._serves(found.id):
@@ -336,7 +357,7 @@ class Admission(NodePart):
             # Too large, or without a possible match.
             return self._refuse(name, entry, error, now)
         try:
-            decision = self.placement.decide(found, entry, self.directory.registry(), again=how == _AGAIN)
+            decision = self.placement.decide(found, entry, self.directory.registry(), again=_makes_do(how, entry))
         except DistcedError as error:
             again = how == _AGAIN
             return self._wait(name, entry, error) if again else self._refuse(name, entry, error, now)
@@ -361,7 +382,10 @@ class Admission(NodePart):
         except (DistcedError, LookupError) as error:
             # Perhaps a type is not known here yet; the coordinator of the subscription tries again.
             return [warning("hosting refused", subscription=name, reason=str(error))]
-        if planned.id in self.event_path.moving:
+        excluded = self.directory.exclusions.get(planned.id)
+        if excluded and is_excluded(excluded, now):
+            return self._refuse(name, entry, error_of(excluded), now)
+        if self._is_coming(planned.id):
             self._parked.setdefault(planned.id, set()).add(name)
             return []
         if entry.hints.isolated and not self.reserved:
@@ -370,8 +394,36 @@ class Admission(NodePart):
         return self._create(name, entry, found, Decision(self.name, hosting.home, planned, "", hosting.expected), now)
 
     def _create(self, name: str, entry: SubscriptionEntry, found: Found, decision: Decision, now: int) -> list[Effect]:
-        effects = self.hosting.host(decision.planned, decision.home, name, decision.expected)
+        planned, checkpoint = decision.planned, None
+        if found.id not in self.event_path.hosted:
+            cuts = tuple(cut_of(place, each) for place, each in planned.places)
+            hosting = Hosting(entry, cuts, planned.parts, decision.home, decision.expected)
+            reading = self.checkpoints.read(found.id, name, hosting, now)
+            if reading is not None:
+                return reading
+            checkpoint = self.checkpoints.take(found.id, name)
+            if checkpoint is not None and checkpoint.cuts != cuts:
+                planned, checkpoint = self._cut_as_before(planned, checkpoint)
+        effects = self.hosting.host(planned, decision.home, name, decision.expected, checkpoint)
         return [*effects, *self._serve(name, entry, found, _AGAIN, now)]
+
+    def _cut_as_before(self, planned: Planned, checkpoint: Checkpoint) -> tuple[Planned, Checkpoint | None]:
+        """Detector with the cuts of its checkpoint; as planned, without the checkpoint, where these are not possible
+        any more."""
+        places = dict(map(delegated_of, checkpoint.cuts))
+        try:
+            before = self.planner.plan_again(planned.asked, self.directory.registry(), places, checkpoint.parts)
+        except (DistcedError, LookupError):
+            return planned, None
+        return (before, checkpoint) if before.id == planned.id else (planned, None)
+
+    def recover(self, detector: str, hosted: Mapping[str, Hosting]) -> None:
+        """Checkpoints of a detector were read: host it for the subscriptions that have waited."""
+        for name, hosting in hosted.items():
+            entry = self.directory.subscriptions.get(name)
+            if entry is not None:
+                self._ask(_HOST, name, entry, hosting)
+        self.settled(detector)
 
     def _serve(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         self._held.pop(name, None)
@@ -380,7 +432,7 @@ class Admission(NodePart):
         hosted = self.event_path.hosted[identity]
         if name not in hosted.subscriptions:
             try:
-                near = self.placement.near(hosted, found, entry, again=how == _AGAIN)
+                near = self.placement.near(hosted, found, entry, again=_makes_do(how, entry))
             except DistcedError as error:
                 if how != _AGAIN:
                     return self._refuse(name, entry, error, now)
@@ -409,9 +461,13 @@ class Admission(NodePart):
 
     # Responsibility.
 
+    def _is_coming(self, identity: str) -> bool:
+        """Whether a detector is in motion, or about to be here with the state of a checkpoint."""
+        return identity in self.event_path.moving or self.checkpoints.reads(identity)
+
     def _concerned(self, identity: str) -> str:
         """Node responsible for a detector: its host while that lives, else its coordinator."""
-        if self._serves(identity) or identity in self.event_path.moving:
+        if self._serves(identity) or self._is_coming(identity):
             return self.name
         known = self.directory.detectors.get(identity)
         host = None if known is None else serving_host(known, self.directory.expected_nodes)
@@ -421,7 +477,7 @@ class Admission(NodePart):
 
     def _concerns(self, identity: str) -> bool:
         """Whether this node hosts a detector or coordinates it."""
-        here = self._serves(identity) or identity in self.event_path.moving
+        here = self._serves(identity) or self._is_coming(identity)
         return here or chosen(identity, self.directory.common_nodes) == self.name
 
     def _serves(self, identity: str) -> bool:
@@ -440,6 +496,18 @@ class Admission(NodePart):
             serving_host(known, self.directory.expected_nodes) is None
             and chosen(identity, self.directory.common_nodes) == self.name
         )
+
+
+def _makes_do(how: bytes, entry: SubscriptionEntry) -> bool:
+    """Whether fewer nodes than a policy wants will do for now: for what was served before, and for a part, whose
+    refusal would end the cut of its reader, and the state that goes with it."""
+    return how == _AGAIN or entry.client.startswith(NODE_CLIENT)
+
+
+def _may_be_back(error: DistcedError, how: bytes, entry: SubscriptionEntry) -> bool:
+    """Whether a subscription waits until its error is gone: one that was served before, and a part for its types, which
+    its reader has known. A part that cannot be detected on its own is refused, and its reader detects it."""
+    return error.problem == UNKNOWN_TYPE if entry.client.startswith(NODE_CLIENT) else how == _AGAIN
 
 
 def serving_host(entry: DetectorEntry, nodes: Container[str]) -> str | None:

@@ -57,7 +57,13 @@ class Announcements(NodePart):
 
     def answer(self, name: str, state: str, hosted: HostedDetector) -> Answer:
         """Answer to a subscription about its detector."""
-        return Answer(name, state, hosted.detector.id, self.name, hosted.publishes, homes=self._homes_for(name, hosted))
+        homes, output = self._homes_for(name, hosted), hosted.output
+        life, number = (output.life, output.number) if homes == (hosted.home,) and output.life else (0, 0)
+        watermark = hosted.published if life and output.base is not None and state == "active" else None
+        return Answer(
+            name, state, hosted.detector.id, self.name, hosted.publishes, homes=homes, life=life, number=number,
+            watermark=watermark,
+        )  # fmt: skip
 
     def _homes_for(self, name: str, hosted: HostedDetector) -> tuple[str, ...]:
         """Homes for a subscription: that of a replica near it, all where it wants several, or that of the primary."""

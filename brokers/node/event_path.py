@@ -6,31 +6,35 @@ in frames, unusable events as dead letters. `brokers.node.hosting` decides on th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
+from distced.brokers.core.clock_bound import ClockBound
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
+from distced.brokers.node.backlog import Backlog
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.inputs import HostedInput, Inputs
 from distced.brokers.node.inventory import Inventory
 from distced.brokers.node.metering import Meter
+from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
-from distced.detectors.runtime.detection_policy import Arrival
-from distced.detectors.runtime.detector import Detected
+from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions
+from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import Passed
-from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.events import CompositeEvent, OpenGap
-from distced.middleware.wire.administration import Heartbeat, Progress
+from distced.middleware.model.errors import DistcedError, LimitError
+from distced.middleware.model.events import CompositeEvent
+from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.administration import Heartbeat, Missing, MissingMessages, Progress, Unavailable
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import LoadEntry, SourceEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, LoadEntry, SourceEntry
 from distced.middleware.wire.frames import Frame, decode_any
-from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.topics import administration_topic, composite_topic
+from distced.middleware.wire.numbered_stream import Loss, StreamPosition
+from distced.middleware.wire.topics import administration_topic
 
 _RUNNING = Phase.RUNNING
 
@@ -43,6 +47,8 @@ class EventPath:
         inputs: inputs of the running detectors.
         counts: counters since the start.
         routes: topics of events to inputs; cleared when inputs or types change.
+        asks: whether a stream has begun whose position is to be requested, behind the subscription to it.
+        excesses: why detectors cannot go on, by id, until they are excluded (`brokers.node.exclusion`).
     """
 
     def __init__(
@@ -53,22 +59,28 @@ class EventPath:
         stories: Stories,
         engines: Engines | None = None,
         events_over: str = "",
+        max_ahead: int = MAX_AHEAD,
     ) -> None:
         """
         Args:
             engines: choice of engines; None for the stepwise engine.
             events_over: connection of events at the server of the directory, where it is not that of the directory.
+            max_ahead: events and promises further beyond the clock are rejected, ns.
         """
         self.root = root
         self._events_over = events_over
+        self.output = OutputStreams(root, events_over)
         self.stories = stories
         self.directory = directory
         self.inventory = Inventory()
         self.hosted, self.moving = self.inventory.hosted, self.inventory.moving
         self.inputs = Inputs(self.inventory.hosted, engines)
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
+        self.asks = False
         self.meter = Meter()
         self.dead_letters = DeadLetters(name, root)
+        self.clock_bound = ClockBound(self.dead_letters, max_ahead)
+        self.excesses: dict[str, LimitError] = {}
         self.routes = TopicRoutes(
             directory,
             self._published,
@@ -81,6 +93,8 @@ class EventPath:
         )
         # Inputs with frames to be consumed, in the order of arrival.
         self._arrived: list[HostedInput | HostedDetector] = []
+        # Losses of detectors that others read, for these.
+        self._lost: list[tuple[HostedDetector, list[Loss]]] = []
 
     def collect(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Take a frame from a home, or an event in JSON, for `consume_arrived`."""
@@ -101,29 +115,56 @@ class EventPath:
         if len(events) < len(frame.events):
             self.stories.happened("source", route.source, f"events that are none of type {route.type_name}")
             frame = replace(frame, events=events)
+        if route.kind == "e":
+            bounded, rejected = self.clock_bound.bounded(frame, topic, payload, now)
+            if rejected:
+                self.stories.happened("source", route.source, "events or a promise far beyond the clock")
+                frame, events, effects = bounded, bounded.events, effects + rejected
         self.counts["events"] += len(events)
-        source = frame.source if route.kind == "e" else route.source
+        source, position = route.source, None
+        if route.kind == "e":
+            source = frame.source
+            if frame.number is not None:
+                position = StreamPosition(frame.type, frame.number, self.clock_bound.top(frame.top, now))
         for reader in route.readers:
             if reader.__class__ is HostedInput:
                 reader.meter.received(source, len(payload) + len(topic), len(events))
-                self._arrive(reader, (source, events, frame.watermark))
+                self._arrive(reader, (source, events, frame.watermark, position))
             elif reader.phase is _RUNNING:
                 if reader.meter is not None:
                     reader.meter.received(source, len(payload) + len(topic), len(events))
-                self._hear(reader, source, home, frame)
+                self._hear(reader, source, home, frame, now)
             elif reader.moving or source in reader.parts:
                 reader.keep((source, home, frame))
         return effects
 
-    def _hear(self, hosted: HostedDetector, source: str, home: str, frame: Frame) -> None:
-        watermark = frame.watermark
-        if frame.kind == "c":
-            if frame.open and watermark is not None:
-                hosted.detector.hear_open(source, frame.open, watermark)
-            streams = hosted.streams.get(source)
-            if streams is not None:
-                watermark = streams.hear(home, watermark)
-        self._arrive(hosted, (source, frame.events, watermark))
+    def _hear(self, hosted: HostedDetector, source: str, home: str, frame: Frame, now: int) -> None:
+        if frame.kind == "e":
+            number = frame.number
+            top = self.clock_bound.top(frame.top, now)
+            position = None if number is None else StreamPosition(frame.type, number, top)
+            self._arrive(hosted, (source, frame.events, frame.watermark, position))
+            return
+        streams = hosted.streams.get(source)
+        if streams is None:
+            self._arrive(hosted, (source, frame.events, None, None))
+        else:
+            self._hear_all(hosted, source, *streams.take(home, frame, now))
+
+    def _hear_all(self, hosted: HostedDetector, source: str, frames: list[Frame], watermark: int | None) -> None:
+        """Take frames of a detector in order, and the watermark behind them."""
+        streams = hosted.streams[source]
+        losses = streams.take_losses() if streams.losses else []
+        for frame in frames:
+            if frame.open and frame.watermark is not None:
+                hosted.detector.hear_open(source, frame.open, frame.watermark)
+            if frame.losses:
+                losses += frame.losses
+        if losses:
+            self._lost.append((hosted, losses))
+        events = frames[0].events if len(frames) == 1 else [event for frame in frames for event in frame.events]
+        if events or watermark is not None:
+            self._arrive(hosted, (source, events, watermark, None))
 
     def _arrive(self, reader: HostedInput | HostedDetector, arrival: Arrival) -> None:
         arrivals = reader.arrivals
@@ -136,13 +177,15 @@ class EventPath:
     def consume_arrived(self, now: int) -> list[Effect]:
         """Consume what was collected, each input in one go."""
         effects: list[Effect] = []
+        if self._lost:
+            lost, self._lost = self._lost, []
+            for hosted, losses in lost:
+                self._lose(hosted, losses, now, effects)
         arrived, self._arrived = self._arrived, []
         for reader in arrived:
             arrivals, reader.arrivals = reader.arrivals, ()
             if isinstance(reader, HostedInput):
                 effects += self._passed(reader, reader.shared.receive(arrivals, now), now)
-            elif len(arrivals) == 1:
-                effects += self._detected(reader, reader.detector.receive(*arrivals[0], now), now)
             else:
                 effects += self._detected(reader, reader.detector.receive_all(arrivals, now), now)
         return effects
@@ -166,13 +209,17 @@ class EventPath:
         there = self.inputs.of(hosted)
         meter.input = None if there is None else there.meter
         for kept in hosted.begin(now, meter):
+            if hosted.id in self.excesses:
+                break
             match kept:
                 case Heartbeat(sources=sources, watermark=watermark):
-                    effects += self._detected(hosted, hosted.detector.heartbeat(sources, watermark, now), now)
+                    positions = self._positions(kept, now)
+                    found = hosted.detector.heartbeat(sources, watermark, now, positions)
+                    effects += self._detected(hosted, found, now)
                 case str():
                     effects += self._detected(hosted, hosted.detector.fence(kept, now), now)
                 case (source, home, frame):
-                    self._hear(hosted, source, home, frame)
+                    self._hear(hosted, source, home, frame, now)
                     effects += self.consume_arrived(now)
         if there is None:
             # Detectors that begin next join it.
@@ -180,17 +227,146 @@ class EventPath:
         self.routes.forget()
         return effects
 
-    def heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
-        """Advance sources beyond a watermark."""
+    def heard(self, beat: Heartbeat, topic: str, payload: bytes, now: int) -> list[Effect]:
+        """Advance sources beyond a watermark, unless it is far beyond the clock."""
+        problem = self.clock_bound.check_promise(beat.watermark, topic, payload, now)
+        if problem is None:
+            return self._heartbeat(beat, now)
+        for source in beat.sources:
+            self.stories.happened("source", source, "a promise far beyond the clock")
+        return [problem]
+
+    def _heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
         effects: list[Effect] = []
+        positions = self._positions(beat, now)
         for reader in self.inputs.readers():
             if isinstance(reader, HostedInput):
-                effects += self._passed(reader, reader.shared.heartbeat(beat.sources, beat.watermark, now), now)
+                passed = reader.shared.heartbeat(beat.sources, beat.watermark, now, positions)
+                effects += self._passed(reader, passed, now)
             else:
-                effects += self._detected(reader, reader.detector.heartbeat(beat.sources, beat.watermark, now), now)
+                detected = reader.detector.heartbeat(beat.sources, beat.watermark, now, positions)
+                effects += self._detected(reader, detected, now)
         for hosted in self.moving.values():
             hosted.keep(beat)
         return effects
+
+    def _positions(self, beat: Heartbeat, now: int) -> list[Positions]:
+        """Positions of the sources of a heartbeat, by type."""
+        found: list[Positions] = []
+        for source, positions in zip(beat.sources, beat.positions, strict=False):
+            entry = self.directory.sources.get(source)
+            types = () if entry is None else entry.types
+            bounded = [(number, self.clock_bound.top(top, now)) for number, top in positions]
+            found.append([(name, *each) for name, each in zip(types, bounded, strict=False)])
+        return found
+
+    def missing(self, now: int) -> dict[tuple[str, str], list[MissingMessages]]:
+        """Missing messages of sources to be requested now, by publisher and home, each once."""
+        found: dict[tuple[str, str], dict[MissingMessages, None]] = {}
+        for reader in self.inputs.readers():
+            policy = reader.shared.policy if isinstance(reader, HostedInput) else reader.detector.policy
+            for source, stream, begin, end in policy.missing(now):
+                entry = self.directory.sources.get(source)
+                if entry is not None:
+                    messages = found.setdefault((entry.publisher, entry.home), {})
+                    messages[MissingMessages("e", source, begin, end, stream)] = None
+        return {publisher: list(messages) for publisher, messages in found.items()}
+
+    def look_again(self, home: str) -> dict[str, list[MissingMessages]]:
+        """Requests for the positions of what is read from a home, by publisher; of detectors under an empty one."""
+        found: dict[str, dict[MissingMessages, None]] = {}
+        for reader in self.inputs.readers():
+            policy = reader.shared.policy if isinstance(reader, HostedInput) else reader.detector.policy
+            for source, stream in policy.streams():
+                entry = self.directory.sources.get(source)
+                if entry is not None and entry.home == home:
+                    found.setdefault(entry.publisher, {})[MissingMessages("e", source, 0, 0, stream)] = None
+        for hosted in self.inventory.streaming():
+            for detector, streams in hosted.streams.items():
+                if home in streams.homes:
+                    found.setdefault("", {})[MissingMessages("c", detector, 0, 0)] = None
+        return {publisher: list(messages) for publisher, messages in found.items()}
+
+    def unavailable(self, lost: Unavailable, now: int, home: str = "") -> list[Effect]:
+        """Take the answer of a publisher, from a home, to a request for missing messages."""
+        effects: list[Effect] = []
+        if lost.kind == "c":
+            for hosted in self.inventory.streaming():
+                if hosted.running and lost.source in hosted.streams:
+                    found = hosted.streams[lost.source].unavailable(home, lost, now)
+                    self._hear_all(hosted, lost.source, *found)
+            return self.consume_arrived(now)
+        lost = self.clock_bound.bounded_answer(lost, now)
+        for reader in self.inputs.readers():
+            if not reader.takes(lost.type):
+                continue
+            if isinstance(reader, HostedInput):
+                effects += self._passed(reader, reader.shared.unavailable(lost, now), now)
+            else:
+                effects += self._detected(reader, reader.detector.unavailable(lost, now), now)
+        return effects
+
+    def lost_home(self, hosted: HostedDetector, detector: str, home: str, now: int) -> list[Effect]:
+        """Read a detector no longer at a home that is gone, behind its last messages."""
+        found = hosted.streams[detector].lost(home)
+        if not hosted.running:
+            return []
+        self._hear_all(hosted, detector, *found)
+        return self.consume_arrived(now)
+
+    def missing_of_detectors(self, now: int) -> dict[str, list[MissingMessages]]:
+        """Missing messages of detectors to be requested now, by home, each once."""
+        found: dict[str, dict[MissingMessages, None]] = {}
+        for hosted in self.inventory.streaming():
+            for detector, streams in hosted.streams.items() if hosted.running else ():
+                for home, messages in streams.due(detector, now).items():
+                    found.setdefault(home, {}).update(dict.fromkeys(messages))
+        return {home: list(messages) for home, messages in found.items()}
+
+    def answer(self, missing: Missing, home: str) -> list[Effect]:
+        """Answer to a reader that lacks messages of detectors that publish at a home."""
+        effects: list[Effect] = []
+        for each in missing.messages:
+            hosted = self.hosted.get(each.source)
+            if hosted is not None and hosted.running and hosted.home == home:
+                effects += self.output.answer(missing, home, hosted, each)
+        return effects
+
+    def last_word(self, hosted: HostedDetector, now: int) -> list[Effect]:
+        """Last watermark of a detector that leaves, for those that follow it to its next host."""
+        watermark = hosted.detector.policy.watermark
+        if hosted.detector.policy.name == "best-effort" or watermark is None:
+            return []
+        effects: list[Effect] = []
+        hosted.due_again()
+        self._publish(hosted, [], watermark, now, effects)
+        return effects
+
+    def repeat_losses(self, hosted: HostedDetector, now: int) -> list[Effect]:
+        """Losses that concern composite events to come, for a reader that is new."""
+        if not hosted.output.losses:
+            return []
+        frame = self.output.frame(hosted, [], self._promised(hosted), now, hosted.output.losses)
+        return [frame]
+
+    def _promised(self, hosted: HostedDetector) -> int | None:
+        policy = hosted.detector.policy
+        return None if policy.name == "best-effort" else policy.watermark
+
+    def lose(self, hosted: HostedDetector, losses: Iterable[Loss], now: int) -> list[Effect]:
+        """Note losses of a detector, for its readers."""
+        effects: list[Effect] = []
+        self._lose(hosted, losses, now, effects)
+        return effects
+
+    def _lose(self, hosted: HostedDetector, losses: Iterable[Loss], now: int, effects: list[Effect]) -> None:
+        """Tell the readers of a detector that events were lost."""
+        new = hosted.output.lose(losses)
+        if not new:
+            return
+        for each in new:
+            self.stories.happened("detector", hosted.id, f"events lost: {each.reason}")
+        effects.append(self.output.frame(hosted, [], hosted.published, now, new))
 
     def fence(self, source: str, now: int) -> list[Effect]:
         """Fence off a source: detectors wait no longer for it."""
@@ -213,7 +389,9 @@ class EventPath:
         for reader in self.inputs.readers():
             if any(map(reader.takes, entry.types)):
                 target = reader.shared if isinstance(reader, HostedInput) else reader.detector
-                watermark, read = max(watermark, target.join(source, entry.watermark, now, entry.lease)), True
+                begins = Begins([each for each in entry.types if reader.takes(each)], entry.first)
+                watermark = max(watermark, target.join(source, entry.watermark, now, entry.lease, begins))
+                read = True
                 self.stories.happened("source", source, f"read by {reader.name}")
         return watermark, read
 
@@ -234,15 +412,27 @@ class EventPath:
                 effects += self._passed(reader, reader.shared.tick(now), now)
                 for detector in reader.shared.take_touched():
                     effects += _engine_news(self.hosted[detector.id])
+                    if publish_again:
+                        self._measure(detector)
                 reader.shared.rest(now)
             else:
                 if publish_again:
                     reader.publish_again()
                 effects += self._detected(reader, reader.detector.tick(now), now)
                 effects += _engine_news(reader)
+                if publish_again:
+                    self._measure(reader.detector)
         if self.inputs.merge(now):
             self.routes.forget()
+        self.output.rest(now)
         return effects
+
+    def _measure(self, detector: Detector) -> None:
+        """Note a detector whose state takes too much memory."""
+        excess = detector.measure()
+        if excess is not None:
+            detector.give_up()
+            self.excesses[detector.id] = excess
 
     def readers_known(self, hosted: HostedDetector, has_readers: bool) -> None:
         """Note whether detectors read the composite events of one by their type."""
@@ -257,8 +447,13 @@ class EventPath:
         """Publish the results of a shared input."""
         effects: list[Effect] = []
         watermark = passed.watermark
-        if passed.late or passed.fenced:
+        for detector, excess in passed.excesses.items():
+            self.excesses[detector.id] = excess
+        if passed.late or passed.fenced or passed.losses:
             effects += self._problems(there.name, passed)
+        if passed.losses:
+            for hosted in there.members:
+                self._lose(hosted, passed.losses, now, effects)
         self.counts["late"] += len(passed.late) + passed.disordered
         self.counts["duplicates"] += passed.duplicates
         for detector, found in passed.found:
@@ -271,13 +466,14 @@ class EventPath:
 
     def _publish_turn(self, members: list[HostedDetector], watermark: int, now: int, effects: list[Effect]) -> None:
         """Publish the watermark of members of a large input: to each client one message for all its subscriptions."""
-        together: dict[tuple[str, str], list[str]] = {}
+        together: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
         for hosted in members:
             if not hosted.published_together:
                 self._publish(hosted, [], watermark, now, effects)
             elif hosted.news(False, watermark, now):
+                life, number = hosted.output.life, hosted.output.number
                 for name, served in hosted.subscriptions.items():
-                    together.setdefault((served.client, hosted.home), []).append(name)
+                    together.setdefault((served.client, hosted.home), []).append((name, life, number))
         for (client, home), names in together.items():
             progress = encode(Progress.of(client, names, watermark))
             topic = administration_topic("progress", client, root=self.root)
@@ -285,9 +481,14 @@ class EventPath:
 
     def _detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
         """Publish the results of a detector with an input of its own."""
+        if detected.excess is not None:
+            self.excesses[hosted.id] = detected.excess
+            return []
         effects: list[Effect] = []
-        if detected.late or detected.fenced:
+        if detected.late or detected.fenced or detected.losses:
             effects += self._problems(hosted.id, detected)
+        if detected.losses:
+            self._lose(hosted, detected.losses, now, effects)
         self.counts["late"] += len(detected.late) + detected.disordered
         self.counts["duplicates"] += detected.duplicates
         self._publish(hosted, detected.events, detected.watermark, now, effects)
@@ -302,6 +503,10 @@ class EventPath:
         return [
             *(self.dead_letters.event("late", problem, each, where) for each in result.late),
             *(warning("source fenced off", source=each, detector=where, reason=reason) for each in result.fenced),
+            *(
+                warning("events lost", detector=where, since=each.since, until=each.until, reason=each.reason)
+                for each in result.losses
+            ),
         ]
 
     def _publish(
@@ -313,14 +518,29 @@ class EventPath:
         effects: list[Effect],
     ) -> None:
         """Publish composite events, or the watermark where it is due."""
+        if self.excesses and hosted.id in self.excesses:
+            # What it has found is incomplete.
+            return
         if hosted.news(bool(found), watermark, now):
             self.counts["composite events"] += len(found)
-            frame = self._frame(hosted, found, watermark)
+            self.settle_base(hosted)
+            frame = self.output.frame(hosted, found, watermark, now)
             effects.append(frame)
             if hosted.json is not None:
                 effects += hosted.json.found(found, now)
             if hosted.meter is not None:
                 hosted.meter.sent(len(frame.payload) + len(frame.topic), found, now)
+
+    def settle_base(self, hosted: HostedDetector) -> bool:
+        """Settle the instant from which the composite events of a detector are complete; False where it is not known
+        yet."""
+        output, policy = hosted.output, hosted.detector.policy
+        watermark = policy.watermark
+        if output.base is None and watermark is not None and watermark > INSTANT_MIN:
+            # What a source had published before the detector began may reach further.
+            begun = policy.base
+            output.base = None if begun is None else max(watermark, begun)
+        return output.base is not None
 
     def json_heard(self, home: str, topic: str, payload: bytes) -> None:
         """Take a message on a topic where composite events leave as JSON."""
@@ -334,7 +554,7 @@ class EventPath:
         self.meter.end(hosted.id)
         self.routes.forget()
 
-    def measured(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
+    def measured(self, now: int, latencies: Mapping[str, int], backlog: Backlog) -> LoadEntry | None:
         """Load of this node, where it has changed."""
         inputs = [each.meter for each in self.inputs.shared.values()]
         if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.touched, inputs):
@@ -344,27 +564,7 @@ class EventPath:
         for identity in self.meter.named():
             detector, meter = self.hosted[identity].detector, self.meter.detectors[identity]
             meter.state, meter.engine = detector.size, detector.at_work
-        return self.meter.news(now, latencies)
-
-    def _frame(self, hosted: HostedDetector, found: list[CompositeEvent], watermark: int | None) -> Publish:
-        if not hosted.constituents:
-            found = [replace(each, events=()) if each.events else each for each in found]
-        canonical = hosted.detector.compiled.canonical_id
-        opens: list[OpenGap] = []
-        if hosted.derivations and hosted.gaps_due and watermark is not None:
-            hosted.gaps_sent()
-            opens = hosted.detector.open_gaps()
-        payload = encode_frame(
-            found,
-            type=hosted.publishes or canonical,
-            source=canonical,
-            watermark=watermark,
-            kind="c",
-            check=False,
-            open=opens,
-        )
-        home = hosted.home or self._events_over
-        return Publish(composite_topic(hosted.detector.id, root=self.root), payload, home=home)
+        return self.meter.news(now, latencies, backlog)
 
     def _published(self, detector: str) -> str:
         """Type of the composite events of a detector; empty for an unknown one."""

@@ -20,19 +20,22 @@ from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from distced.brokers.core.effects import Effect
-from distced.brokers.core.replica_streams import Streams
+from distced.brokers.node.checkpoint_format import Checkpoint, unpack_policy
 from distced.brokers.node.json_output import JsonOutput, JsonTopic
 from distced.brokers.node.metering import DetectorMeter
+from distced.brokers.node.output import DetectorOutput
 from distced.brokers.node.planning import Planned
 from distced.brokers.node.served import FEW, ServedSubscriptions, served
 from distced.detectors.runtime.detection_policy import Arrival
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engines import EngineName
+from distced.middleware.model.detection import BEST_EFFORT, GUARANTEED
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Heartbeat
 from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
 from distced.middleware.wire.frames import Frame
 from distced.middleware.wire.node_messages import DetectorState
+from distced.middleware.wire.replica_streams import Streams
 
 UNREAD_EVERY: Final = SECOND
 """Interval of published watermarks that no detector waits for, without composite events, ns."""
@@ -118,6 +121,8 @@ class HostedDetector:
         attributes_read: kinds of the attributes of the types that it reads and detectors publish, as it was checked.
         waits: why nothing can be found for the time being; empty where it is complete.
         notified: `waits` as of the last notification of its subscriptions; None for unknown, after a move.
+        output: what it publishes here.
+        recovered: the checkpoint whose state it has, until it runs; None for none.
         json: its composite events as JSON; None where no subscription has wanted them.
         idle_since: begin of the time without subscriptions, ns; None while one needs it.
     """
@@ -153,6 +158,8 @@ class HostedDetector:
     attributes_read: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: _NO_TYPES)
     waits: str = ""
     notified: str | None = ""
+    output: DetectorOutput = field(default_factory=DetectorOutput)
+    recovered: Checkpoint | None = None
     json: JsonOutput | None = None
     idle_since: int | None = None
 
@@ -231,6 +238,13 @@ class HostedDetector:
         self.changed(self.id)
         self.subscriptions.change(name, ready=True)
         self.happened("subscription", name, "client listens")
+        self._wait()
+
+    def await_clients(self) -> None:
+        """Offer its topic again until each client listens: some have listened to another host."""
+        self.changed(self.id)
+        for name in list(self.subscriptions):
+            self.subscriptions.change(name, ready=False)
         self._wait()
 
     def withdraw(self, name: str) -> None:
@@ -313,13 +327,18 @@ class HostedDetector:
         self.changed(self.id)
         streams = self.streams.get(detector)
         if streams is None:
-            streams = Streams()
+            streams = self._reading(())
             self.streams = {**self.streams, detector: streams}
         streams.want(homes)
 
-    def part_running(self, part: str) -> None:
-        """The detector of a part runs."""
+    def _reading(self, homes: Iterable[str]) -> Streams:
+        policy = self.detector.policy.name
+        return Streams(homes, ordered=policy != BEST_EFFORT, exact=policy == GUARANTEED)
+
+    def part_running(self, part: str, home: str, life: int, number: int) -> None:
+        """The detector of a part runs, with a life at a home, and the number of its next frame; 0 for unknown."""
         self.parts = {**self.parts, part: True}
+        self.streams[part].begin(home, life, number or None)
         self.happened("detector", self.id, f"part {part} running")
         self._wait()
 
@@ -364,9 +383,24 @@ class HostedDetector:
 
     # Phases.
 
-    def run(self) -> None:
+    def run(self, now: int) -> None:
         """Begin, or continue, once every awaited client is subscribed and every part runs."""
         self._become(_RUNNING)
+        if not self.output.life:
+            self.output.begin(now, base=now if self.detector.policy.name == "best-effort" else None)
+
+    def recover(self, checkpoint: Checkpoint) -> None:
+        """Take the state of a checkpoint, before it runs. Raises `SnapshotError` for another one; then it is
+        unusable."""
+        self.detector.resume(checkpoint.snapshot, unpack_policy(checkpoint.policy))
+        self.recovered = checkpoint
+        self.send_along(constituents=checkpoint.constituents, derivations=checkpoint.derivations)
+        self.happened("detector", self.id, "recovered from a checkpoint")
+
+    def take_recovered(self) -> Checkpoint | None:
+        """The checkpoint that its inputs are to go on from, once."""
+        recovered, self.recovered = self.recovered, None
+        return recovered
 
     def begin(self, now: int, meter: DetectorMeter) -> Sequence[Kept]:
         """Begin to count and measure; the buffered inputs, which come first."""
@@ -379,7 +413,7 @@ class HostedDetector:
         self.changed(self.id)
         self._become(Phase.ARRIVING)
         self.upstream = upstream
-        self.streams = {each: Streams(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
+        self.streams = {each: self._reading(trusted.get(each, ())) for each in (*self.parts, *sorted(upstream))}
 
     def arrived(self, state: DetectorState, known: Mapping[str, SubscriptionEntry], now: int, *, replica: bool) -> None:
         """End its arrival: it runs, with its state; subscriptions not `known` to the directory have ended meanwhile."""
@@ -396,6 +430,9 @@ class HostedDetector:
         )
         self.primary, self.replicas = not replica, dict(state.replicas)
         self.generation = state.generation + (not replica)
+        for each, read in state.reads.items():
+            if each in self.streams:
+                self.streams[each].resume(read)
         if self.json is not None and self.primary:
             # The origin has published what it has found.
             self.json.publish(now)
@@ -433,6 +470,10 @@ class HostedDetector:
                 return False
         self.published, self.published_at = watermark, now
         return True
+
+    def due_again(self) -> None:
+        """Mark the watermark as due, whatever was published before."""
+        self.published = self.published_at = None
 
     def publish_again(self) -> None:
         """Mark the watermark and gaps as due, for readers that came after they were published."""

@@ -20,24 +20,29 @@ from msgspec.structs import replace
 
 from distced.brokers.core.directory import Change, part_subscription
 from distced.brokers.core.effects import Effect, Publish, info, warning
+from distced.brokers.core.exclusions import is_excluded, of_part
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.announcements import Announcements
+from distced.brokers.node.checkpoint_format import Checkpoint
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.json_output import JsonTopic
 from distced.brokers.node.planning import Planned, Planner, home_of, is_there
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
 from distced.detectors.runtime.detector import Detector
+from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Answer, Listening
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Measured, SubscriptionEntry
 from distced.middleware.wire.node_messages import DetectorState, Lacking
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.detection import detection_policy
 
 _GONE: Final = "client gone"
+_LEFT: Final = "it has left while nothing detected"
 
 GRACE: Final = 15 * SECOND
 """Time for which the subscriptions of an absent client are kept, ns: longer than a client waits to reconnect."""
@@ -64,6 +69,10 @@ class DetectorHosting(NodePart):
         # Those that were published and not cleared since.
         self._asked_for: set[str] = set()
         self._absent: dict[str, int] = {}
+        # Sources that have left a moment ago, with the instant, ns.
+        self._ended: dict[str, int] = {}
+        # By detector and source, since when a recovered detector waits for a source that is not there, ns.
+        self._absent_sources: dict[tuple[str, str], int] = {}
         self._reads: dict[frozenset[str], frozenset[str]] = {}
         # One object each for all detectors.
         self._kinds_of = self._kinds
@@ -80,8 +89,16 @@ class DetectorHosting(NodePart):
             return effects
         return [*effects, self.announcements.offer(name, entry, hosted)]
 
-    def host(self, planned: Planned, home: str, name: str, expected: Measured | None = None) -> list[Effect]:
-        """Host a detector from now on, if it is not here yet, for a subscription that is to be served next."""
+    def host(
+        self,
+        planned: Planned,
+        home: str,
+        name: str,
+        expected: Measured | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> list[Effect]:
+        """Host a detector from now on, if it is not here yet, for a subscription that is to be served next; with the
+        state of a checkpoint where there is one."""
         self.by_subscription[name] = planned.id
         there = self.event_path.hosted.get(planned.id)
         if there is not None:
@@ -90,18 +107,35 @@ class DetectorHosting(NodePart):
             # Its primary is lost; its state is the best there is.
             there.become_primary({}, self._next_generation(planned.id))
             return [info("replica promoted", detector=planned.id)]
-        hosted = self._created(planned, home, expected)
+        notes: list[Effect] = []
+        if checkpoint is None:
+            hosted = self._created(planned, home, expected)
+        else:
+            hosted = self._recovered(planned, home, expected, checkpoint, notes)
         hosted.succeed(self._next_generation(planned.id))
         self.event_path.inventory.host(hosted)
         parts = {"parts": ", ".join(planned.parts)} if planned.parts else {}
         note = info("detector created", detector=planned.id, pattern=planned.compiled.text, **parts)
-        return [note, *self.subscribe_to_parts(hosted)]
+        return [note, *notes, *self.subscribe_to_parts(hosted)]
+
+    def _recovered(
+        self, planned: Planned, home: str, expected: Measured | None, checkpoint: Checkpoint, notes: list[Effect]
+    ) -> HostedDetector:
+        """Detector with the state of a checkpoint, without it where that cannot be used."""
+        hosted = self._created(planned, home, expected)
+        try:
+            hosted.recover(checkpoint)
+        except SnapshotError as error:
+            notes.append(warning("checkpoint refused", detector=planned.id, reason=str(error)))
+            return self._created(planned, home, expected)
+        notes.append(info("detector recovered", detector=planned.id, until=checkpoint.output.watermark))
+        return hosted
 
     def _created(self, planned: Planned, home: str, expected: Measured | None = None) -> HostedDetector:
         compiled = planned.compiled
         reads = compiled.reads(self.directory.registry())
         policy = detection_policy(planned.policy)
-        detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines)
+        detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines, limits=self.shared.limits)
         if detector.id == planned.id:
             # One object: of ten thousand ids these are many bytes.
             detector.id = planned.id
@@ -154,6 +188,7 @@ class DetectorHosting(NodePart):
         if hosted.subscriptions:
             self._update_json(hosted)
         effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
+        self.event_path.output.take_over(hosted, state.output, now)
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
         # A primary that was handed over a moment ago has no subscriptions yet.
         if replica or hosted.subscriptions or not state.subscriptions or self._expected(identity):
@@ -164,9 +199,51 @@ class DetectorHosting(NodePart):
         """Join and leave sources that have changed during a move."""
         self.upstream.join_sources(hosted, now)
         effects = self.upstream.connect(hosted, now)
-        waited_for = {*self.directory.sources, *hosted.upstream, *hosted.parts}
-        for source in sorted(hosted.detector.policy.waits_for() - waited_for):
-            effects += self.event_path.leave(source, hosted, now)
+        for source in sorted(self._gone(hosted)):
+            if source in self._ended:
+                effects += self.event_path.leave(source, hosted, now)
+            else:
+                # Perhaps the server has forgotten it.
+                self._absent_sources[hosted.id, source] = now
+        return effects
+
+    def source_ended(self, source: str, now: int) -> None:
+        """Note that a source has left, for detectors that are on their way here."""
+        self._ended[source] = now
+
+    def _catch_up_from(self, hosted: HostedDetector, checkpoint: Checkpoint, now: int) -> list[Effect]:
+        """Continue all inputs of a detector where they were at its checkpoint."""
+        self.event_path.output.take_over(hosted, checkpoint.output, now)
+        for each, read in checkpoint.reads.items():
+            if each in hosted.streams:
+                hosted.streams[each].resume_at(read)
+        self.upstream.hold(hosted, checkpoint.upstream, checkpoint.reads, now)
+        self.upstream.join_sources(hosted, now, from_begin=True)
+        for part in hosted.parts:
+            hosted.detector.join(part, INSTANT_MIN, now)
+        for source in sorted(self._gone(hosted)):
+            self._absent_sources[hosted.id, source] = now
+        return []
+
+    def _gone(self, hosted: HostedDetector) -> set[str]:
+        """What a detector waits for and nobody is known to publish."""
+        return hosted.detector.policy.waits_for() - {*self.directory.sources, *hosted.upstream, *hosted.parts}
+
+    def _leave_absent(self, now: int) -> list[Effect]:
+        """Wait no longer for sources that had gone when a detector was recovered, and are not back."""
+        effects: list[Effect] = []
+        self._ended = {source: at for source, at in self._ended.items() if now - at < GRACE}
+        for (identity, source), since in list(self._absent_sources.items()):
+            hosted = self.event_path.hosted.get(identity)
+            if hosted is None or not hosted.running or source not in self._gone(hosted):
+                del self._absent_sources[identity, source]
+            elif now - since >= GRACE:
+                del self._absent_sources[identity, source]
+                # What it has published since the checkpoint is not known.
+                reached = hosted.detector.policy.watermark
+                loss = Loss(INSTANT_MIN if reached is None else reached, now, f"{source}: {_LEFT}")
+                effects += self.event_path.lose(hosted, [loss], now)
+                effects += self.event_path.leave(source, hosted, now)
         return effects
 
     def leaving(self, identity: str) -> None:
@@ -189,7 +266,7 @@ class DetectorHosting(NodePart):
         """Continue a detector whose move has failed."""
         hosted = self.event_path.moving[identity]
         self.event_path.inventory.host(hosted)
-        hosted.run()
+        hosted.run(now)
         self.event_path.routes.forget()
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         withdrawn = [name for name in hosted.subscriptions if name not in self.directory.subscriptions]
@@ -229,8 +306,10 @@ class DetectorHosting(NodePart):
                     *self.homes.once_subscribed(answer.homes, lambda _: [ready], now),
                 ]
             case "active":
-                hosted.part_running(part)
+                hosted.part_running(part, answer.homes[0], answer.life, answer.number)
                 return self._begin(hosted, now)
+            case "refused" if (excluded := self.directory.exclusions.get(part)) and is_excluded(excluded, now):
+                self.event_path.excesses[hosted.id] = of_part(excluded)
             case "refused":
                 return self._detect_whole(hosted, part, answer, now)
         return []
@@ -270,14 +349,15 @@ class DetectorHosting(NodePart):
 
         def answers(now: int) -> list[Effect]:
             known = self.directory.subscriptions
-            return [
+            answers = [
                 self.reply(known[name].client, self.announcements.answer(name, "active", hosted))
                 for name in names
                 if name in hosted.subscriptions and name in known
             ]
+            return [*answers, *self.event_path.repeat_losses(hosted, now)]
 
         # Best effort may lack the first events of other servers.
-        homes = self.topic_filters.homes_read(hosted) if hosted.detector.policy.name == "guaranteed" else {""}
+        homes = {""} if hosted.detector.policy.name == "best-effort" else self.topic_filters.homes_read(hosted)
         return self.homes.once_subscribed(homes, answers, now)
 
     def _begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
@@ -285,10 +365,13 @@ class DetectorHosting(NodePart):
         if hosted.phase is not Phase.WAITING or not all(hosted.parts.values()):
             return []
         ready = hosted.ready_subscriptions()
-        hosted.run()
+        hosted.run(now)
         effects = self.upstream.connect(hosted, now)
-        shared = self.event_path.share(hosted)
-        if not shared:
+        recovered = hosted.take_recovered()
+        shared = recovered is None and self.event_path.share(hosted)
+        if recovered is not None:
+            effects += self._catch_up_from(hosted, recovered, now)
+        elif not shared:
             self.upstream.join_sources(hosted, now)
             for part in hosted.parts:
                 hosted.detector.join(part, INSTANT_MIN, now)
@@ -348,6 +431,13 @@ class DetectorHosting(NodePart):
         known = self.directory.subscriptions
         return [self.announcements.offer(name, known[name], hosted) for name in names if name in known]
 
+    def exclude(self, hosted: HostedDetector) -> list[Effect]:
+        """Remove a detector for good; its subscriptions are refused by the caller."""
+        self.serve_none(hosted)
+        if hosted.primary:
+            return self._destroyed(hosted.id)
+        return self.drop(hosted, "the detector is excluded")
+
     def _destroyed(self, identity: str) -> list[Effect]:
         hosted = self.event_path.inventory.remove(identity)
         self.event_path.rest(hosted)
@@ -370,6 +460,7 @@ class DetectorHosting(NodePart):
                 hosted.reset_idle()
             elif hosted.idle_for(now) > GRACE:
                 effects += self._destroyed(hosted.detector.id)
+        effects += [*self.upstream.tick(now), *self._leave_absent(now)]
         absent = [client for client in self.directory.by_client if not is_there(client, self.directory)]
         self._absent = {client: self._absent.get(client, now) for client in absent}
         for client, since in self._absent.items():
@@ -422,6 +513,7 @@ class DetectorHosting(NodePart):
         """Effects of a changed entry of a detector."""
         effects: list[Effect] = []
         identity, entry, before = change.name, change.entry, change.before
+        self.upstream.detector_changed(change, now)
         mine = self.event_path.hosted.get(identity)
         if mine is not None:
             effects += self._contested(mine, entry, now)
@@ -442,11 +534,17 @@ class DetectorHosting(NodePart):
         return effects if hosts[0] == hosts[1] else [*effects, *self.upstream.listen_elsewhere(now)]
 
     def compare(self, shown: set[str], now: int) -> list[Effect]:
-        """Compare the detectors here with those `shown` in a directory read again; publish entries of primaries.
+        """Compare the detectors here with those `shown` in a directory read again; publish entries of primaries, and of
+        subscriptions to parts that the server has forgotten.
 
         A replica without an entry stays until the entry counts as cleared: its primary may publish it again.
         """
-        effects: list[Effect] = []
+        effects: list[Effect] = [
+            self.put("subscription", name, wanted)
+            for hosted in self.event_path.inventory.streaming()
+            for part, wanted in hosted.planned.parts.items()
+            if ("subscription", name := part_subscription(hosted.id, part, self.name)) in self.directory.unconfirmed
+        ]
         for identity, hosted in list(self.event_path.hosted.items()):
             if identity in shown:
                 effects += self._contested(hosted, self.directory.detectors.get(identity), now)
@@ -472,7 +570,8 @@ class DetectorHosting(NodePart):
                 return [self.announcements.publish(mine)]
             same = entry.generation == mine.generation
             if entry.generation < mine.generation or (same and chosen(mine.id, (self.name, entry.node)) == self.name):
-                # Clients that accepted the offer of the other node come back.
+                # Clients that accepted the offer of the other node come back, those without a connection later.
+                mine.await_clients()
                 return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
         if self.name in entry.replicas:
             if mine.primary:

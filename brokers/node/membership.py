@@ -20,6 +20,7 @@ import msgspec
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.rendezvous import chosen
+from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.migration import Migration
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
@@ -94,11 +95,14 @@ class NameClaim:
 class Membership(NodePart):
     """Takeover of detectors and subscriptions of lost nodes."""
 
-    def __init__(self, migration: Migration) -> None:
+    def __init__(self, migration: Migration, exclusion: Exclusion) -> None:
         super().__init__(migration.shared)
         self.migration = migration
         self.admission = migration.admission
         self.replication = migration.replication
+        self.exclusion = exclusion
+        # Detectors that may have taken down a node, of those that may come back.
+        self._suspects: dict[str, list[str]] = {}
         # Start of each node, as of its last entry, ns.
         self._lives: dict[str, int] = {}
 
@@ -110,16 +114,21 @@ class Membership(NodePart):
         """The entry of a node was added, changed or removed."""
         entry, before = change.entry, change.before
         if entry is None:
-            return self._gone(change.name, now)
+            return self._gone(change.name, 0 if before is None else before.since, now)
         life = self._lives.get(change.name, entry.since if before is None else before.since)
         self._lives[change.name] = entry.since
         self.directory.missing.pop(change.name, None)
         effects: list[Effect] = []
-        if life != entry.since:
+        suspects = self._suspects.pop(change.name, None)
+        if life == entry.since:
+            effects += self.exclusion.back(change.name) if before is None else []
+        else:
             # It has lost its memory.
+            effects += self.exclusion.lost(change.name, suspects or (), now)
+            self.admission.hosting.upstream.node_lost(change.name, now)
             effects += [*self.replication.lost(change.name), *self.migration.node_lost(change.name, now)]
             self.admission.node_lost(change.name)
-        elif before is not None:
+        if life == entry.since and before is not None:
             return []
         # Coordinators change with the nodes.
         return [*effects, *self.admission.take_up()]
@@ -129,16 +138,22 @@ class Membership(NodePart):
         gone = [name for name, at in self.directory.missing.items() if now - at >= TAKE_OVER_AFTER]
         if not gone:
             return []
+        effects: list[Effect] = []
         for name in gone:
             del self.directory.missing[name]
+            # Before any of its detectors is taken over.
+            effects += self.exclusion.lost(name, self._suspects.pop(name, ()), now)
             self.admission.node_lost(name)
-        return self.admission.take_up()
+        return [*effects, *self.admission.take_up()]
 
-    def _gone(self, node: str, now: int) -> list[Effect]:
+    def _gone(self, node: str, since: int, now: int) -> list[Effect]:
+        self._suspects[node] = self.exclusion.suspects(node, since, now)
+        self.admission.hosting.upstream.node_lost(node, now)
         effects = [*self._clear_load(node), *self.replication.lost(node), *self.migration.node_lost(node, now)]
         if any(each.node == node for each in self.directory.detectors.values()):
             self.directory.missing[node] = now
             return effects
+        del self._suspects[node]
         self.admission.node_lost(node)
         return [*effects, *self.admission.take_up()]
 

@@ -26,6 +26,7 @@ from struct import Struct
 from types import MappingProxyType
 from typing import Final
 
+from distced.brokers.node.backlog import BEHIND, WAITING, Backlog
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import LoadEntry, Measured
@@ -247,21 +248,22 @@ class Meter:
             return sorted(self.detectors)
         return sorted(each for each in self._most if each in self.detectors)
 
-    def entry(self, latencies: Mapping[str, int]) -> LoadEntry:
+    def entry(self, latencies: Mapping[str, int], backlog: Backlog | None = None) -> LoadEntry:
         """Load of the node at the last reading; `latencies` are delays of a message to a server, ns, by home."""
+        backlog = backlog or Backlog()
         named = self.named()
         measured = {identity: self.detectors[identity].measured() for identity in named}
         known = {identity: each for identity, each in measured.items() if each is not None}
         others = len(self.detectors) - len(named)
-        return LoadEntry(_rounded(self._load / 1000), known, dict(latencies), others)
+        return LoadEntry(_rounded(self._load / 1000), known, dict(latencies), others, backlog.behind, backlog.waiting)
 
     def is_due(self, now: int) -> bool:
         """Whether the entry is due: with many detectors not every second."""
         return len(self.detectors) <= AT_ONCE or not 0 <= now - self._published_at < CROWD_EVERY
 
-    def news(self, now: int, latencies: Mapping[str, int]) -> LoadEntry | None:
+    def news(self, now: int, latencies: Mapping[str, int], backlog: Backlog | None = None) -> LoadEntry | None:
         """Entry, where it is due; None where it equals the published one."""
-        entry = self.entry(latencies)
+        entry = self.entry(latencies, backlog)
         published = self.published
         if published is not None and 0 <= now - self._published_at < PUBLISH_EVERY and not changed(published, entry):
             return None
@@ -276,7 +278,8 @@ def changed(before: LoadEntry, entry: LoadEntry) -> bool:
     if before.others != entry.others:
         return True
     # The load of each detector is compared below; many small changes may add up to one of the whole.
-    figures = [(before.load, entry.load, _LEAST_LOAD)]
+    figures = [(before.load, entry.load, _LEAST_LOAD), (before.behind, entry.behind, float(BEHIND))]
+    figures.append((before.waiting, entry.waiting, float(WAITING)))
     figures += [(latency, entry.latencies[home], _LEAST_TIME) for home, latency in before.latencies.items()]
     pairs = [(each, entry.detectors[identity]) for identity, each in before.detectors.items()]
     return _differ(figures) or any(each.engine != now.engine or _differ(_figures(each, now)) for each, now in pairs)

@@ -181,20 +181,28 @@ class Migration(NodePart):
         snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
         wanted = (hosted.constituents, hosted.derivations)
+        reads = {each: read for each, streams in hosted.streams.items() if (read := streams.state())}
+        output = self.event_path.output
+        watermark = hosted.detector.policy.watermark
         if moving.replica:
-            state = DetectorState(moving.number, snapshot, {}, {}, {}, *wanted)
+            # With the last frames, for readers that come to its home and lack some.
+            so_far = output.hand_on(hosted, watermark)
+            state = DetectorState(moving.number, snapshot, {}, {}, {}, *wanted, output=so_far, reads=reads)
             return [self.send(moving.other, "state", detector, encode(state))]
+        last = self.event_path.last_word(hosted, now)
+        handed_on = output.hand_on(hosted, watermark)
         self.hosting.leaving(detector)
         ready = {name: each.terms.ready for name, each in hosted.subscriptions.items()}
         near = {name: each.terms.near for name, each in hosted.subscriptions.items() if each.terms.near}
-        state = DetectorState(moving.number, snapshot, ready, dict(hosted.replicas), near, *wanted)
+        replicas = dict(hosted.replicas)
+        state = DetectorState(moving.number, snapshot, ready, replicas, near, *wanted, output=handed_on, reads=reads)
 
         def published(now: int) -> list[Effect]:
             message = self.send(moving.other, "state", detector, encode(state))
             return [message] if self.moving.get(detector) is moving else []
 
         # Its composite events precede those of the target, at the home of the topic, too.
-        return self.homes.flush({hosted.home}, published, now)
+        return [*last, *self.homes.flush({hosted.home}, published, now)]
 
     def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         """Cancel the move, as the detector is not needed any more."""

@@ -19,19 +19,23 @@ from distced.brokers.core.causes import (
     Connected,
     MessageArrived,
     Stopping,
+    StoreAnswered,
     StoryAnswer,
     StoryLine,
     StoryRequest,
     TimePassed,
 )
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Publish, Subscribe, info, warning
+from distced.brokers.core.effects import Effect, Pieces, Publish, Subscribe, info, warning
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
 from distced.brokers.node.admission import Admission, Request
+from distced.brokers.node.backlog import Backlog
+from distced.brokers.node.checkpoints import Checkpoints
 from distced.brokers.node.delayed_messages import DelayedMessages
 from distced.brokers.node.event_path import EventPath
+from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.hosted import Phase
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
@@ -43,24 +47,39 @@ from distced.brokers.node.policy_settings import EVERYBODY, PolicySettings
 from distced.brokers.node.quarantine import Quarantine
 from distced.brokers.node.rebalancing import Rebalancing
 from distced.brokers.node.refusals import Refusals
+from distced.brokers.node.renewals import RENEWED, Renewals
 from distced.brokers.node.replication import Replication
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.story import Stories
+from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
+from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import (
     Acknowledgement,
     Answers,
     Heartbeat,
     Listening,
+    Missing,
+    MissingMessages,
     MoveRequest,
+    Unavailable,
     join_messages,
 )
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import NodeEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, NODE_CLIENT, NodeEntry, SubscriptionEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic
+from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.topics import (
+    ROOT,
+    Area,
+    administration_topic,
+    area_filter,
+    composite_topic,
+    event_topic,
+    parse_topic,
+)
 from distced.policies.detection.guaranteed import Guaranteed
 
 STATUS_EVERY: Final = 2 * SECOND
@@ -74,7 +93,8 @@ ALL: Final = 2**63
 
 
 class Node(NodePart):
-    """Broker node, composed of its parts: `claim` to its name, `hosted` detectors by id, `counts` since its start."""
+    """Broker node, composed of its parts: `claim` to its name, `hosted` detectors by id, `counts` since its start; it
+    `validates` its invariants after every message but events, and every tick."""
 
     def __init__(
         self,
@@ -90,6 +110,9 @@ class Node(NodePart):
         reserved: str = "",
         engines: Engines | None = None,
         limits: SubscriptionLimits = LIMITS,
+        detector_limits: Limits = DETECTOR_LIMITS,
+        checkpoints: bool = False,
+        max_ahead: int = MAX_AHEAD,
         validate: bool = False,
     ) -> None:
         """Compose a node.
@@ -104,29 +127,38 @@ class Node(NodePart):
             reserved: the only detector it hosts; empty for any.
             engines: choice of engines for its detectors; None for the stepwise engine.
             limits: numbers of subscriptions at most.
+            detector_limits: of each detector; those beyond are excluded.
+            checkpoints: whether the driver carries out `Save` and `Load`.
+            max_ahead: events and promises further beyond the clock are rejected, ns.
             validate: check invariants after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
         directory = Directory()
-        event_path = EventPath(name, root, directory, self.stories, engines, events_over)
+        event_path = EventPath(name, root, directory, self.stories, engines, events_over, max_ahead)
         homes = Homes(name, root, continued=self.stories.continued, events_over=events_over)
-        shared = Shared(name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines)
+        shared = Shared(
+            name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines, detector_limits
+        )
         super().__init__(shared)
         self.capacity = capacity
         self.isolates = isolates
         self.inspects = inspects
-        self._validates = validate
+        self.validates = validate
         self.claim = NameClaim(name, root, now)
         self.hosting = DetectorHosting(shared)
         self.placement = Placement(directory, self.hosting.planner, self.policies)
         self.isolation = Isolation(shared)
         self.refusals = Refusals(shared, limits)
         self.quarantine = Quarantine(shared, limits)
-        self.admission = Admission(self.hosting, self.placement, self.isolation, self.refusals)
+        self.checkpoints = Checkpoints(shared, kept=checkpoints)
+        self.admission = Admission(self.hosting, self.placement, self.isolation, self.refusals, self.checkpoints)
         self.replication = Replication(self.hosting, self.placement)
         self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
-        self.membership = Membership(self.migration)
+        self.exclusion = Exclusion(self.admission)
+        self.backlog = Backlog()
+        self.renewals = Renewals(shared, now)
+        self.membership = Membership(self.migration, self.exclusion)
         self.hosted = self.event_path.hosted
         self.counts = self.event_path.counts
         self.dead_letters = self.event_path.dead_letters
@@ -143,6 +175,8 @@ class Node(NodePart):
         # As of the last tick, ns.
         self._now = now
         self._without_columnar = False
+        # Whether its load was published.
+        self._measured = False
         # Whether it has ended, and ignores its own last messages.
         self._stopped = False
 
@@ -161,6 +195,7 @@ class Node(NodePart):
         effects: list[Effect] = []
         self.directory.reconnected(now)
         self.membership.connected(now)
+        self.renewals.connected()
         if self.hosted:
             missing = "events published meanwhile"
             effects.append(warning("node reconnected", detectors=len(self.hosted), missing=missing))
@@ -170,7 +205,7 @@ class Node(NodePart):
             *self.quarantine.started(),
             *(
                 Subscribe(area_filter(Area.ADMINISTRATION, kind, root=self.root))
-                for kind in ("ready", "fence", "move", "policy", "story")
+                for kind in ("ready", "fence", "move", "policy", "story", "alive")
             ),
             Subscribe(area_filter(Area.ADMINISTRATION, "node", self.name, root=self.root)),
             Subscribe(administration_topic("answer", self._client, root=self.root)),
@@ -178,6 +213,7 @@ class Node(NodePart):
             *self._second_connection(),
             self._announce(),
             self._handshake.begin(now),
+            *(() if self.homes.events_over else self._look_again("")),
         ]
 
     def _second_connection(self) -> list[Effect]:
@@ -200,7 +236,9 @@ class Node(NodePart):
             return []
         self.stories.begin(Stopping(), self._now)
         load = self.clear("load", self.name)
-        return self.stories.end([*self.replication.leave(), load, self.claim.give_up(), self.will()])
+        return self.stories.end(
+            [*self.checkpoints.last(self._now), *self.replication.leave(), load, self.claim.give_up(), self.will()]
+        )
 
     def linked(self, home: str, now: int) -> list[Effect]:
         """Effects of a connection to another server than that of the directory, perhaps a repeated one."""
@@ -208,7 +246,7 @@ class Node(NodePart):
             return []
         home = self._server(home)
         self.stories.begin(Connected(home), now)
-        return self.stories.end(self.homes.linked(home, now))
+        return self.stories.end([*self.homes.linked(home, now), *self._look_again(home)])
 
     def _server(self, connection: str) -> str:
         """Server that a connection leads to."""
@@ -270,9 +308,29 @@ class Node(NodePart):
     def _handled(self, topic: str, payload: bytes, now: int, home: str) -> list[Effect]:
         """Effects of a message that is no event."""
         self.stories.begin(MessageArrived(topic, home), now)
-        effects = self.stories.end(self._message(topic, payload, now, home))
-        if self._validates:
+        effects = self.stories.end(
+            [*self._message(topic, payload, now, home), *self._ask_positions(now), *self.exclusion.take(now)]
+        )
+        if self.validates:
             self.validate()
+        return effects
+
+    def saved(self, number: int, problem: str, now: int) -> list[Effect]:
+        """Effects of the end of a `Save`; why it has failed, empty where it has not."""
+        self.stories.begin(StoreAnswered(), now)
+        return self.stories.end(self.checkpoints.saved(number, problem, now))
+
+    def loaded(self, detector: str, contents: Iterable[Pieces], problem: str, now: int) -> list[Effect]:
+        """Effects of the end of a `Load`, with the checkpoints that there are; why some were not read, empty for
+        all."""
+        if self._stopped:
+            return []
+        self.stories.begin(StoreAnswered(), now)
+        return self.stories.end(self._loaded(detector, contents, problem, now))
+
+    def _loaded(self, detector: str, contents: Iterable[Pieces], problem: str, now: int) -> list[Effect]:
+        hosted, effects = self.checkpoints.found(detector, contents, problem, now)
+        self.admission.recover(detector, hosted)
         return effects
 
     def quarantine_all(self, clients: Iterable[str], now: int) -> list[Effect]:
@@ -316,8 +374,8 @@ class Node(NodePart):
             served = self.admission.serve(request, now)
         except DistcedError as error:
             served = [self.dead_letters.message("malformed", str(error), request.where, b"")]
-        effects = self.stories.end(served)
-        if self._validates:
+        effects = self.stories.end([*served, *self._ask_positions(now), *self.exclusion.take(now)])
+        if self.validates:
             self.validate()
         return effects
 
@@ -339,7 +397,10 @@ class Node(NodePart):
 
     def _consumed(self, topic: str, home: str, now: int, collected: list[Effect]) -> list[Effect]:
         """Effects of the frames collected, the last of them on this topic."""
-        return self.stories.end_events(topic, home, now, collected + self.event_path.consume_arrived(now))
+        effects = collected + self.event_path.consume_arrived(now)
+        if self.event_path.excesses:
+            effects += self.exclusion.take(now)
+        return self.stories.end_events(topic, home, now, effects)
 
     def _route(self, topic: str) -> TopicRoute | None:
         """Route of a topic of events that is not remembered; None for other topics, and for unusable ones."""
@@ -362,7 +423,7 @@ class Node(NodePart):
             if area is Area.ADMINISTRATION:
                 if topic == self.homes.topic_at(home) and (home or topic != self._handshake.topic):
                     return self.homes.answered(home, payload, now)
-                return self._administration(levels, payload, now, topic)
+                return self._administration(levels, payload, now, topic, home)
         except DistcedError as error:
             return [self.dead_letters.message("malformed", str(error), topic, payload)]
         return []
@@ -375,24 +436,31 @@ class Node(NodePart):
         self.stories.begin(TimePassed(), now)
         # Entries are cleared behind their answers, which were sent with an earlier call.
         effects = [*self.refusals.clear_some(), *self.stories.end(self._tick(now))]
-        if self._validates:
+        if self.validates:
             self.validate()
         return self._joined(effects + self.refusals.effects(now))
 
     def _tick(self, now: int) -> list[Effect]:
         again = now - self._status_at >= STATUS_EVERY
         effects = self.event_path.tick(now, publish_again=again)
-        effects += self.homes.tick(self.hosting.topic_filters.homes_used(), now)
+        effects += self._request_missing(now)
+        used = self.hosting.topic_filters.homes_used() | ({""} if self.hosted else set())
+        effects += self.homes.tick(used, now)
+        effects += self.backlog.look(self.homes.ages(used, now), self.waiting)
         effects += self._handshake.again(now)
         effects += self.quarantine.tick(now)
         if not self._handshake.reading:
             # Until then what was delivered again may wait; behind it, only what crowding clients have published.
             for change in self.directory.clear_unconfirmed(now, self._delayed.clients()):
+                if change.kind == "detector":
+                    # Forgotten by the server, and not cleared by its host.
+                    self.hosting.upstream.hold_back([change.name], now)
                 effects += self._changed(change, now)
         if self._handshake.settled:
             effects += self.membership.tick(now)
-        measured = self.event_path.measured(now, self.homes.latencies)
+        measured = self.event_path.measured(now, self.homes.latencies, self.backlog)
         if measured is not None:
+            self._measured = True
             effects.append(self.put("load", self.name, measured))
         if again:
             self._status_at = now
@@ -402,10 +470,14 @@ class Node(NodePart):
                 effects.append(status)
             effects += self._report_engines()
             if self._handshake.settled:
+                effects += self.renewals.tick(now)
                 effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now)]
                 effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)
-        return effects
+                effects += self.exclusion.tick(now)
+        for detector in self.checkpoints.late(now):
+            effects += self._loaded(detector, (), "the store does not answer", now)
+        return [*effects, *self.exclusion.take(now), *self.checkpoints.tick(now)]
 
     def story(self, id: str) -> list[StoryLine]:  # noqa: A002
         """Stories of a subscription, a source, or the detectors with this id prefix, on this node, in order."""
@@ -458,13 +530,31 @@ class Node(NodePart):
         if mine is not None and change.entry is not None and change.entry.pattern == mine.planned.asked.pattern:
             # One object, as for the name: of a hundred thousand these are many bytes.
             structs.force_setattr(change.entry, "pattern", mine.planned.asked.pattern)
+        if change.kind == "source" and change.entry is not None:
+            problem = self.event_path.clock_bound.check_promise(change.entry.watermark, topic, payload, now)
+            if problem is not None:
+                return [problem, *self._changed(self.directory.without_promise(change), now)]
+        if change.kind in RENEWED:
+            self.renewals.seen(change.kind, change.name)
         if change.outdated:
             # The server retains the message that was published last.
             return [self.hosting.announcements.publish(mine)] if mine is not None and mine.primary else []
         # A source waits for an answer, also to an entry that was known already.
-        if change.entry == change.before and change.kind != "source":
-            return []
+        if change.kind != "source" and (change.entry == change.before or _is_known(change)):
+            return self._repeated(change)
         return self._changed(change, now)
+
+    def _repeated(self, change: Change) -> list[Effect]:
+        """Effects of an entry that was known: a node that has started again under its name subscribes to parts as
+        before, and waits for the offer; and a client may have listened to another host, which the server has forgotten,
+        too."""
+        entry = change.entry
+        if change.kind != "subscription" or entry is None:
+            return []
+        if not (entry.client.startswith(NODE_CLIENT) or entry.again):
+            return []
+        hosted = self.hosted.get(self.hosting.by_subscription.get(change.name, ""))
+        return [] if hosted is None else self.hosting.offer_again(hosted, [change.name])
 
     def _changed(self, change: Change, now: int) -> list[Effect]:
         if change.kind == "detector":
@@ -489,6 +579,8 @@ class Node(NodePart):
                 return [*effects, *self.admission.detector_changed(change), *self.isolation.tidy()]
             case "type":
                 return self.hosting.types_changed(change.name)
+            case "exclusion":
+                return self.exclusion.changed(change, now)
             case _:
                 return []
 
@@ -512,6 +604,8 @@ class Node(NodePart):
         """Stop waiting for a source that no longer publishes for detectors."""
         entry = self.directory.sources.get(source)
         types = () if entry is None else entry.types
+        if entry is None:
+            self.hosting.source_ended(source, now)
         effects: list[Effect] = []
         for reader in self.event_path.inputs.readers():
             if not any(map(reader.takes, types)):
@@ -543,10 +637,19 @@ class Node(NodePart):
 
     # Administration.
 
-    def _administration(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str) -> list[Effect]:
+    def _administration(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str, home: str) -> list[Effect]:
         match levels:
             case ("heartbeat", _):
-                return self.event_path.heartbeat(decode(payload, Heartbeat, where=topic), now)
+                return self.event_path.heard(decode(payload, Heartbeat, where=topic), topic, payload, now)
+            case ("alive", kind, name):
+                self.renewals.renewed(kind, name)
+                return []
+            case ("again", self.name, kind, source):
+                return self._again(kind, source, payload, now, home)
+            case ("lost", self.name):
+                return self.event_path.unavailable(decode(payload, Unavailable, where=topic), now, home)
+            case ("missing", "detector"):
+                return self.event_path.answer(decode(payload, Missing, where=topic), home)
             case ("ready", _):
                 listening = decode(payload, Listening, where=topic).subscriptions
                 for name in listening:
@@ -577,6 +680,44 @@ class Node(NodePart):
                 return self._claimed(payload)
         return []
 
+    def _again(self, kind: str, source: str, payload: bytes, now: int, home: str) -> list[Effect]:
+        """Take a message that was missing, as on its own topic."""
+        topic = composite_topic(source, root=self.root)
+        if kind == "e":
+            topic = event_topic(decode_frame(payload, where=source).type, source, root=self.root)
+        route = self._routes.get(topic) or self._route(topic)
+        if route is None:
+            return []
+        return [*self.event_path.collect(route, topic, payload, now, home), *self.event_path.consume_arrived(now)]
+
+    def _look_again(self, home: str) -> list[Effect]:
+        """Request the positions of what is read from a home, over a new connection: messages may be missing."""
+        effects: list[Effect] = []
+        for publisher, messages in self.event_path.look_again(home).items():
+            effects.append(self._missing(publisher, home, messages))
+        return effects
+
+    def _missing(self, publisher: str, home: str, messages: Iterable[MissingMessages]) -> Publish:
+        """Request for messages of a publisher, of detectors where it is empty, that are at home there."""
+        levels = ("source", publisher) if publisher else ("detector",)
+        topic = administration_topic("missing", *levels, root=self.root)
+        return Publish(topic, encode(Missing(self.name, tuple(messages))), home=self.homes.over(home))
+
+    def _ask_positions(self, now: int) -> list[Effect]:
+        """Request the positions of streams that have begun, at once: their watermarks wait for that."""
+        if not self.event_path.asks:
+            return []
+        self.event_path.asks = False
+        return self._request_missing(now)
+
+    def _request_missing(self, now: int) -> list[Effect]:
+        """Request missing messages from their publishers."""
+        sources, detectors = self.event_path.missing(now), self.event_path.missing_of_detectors(now)
+        return [
+            *(self._missing(publisher, home, messages) for (publisher, home), messages in sources.items()),
+            *(self._missing("", home, messages) for home, messages in detectors.items()),
+        ]
+
     def _policy_set(self, key: str, payload: bytes, now: int, topic: str) -> list[Effect]:
         if not self.policies.read(key, payload, topic):
             return []
@@ -597,6 +738,11 @@ class Node(NodePart):
         if not self._handshake.answered(payload):
             return []
         effects = self.claim.make()
+        if not before and not self._measured:
+            # The load is that of an earlier life, which has not ended in order.
+            alone = self.directory.common_nodes in ([], [self.name])
+            suspects = self.exclusion.suspects(self.name, INSTANT_MIN, now) if alone else ()
+            effects += self.exclusion.lost(self.name, suspects, now)
         if before:
             shown = {
                 name for kind, name in self.directory.names() - self.directory.unconfirmed.keys() if kind == "detector"
@@ -615,6 +761,14 @@ class Node(NodePart):
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
-        since, hosted = self.claim.since, len(self.hosted)
-        entry = NodeEntry(since, hosted, counts, self.home, self.capacity, self.isolates, self.reserved)
+        since, hosted, ahead = self.claim.since, len(self.hosted), self.event_path.clock_bound.most
+        entry = NodeEntry(since, hosted, counts, self.home, self.capacity, self.isolates, self.reserved, ahead)
         return self.put("node", self.name, entry)
+
+
+def _is_known(change: Change) -> bool:
+    """Whether a subscription was known before its server has forgotten it."""
+    entry, before = change.entry, change.before
+    if not isinstance(entry, SubscriptionEntry) or before is None or not entry.again:
+        return False
+    return bool(structs.replace(entry, again=before.again) == before)

@@ -11,6 +11,7 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.policy_settings import PolicySettings
+from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.wire.administration import Answer, Answers
 from distced.middleware.wire.codec import encode
@@ -28,6 +29,7 @@ class Shared:
         event_path: its detectors, and their stories.
         homes: connected servers.
         engines: choice of engines for its detectors; None for the stepwise engine.
+        limits: of each of its detectors.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Shared:
     homes: Homes
     policies: PolicySettings
     engines: Engines | None
+    limits: Limits
 
 
 class NodePart:

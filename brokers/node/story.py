@@ -12,7 +12,15 @@ from typing import Final
 
 from msgspec.structs import force_setattr, replace
 
-from distced.brokers.core.causes import Connected, MessageArrived, Stimulus, Stopping, StoryLine, TimePassed
+from distced.brokers.core.causes import (
+    Connected,
+    MessageArrived,
+    Stimulus,
+    Stopping,
+    StoreAnswered,
+    StoryLine,
+    TimePassed,
+)
 from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from distced.middleware.wire.administration import Answers, Listening
 from distced.middleware.wire.codec import decode
@@ -136,6 +144,8 @@ class Stories:
                 return f"connected to {home}" if home else "connected"
             case Stopping():
                 return "stopping"
+            case StoreAnswered():
+                return "checkpoints"
             case _:
                 return "timer"
 

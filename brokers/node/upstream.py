@@ -4,8 +4,8 @@ Topics have home servers (design, section 4), and each event must arrive once: e
 source that publishes it, composite events at the home of their detector, heartbeats at those of their sources.
 
 An upstream detector is read by the type of its composite events. The reader waits for it as for a source, subscribes at
-its home or at those of its replicas (`brokers.core.replica_streams`), and drops it when it is gone and all its events
-have arrived.
+its home or at those of its replicas (`middleware.wire.replica_streams`), and drops it when it is gone and all its
+events have arrived. One that is lost with its host is waited for, as another host takes it over.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from typing import Final, TypeAlias
 
 from distced.brokers.core.barriers import HeldFilters
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect
-from distced.brokers.core.replica_streams import Streams
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import Planner
 from distced.brokers.node.shared import NodePart, Shared
 from distced.detectors.compiler import Compiled
+from distced.detectors.runtime.detection_policy import Begins
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.wire.numbered_stream import Loss
+from distced.middleware.wire.replica_streams import LifeState
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_filter
 
 
@@ -77,6 +80,15 @@ class TopicFilters(NodePart):
         if not reads:
             return found
         found |= {(home, self.homes.topic) for home in self.event_path.inventory.homes}
+        # Missing messages come by the server where they were published.
+        found |= {
+            (home, area_filter(Area.ADMINISTRATION, kind, self.name, root=self.root))
+            for home in {"", *(home for home, _ in filters)}
+            for kind in ("again", "lost")
+        }
+        # Requests of readers come there, too.
+        missing = administration_topic("missing", "detector", root=self.root)
+        found |= {(home, missing) for home in {"", *self.event_path.inventory.homes}}
         # The publisher of an unannounced source is unknown.
         found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self.root)))
         # Of detectors that do not run yet, too: their sources beat all the time.
@@ -128,6 +140,15 @@ class TopicFilters(NodePart):
         return {home for node, home in hosts.items() if node in self.directory.nodes}
 
 
+Reads: TypeAlias = Mapping[str, tuple[LifeState, ...]]
+"""What was received of a detector, by home (`Streams.state`)."""
+
+_NOT_BACK: Final = "a detector that it reads was lost with its host, and has not come back"
+
+HELD_FOR: Final = 30 * SECOND
+"""Time for which a detector waits for one that was lost with its host, ns: another host takes that over meanwhile."""
+
+
 class Upstream(NodePart):
     """Sources and detectors that the detectors of a node wait for."""
 
@@ -138,12 +159,20 @@ class Upstream(NodePart):
         # Number of detectors of the directory that read each type by its name, and of those that read every type.
         self._reads: Counter[str] = Counter()
         self._read_all = 0
+        # Detectors lost with their hosts, and since when, ns: their readers wait for them.
+        self._held: dict[str, int] = {}
+        # When nodes were lost, or have lost their memory, ns.
+        self._lost_nodes: dict[str, int] = {}
 
-    def join_sources(self, hosted: HostedDetector, now: int) -> None:
-        """Wait for the sources of primitive events."""
+    def join_sources(self, hosted: HostedDetector, now: int, *, from_begin: bool = False) -> None:
+        """Wait for the sources of primitive events; read those that are new from their first message on, or from
+        here."""
         for source, each in self.directory.sources.items():
-            if any(hosted.takes(type_name) for type_name in each.types):
-                hosted.detector.join(source, each.watermark, now, each.lease)
+            read = [type_name for type_name in each.types if hosted.takes(type_name)]
+            if read:
+                begins = Begins(read, each.first, running=not from_begin)
+                hosted.detector.join(source, each.watermark, now, each.lease, begins)
+                self.event_path.asks = True
 
     def readers_changed(self, change: Change) -> None:
         """Note which detectors here have readers of their type, as the entry of a detector has changed."""
@@ -182,8 +211,12 @@ class Upstream(NodePart):
         for each in sorted(wanted):
             if each not in hosted.upstream:
                 detector.join(each, max(detector.engine.clock, INSTANT_MIN), now)
-            hosted.listen_to(each, self.wanted_homes(hosted, each))
-        gone = sorted(hosted.upstream.keys() - wanted.keys())
+            homes = self.wanted_homes(hosted, each)
+            hosted.listen_to(each, homes)
+            for home in homes:
+                hosted.streams[each].begin(home)
+            self.event_path.asks = True
+        gone = sorted(hosted.upstream.keys() - wanted.keys() - self._held.keys())
         hosted.wait_for(wanted)
         for each in gone:
             effects += self.homes.flush(hosted.streams[each].homes, partial(self._disconnect, hosted, each), now)
@@ -191,10 +224,54 @@ class Upstream(NodePart):
 
     def _disconnect(self, hosted: HostedDetector, upstream: str, now: int) -> list[Effect]:
         """Remove a detector that was read and is gone, once everything it published has arrived."""
-        if upstream in self.detectors(hosted) or upstream not in hosted.upstream or not hosted.running:
+        back = upstream in self._held or upstream in self.detectors(hosted)
+        if back or upstream not in hosted.upstream or not hosted.running:
             return []
         hosted.disconnect(upstream)
         return [*self.event_path.leave(upstream, hosted, now), *self.topic_filters.refilter()]
+
+    def detector_changed(self, change: Change, now: int) -> None:
+        """Note that a detector was lost with its host, or is back."""
+        if change.entry is not None:
+            self._held.pop(change.name, None)
+        elif change.before is not None:
+            node = change.before.node
+            lost_at = self._lost_nodes.get(node)
+            # A node that was lost clears what it had in its earlier life.
+            if node not in self.directory.nodes or (lost_at is not None and now - lost_at < HELD_FOR):
+                self.hold_back([change.name], now)
+
+    def node_lost(self, node: str, now: int) -> None:
+        """A node is lost, or has lost its memory: its detectors are taken over."""
+        self._lost_nodes[node] = now
+        self.hold_back([name for name, each in self.directory.detectors.items() if each.node == node], now)
+
+    def hold_back(self, detectors: Iterable[str], now: int) -> None:
+        """Wait for detectors without an entry, as they may be back."""
+        for name in detectors:
+            self._held.setdefault(name, now)
+
+    def hold(self, hosted: HostedDetector, upstream: Mapping[str, str], reads: Mapping[str, Reads], now: int) -> None:
+        """Wait for detectors that a recovered one has read, and that are not there for the moment."""
+        for each, name in upstream.items():
+            if each not in hosted.upstream and each in reads:
+                hosted.listen_to(each, ())
+                hosted.wait_for({each: name})
+                hosted.streams[each].resume_at(reads[each])
+                self._held.setdefault(each, now)
+
+    def tick(self, now: int) -> list[Effect]:
+        """Effects of the time: wait no longer for detectors that have not come back."""
+        over = [name for name, since in self._held.items() if now - since >= HELD_FOR]
+        effects: list[Effect] = []
+        for name in over:
+            del self._held[name]
+            for hosted in self.event_path.inventory.streaming():
+                if name in hosted.upstream and hosted.running and name not in self.directory.detectors:
+                    reached = hosted.detector.policy.watermark
+                    lost = Loss(INSTANT_MIN if reached is None else reached, now, _NOT_BACK)
+                    effects += [*self.event_path.lose(hosted, [lost], now), *self.connect(hosted, now)]
+        return effects
 
     def detectors(self, hosted: HostedDetector) -> dict[str, str]:
         """Detectors whose composite events a detector reads by their types, with the type of each."""
@@ -257,20 +334,21 @@ class Upstream(NodePart):
             for each, streams in hosted.streams.items():
                 if each not in self.directory.detectors:
                     continue
-                if each in hosted.upstream:
+                # A part whose host has answered before the directory knew of it has none, as its home counted as lost.
+                if each in hosted.upstream or not streams.wanted:
                     wanted = self.wanted_homes(hosted, each)
                     changed |= wanted != streams.wanted
                     streams.want(wanted)
                 for home in sorted(streams.homes - self.topic_filters.living(each)):
-                    effects += self.homes.flush({home}, partial(self._lost_home, streams, each, home), now)
+                    effects += self.homes.flush({home}, partial(self._lost_home, hosted, each, home), now)
                 changed |= streams.left
         return [*effects, *(self.topic_filters.refilter() if changed else ())]
 
-    def _lost_home(self, streams: Streams, detector: str, home: str, now: int) -> list[Effect]:
-        if home in self.topic_filters.living(detector) or home not in streams.homes:
+    def _lost_home(self, hosted: HostedDetector, detector: str, home: str, now: int) -> list[Effect]:
+        streams = hosted.streams.get(detector)
+        if streams is None or home in self.topic_filters.living(detector) or home not in streams.homes:
             return []
-        streams.lost(home)
-        return self.topic_filters.refilter()
+        return [*self.event_path.lost_home(hosted, detector, home, now), *self.topic_filters.refilter()]
 
 
 def types_of_detectors(compiled: Compiled, directory: Directory) -> dict[str, Mapping[str, str]]:

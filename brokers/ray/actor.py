@@ -55,6 +55,9 @@ class NodeActor:
                 release=None if self.isolated is None else self.isolated.end,
                 engine=engine,
                 limits=location.limits,
+                detector_limits=location.detector_limits,
+                checkpoints=location.checkpoints,
+                max_ahead=location.max_ahead,
             )
 
         self.live = _started(make, patient=again or bool(reserved))

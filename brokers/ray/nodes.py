@@ -140,6 +140,9 @@ class LocalNodes(_Nodes):
                 capacity=location.capacity,
                 engine=engine,
                 limits=location.limits,
+                detector_limits=location.detector_limits,
+                checkpoints=location.checkpoints,
+                max_ahead=location.max_ahead,
             )
             for name, location in self.locations.items()
         ]

@@ -12,7 +12,6 @@ from typing import Final
 from distced.brokers.core.barriers import HeldFilters, Homes
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Note, Publish, warning
-from distced.brokers.core.replica_streams import Streams
 from distced.brokers.core.topic_routes import TopicRoutes
 from distced.brokers.recorder.state import Joined, JournaledState, Left, RecorderState
 from distced.middleware.model.event_types import EventType
@@ -20,6 +19,7 @@ from distced.middleware.wire.administration import Acknowledgement
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
+from distced.middleware.wire.replica_streams import Streams
 from distced.middleware.wire.topics import (
     Area,
     administration_topic,
@@ -69,13 +69,13 @@ class Interest:
         return () if entry is None else tuple(sorted({entry.home, *entry.replicas.values()}))
 
     def about_detector(self, name: str, entry: DetectorEntry | None) -> list[Note]:
-        """Note on a detector of best effort, which is not recorded."""
+        """Note on a detector that may find wrong events, which is not recorded."""
         if entry is None or entry.policy == "guaranteed" or not entry.publishes:
             return []
         if name in self._said or not self._state.wants_type(entry.publishes):
             return []
         self._said.add(name)
-        reason = "composite events of best effort are never known to be complete"
+        reason = f"composite events of {entry.policy} detection are never known to be complete"
         return [warning("detector not recorded", type=entry.publishes, detector=name, reason=reason)]
 
     def about_type(self, name: str, entry: EventType | None) -> list[Note]:

@@ -17,6 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from distced.brokers.core.barriers import Homes
+from distced.brokers.core.clock_bound import ClockBound
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, warning
@@ -41,9 +42,9 @@ from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.administration import RENEW_EVERY, Heartbeat, renewal
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import RECORDER, RecorderEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, RECORDER, RecorderEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, parse_topic
@@ -69,12 +70,14 @@ class Recorder:
         flush_events: int = 100_000,
         root: str = ROOT,
         home: str = "",
+        max_ahead: int = MAX_AHEAD,
     ) -> None:
         """Compose a recorder from the `state` of an earlier life; None for none.
 
         Args:
             types: names of the types to record, primitive or composite; None for all.
             home: server of its site; empty for that of the directory.
+            max_ahead: events and promises further beyond the clock are rejected, ns.
         """
         self.name = name
         self.state = RecorderState() if state is None else state
@@ -84,6 +87,7 @@ class Recorder:
         self.announced = False
         speaker = f"{RECORDER}{name}"
         self.dead_letters = DeadLetters(speaker, root)
+        self._clock_bound = ClockBound(self.dead_letters, max_ahead)
         # What an earlier life has asked for may still come.
         self.homes = Homes(speaker, root, first=max(now // 1_000, 0))
         self._root = root
@@ -106,7 +110,7 @@ class Recorder:
             acknowledged_at=lambda source: administration_topic("ack", source, speaker, root=root),
         )
         self._stopped = False
-        self._cut_at = now
+        self._cut_at = self._renewed_at = now
         self._up: set[str] = set()
         self._lost_at: dict[str, int] = {}
         # Start of a connection over which everything was subscribed to again, until that is in force; ns.
@@ -177,6 +181,9 @@ class Recorder:
     def tick(self, now: int) -> list[RecorderEffect]:
         """Effects of the time; call it a few times a second."""
         effects: list[RecorderEffect] = [*self.homes.tick(self._filters.servers, now), *self._handshake.again(now)]
+        if self.announced and now - self._renewed_at >= RENEW_EVERY:
+            self._renewed_at = now
+            effects.append(renewal("recorder", self.name, root=self._root))
         for change in self.directory.clear_unconfirmed(now) if self._handshake.settled else ():
             effects += self._changed(change, b"", now)
         for source in self.state.expired(now):
@@ -248,12 +255,19 @@ class Recorder:
             return self._events(self._routes.find(topic, area, levels), topic, payload, now, home)
         if area is Area.DIRECTORY:
             change = self.directory.read(levels, payload, where=topic)
+            if change.kind == "source" and change.entry is not None:
+                problem = self._clock_bound.check_promise(change.entry.watermark, topic, payload, now)
+                if problem is not None:
+                    change = self.directory.without_promise(change)
+                    return [problem, *self._changed(change, encode(change.entry), now)]
             return self._changed(change, payload, now)
         if topic == self.homes.topic:
             return self._answered(payload, now, home)
         match levels:
             case ("heartbeat", _):
-                return self._heartbeat(decode(payload, Heartbeat, where=topic), now)
+                beat = decode(payload, Heartbeat, where=topic)
+                problem = self._clock_bound.check_promise(beat.watermark, topic, payload, now)
+                return self._heartbeat(beat, now) if problem is None else [problem]
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))
                 return [warning("source fenced off", source=source)]
@@ -264,6 +278,9 @@ class Recorder:
         usable, effects = route.usable(frame, topic, payload, self.dead_letters)
         if usable is None:
             return list(effects)
+        if route.kind == "e":
+            frame, rejected = self._clock_bound.bounded(replace(frame, events=usable), topic, payload, now)
+            usable, effects = frame.events, effects + rejected
         source, watermark = frame.source, frame.watermark
         if route.kind == "c":
             source = route.source

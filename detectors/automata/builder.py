@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, TypeAlias
 
 from distced.detectors.automata.automaton import (
@@ -29,6 +30,7 @@ from distced.detectors.automata.entries import (
     Item,
     either,
     followed_by,
+    has_holes,
     marked,
     optional,
     single,
@@ -45,6 +47,7 @@ from distced.middleware.sets.expressions import TRUE
 # Iterations are written out and may multiply; what is larger than this was hardly meant.
 MOST_POSITIONS: Final = 10_000
 MOST_PATHS: Final = 100_000
+_PATHS: Final = f"{MOST_PATHS} paths from one part to the next"
 
 Onward: TypeAlias = Callable[[], Entry]
 """Path onward behind a node; requested once all positions exist, because an iteration leads back into itself."""
@@ -88,6 +91,37 @@ class _EntryNode:
         if self._entry is None:
             self._entry = self._compute()
         return self._entry
+
+
+class _Chain:
+    """Parts behind one another, the last one before what follows, with the way into each and on, computed once."""
+
+    def __init__(self, part: Callable[[int], Entry], length: int, onward: Onward) -> None:
+        """`part` gives the way into the part at a place."""
+        self.part = part
+        self._length = length
+        self._onward = onward
+        self._known: dict[int, Entry] = {}
+        self._paths = 0
+
+    def entry(self, start: int) -> Entry:
+        """The way into the parts from a place on and, where they may be empty, into what follows."""
+        known, end = self._known, start
+        while end not in known:
+            if end == self._length:
+                known[end] = followed_by(SKIP, self._onward())
+            elif not has_holes(own := self.part(end)):
+                known[end] = own
+            else:
+                end += 1
+        # From behind: what one part is followed by serves all before it.
+        for place in range(end - 1, start - 1, -1):
+            known[place] = followed_by(self.part(place), known[place + 1])
+            # Each of these ways is a path in the end; to look then only would be too late.
+            self._paths += sum(len(alternative.items) for alternative in known[place])
+            if self._paths > MOST_PATHS:
+                raise _too_large(_PATHS)
+        return known[start]
 
 
 class _Builder:
@@ -137,7 +171,7 @@ class _Builder:
             arrivals.append(onward())
             count += sum(1 + len(alternative.items) for alternative in arrivals[-1])
             if count > MOST_PATHS:
-                raise _too_large(f"{MOST_PATHS} paths from one part to the next")
+                raise _too_large(_PATHS)
         return self._assemble(starts, arrivals, whole_window)
 
     def _assemble(self, starts: Entry, arrivals: list[Entry], whole_window: int | None) -> Automaton:
@@ -268,28 +302,14 @@ class _Builder:
         self, parts: tuple[tree.Pattern, ...], around: _Surroundings, onward: Onward, *, strong: bool
     ) -> _EntryNode:
         nodes: list[_EntryNode] = []
-
-        def behind(index: int) -> Onward:
-            def entry_behind() -> Entry:
-                rest = SKIP
-                for node in nodes[index + 1 :]:
-                    rest = followed_by(rest, node.entry(), strong)
-                    if not any(alternative.holes for alternative in rest):
-                        return rest
-                return followed_by(rest, onward())
-
-            return entry_behind
-
+        behind = _Chain(lambda place: followed_by(SKIP, nodes[place].entry(), strong), len(parts), onward)
+        inside = _Chain(behind.part, len(parts), lambda: SKIP)
         for index, part in enumerate(parts):
-            nodes.append(self._node(part, around, behind(index)))
+            nodes.append(self._node(part, around, partial(behind.entry, index + 1)))
 
         def entry() -> Entry:
-            found = nodes[0].entry()
-            for node in nodes[1:]:
-                if not any(alternative.holes for alternative in found):
-                    break
-                found = followed_by(found, node.entry(), strong)
-            return found
+            first = nodes[0].entry()
+            return followed_by(first, inside.entry(1)) if has_holes(first) else first
 
         return _EntryNode(entry)
 
@@ -299,19 +319,20 @@ class _Builder:
         copies: list[_EntryNode] = []
         needed = max(least, 1) if most is None else most
 
-        def after(done: int) -> Entry:
-            """Entry after this number of rounds."""
-            reached = SKIP
-            for copy in copies[done:least]:
-                reached = followed_by(reached, copy.entry())
-                if not any(alternative.holes for alternative in reached):
-                    return reached
+        def beyond(done: int) -> Entry:
+            """Entry after this number of rounds, as many as are required."""
             # `C{m,}` is m times C and then `C*`, also where those m rounds may be empty.
-            further = copies[max(done, least)] if max(done, least) < needed else None
+            further = copies[done] if done < needed else None
             if most is None:
                 further = copies[-1]
             # Merged: another round and what comes behind, in every combination of their alternatives.
-            return reached if further is None else followed_by(reached, optional(further.entry()))
+            return SKIP if further is None else followed_by(SKIP, optional(further.entry()))
+
+        required = _Chain(lambda place: copies[place].entry(), least, lambda: beyond(least))
+
+        def after(done: int) -> Entry:
+            """Entry after this number of rounds."""
+            return required.entry(done) if done < least else beyond(done)
 
         def behind(done: int) -> Onward:
             return lambda: followed_by(after(done), onward())

@@ -65,10 +65,19 @@ def followed_by(first: Entry, second: Entry, strong: bool = WEAK) -> Entry:
         for other in second:
             items = set(one.items)
             for hole in one.holes:
-                items |= {replace(item, strong=item.strong or hole) for item in other.items}
+                items |= (
+                    {item if item.strong else replace(item, strong=STRONG) for item in other.items}
+                    if hole
+                    else other.items
+                )
             holes = frozenset(hole or further for hole in one.holes for further in other.holes)
             result.append(Alternative(frozenset(items), holes))
     return _distinct(result)
+
+
+def has_holes(entry: Entry) -> bool:
+    """Whether a part may be empty."""
+    return any(alternative.holes for alternative in entry)
 
 
 def either(entries: Iterable[Entry]) -> Entry:
@@ -111,5 +120,8 @@ def _distinct(alternatives: list[Alternative]) -> Entry:
 def _without_redundant(alternative: Alternative) -> Alternative:
     """Drop strong items beside equal weak ones: every strong successor is also a weak one, with the same target."""
     items = alternative.items
-    redundant = [item for item in items if item.strong and replace(item, strong=WEAK) in items]
+    weak = {item.position for item in items if not item.strong}
+    redundant = [
+        item for item in items if item.strong and item.position in weak and replace(item, strong=WEAK) in items
+    ]
     return replace(alternative, items=items.difference(redundant)) if redundant else alternative

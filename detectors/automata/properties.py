@@ -1,4 +1,6 @@
-"""Engine-independent properties of an automaton: possible matches, repeated composite events, merging instances."""
+"""Engine-independent properties of an automaton: possible matches, repeated composite events, merging instances, texts
+that grow.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from collections.abc import Mapping
 from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState
 from distced.middleware.patterns.tree import Delegated
 from distced.middleware.sets.describable import ConditionByType
-from distced.middleware.sets.expressions import FALSE
+from distced.middleware.sets.expressions import FALSE, Binary, Call, Expression, Field, Literal, Name, Parameter, walk
+from distced.middleware.sets.values import FUNCTIONS
 
 
 def can_match(automaton: Automaton) -> bool:
@@ -77,3 +80,47 @@ def may_merge(automaton: Automaton) -> bool:
     if len(automaton.starts) > 1 or any(len(arrival) > 1 for arrival in automaton.arrivals):
         return True
     return any(len(state.moves) > 1 for state in automaton.states)
+
+
+def grows_texts(automaton: Automaton) -> bool:
+    """Whether a register may hold joined texts, which a later event may join again."""
+    if any(map(grows_texts, automaton.inner)):
+        return True
+    updates = [each for position in automaton.positions for each in position.updates]
+    joins = [part for _, value in updates for part in walk(value) if isinstance(part, Binary) and part.operator == "+"]
+    if not joins:
+        return False
+    known = {register.name: place for place, register in enumerate(automaton.registers)}
+    texts: set[int] = set()
+    while True:
+        found = {place for place, value in updates if _may_be_text(value, known, texts)}
+        found |= {
+            place
+            for place, register in enumerate(automaton.registers)
+            if not register.initials or any(_may_be_text(value, known, texts) for _, value in register.initials)
+        }
+        if found <= texts:
+            return any(_may_be_text(each, known, texts) for each in joins)
+        texts |= found
+
+
+def _may_be_text(expression: Expression, registers: Mapping[str, int], texts: set[int]) -> bool:
+    """Whether an expression may give a text, where these registers, by place, may hold one."""
+    match expression:
+        case Name(name=name) if name in registers:
+            return registers[name] in texts
+        case Name() | Field():
+            return True
+        case Literal(value=value):
+            return type(value) is str
+        case Parameter(kind=kind):
+            return kind == "string"
+        case Binary(operator="+", left=left, right=right):
+            return _may_be_text(left, registers, texts) and _may_be_text(right, registers, texts)
+        case Call(function=function, arguments=arguments):
+            gives = FUNCTIONS[function].gives
+            return gives == "string" or (
+                gives is None and any(_may_be_text(each, registers, texts) for each in arguments)
+            )
+        case _:
+            return False

@@ -18,9 +18,11 @@ from distced.detectors.columnar.program.units import supports
 from distced.detectors.columnar.results.matches import Matches
 from distced.detectors.columnar.results.store import look_soon
 from distced.detectors.compiler import Compiled
+from distced.detectors.limits import UNLIMITED, Limits
 from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_order
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
+from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size
 from distced.detectors.stepwise.throttling import Throttler, mark
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
@@ -46,6 +48,7 @@ class ColumnarEngine:
         self._clock = BEFORE_ALL
         self._kinds = kinds
         self._derivations = derivations
+        self._limits = UNLIMITED
         others = list(self.patterns) if derivations else _for_others(self.patterns)
         beside = set(map(id, others))
         self._looped = [each for each in in_order(self.patterns) if id(each) not in beside]
@@ -62,6 +65,14 @@ class ColumnarEngine:
         self._late = 0
         # Whether late events have started time events already due; matches these complete are late, too.
         self._overdue = False
+
+    def limit(self, limits: Limits) -> None:
+        """Set limits. What is beyond them raises `LimitError`; the engine is then unusable."""
+        self._limits = limits
+        for stage in () if self.cascade is None else self.cascade.stages:
+            stage.loop.limit(limits)
+        if self.beside is not None:
+            self.beside.limit(limits)
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events detected, each with the `hi` of its last event."""
@@ -198,6 +209,7 @@ class ColumnarEngine:
             assert self.by_instants or not self._pending
             touched = self._loops_touched()
             self.cascade = self._made(shared=False)
+            self.limit(self._limits)
             for loop, matchers in self._matchers(engine):
                 loop.clock = engine.clock
                 take_over(loop, matchers)
@@ -241,6 +253,16 @@ class ColumnarEngine:
         live = 0 if self.cascade is None else sum(stage.loop.live for stage in self.cascade.stages)
         return live if self.beside is None else live + self.beside.live_instances()
 
+    def size(self) -> StateSize:
+        """Size of the state."""
+        memory = 0
+        for stage in () if self.cascade is None else self.cascade.stages:
+            loop = stage.loop
+            memory += loop.memory()[0] + loop.store.held * EVENT + sum(map(len, loop.texts.texts))
+        if self.beside is not None:
+            memory += state_size(self.beside).memory
+        return StateSize(memory, memory // max(self.live_instances(), 1))
+
     def _run(self, events: list[Event], until: int) -> list[CompositeEvent]:
         """Consume whole instants, and process due time events until then."""
         self._clock = max(self._clock, until)
@@ -261,6 +283,7 @@ class ColumnarEngine:
     def _stepwise(self, step: Callable[[StepwiseEngine], list[CompositeEvent]]) -> list[CompositeEvent]:
         """Delegate a call to the stepwise engine."""
         engine = self.stepwise()
+        engine.limit(self._limits)
         found = step(engine)
         self.go_on_from(engine)
         return found

@@ -26,8 +26,17 @@ from distced.detectors.columnar.results.matches import (
     longer_chain,
     take,
 )
-from distced.detectors.columnar.results.store import Store, collect, crowded, many_left
+from distced.detectors.columnar.results.store import Store, collect, crowded, look_soon, many_left
 from distced.detectors.columnar.state import Events, Words, empty_state, longer
+from distced.detectors.limits import (
+    COLUMNAR,
+    TOGETHER,
+    UNLIMITED,
+    Limits,
+    too_many_instances,
+    too_much_memory,
+    too_much_work,
+)
 from distced.detectors.stepwise.inner_events import TimeEvent
 from distced.detectors.stepwise.instance import BEFORE_ALL, Instance
 from distced.middleware.model.event_types import Kind
@@ -54,6 +63,8 @@ class Loop:
         clock: instant up to which time events have fired, ns.
         late: number of events behind the clock, not consumed.
         base: instances touched by previous engines of the same patterns.
+        oversee: called amid a run, when an array is full or many instances were touched, and at its end; it may end
+            instances, and raise `LimitError`. None without limits.
         fired: by unit the last consumed time event, as given by another engine.
     """
 
@@ -86,9 +97,77 @@ class Loop:
         self.state.counters[word_offsets.C_CALLBACK] = self._callback.address
         self.late = 0
         self.base = 0
+        self.limits = UNLIMITED
+        self.oversee: Callable[[], None] | None = None
+        # Instances touched before the current run; ends of its events, ns; instances at the last look.
+        self._began = 0
+        self._instants: Words = np.empty(0, np.int64)
+        self._looked_at = 0
         self._unsettled: list[int] = []
         self.fired: dict[int, Event] = {}
         self.packer = ColumnPacker(self.texts)
+
+    def limit(self, limits: Limits, oversee: Callable[[], None] | None = None) -> None:
+        """Set limits, and what looks at them in place of `check`, which raises `LimitError`."""
+        if limits is not UNLIMITED:
+            self.limits, self.oversee = limits, oversee or self.check
+            if oversee is None:
+                self._callback.longest = limits.text
+
+    def check(self) -> None:
+        """Raise `LimitError` for the patterns as a whole beyond the limits."""
+        limits, counters = self.limits, self.state.counters
+        if self.looks_at_instances():
+            number = len(self.open_states())
+            if number > limits.instances:
+                raise too_many_instances(limits, number)
+        work, allowed = self.work(), COLUMNAR * TOGETHER * limits.work
+        if work > allowed:
+            raise too_much_work(work, allowed, together=True)
+        found = int(counters[word_offsets.C_FOUND])
+        if found > limits.work:
+            raise too_much_work(found, limits.work, together=True)
+        memory = self.memory()[0]
+        if memory > 2 * limits.memory:
+            # Half may be no longer needed (`results.store.crowded`).
+            raise too_much_memory(limits, memory)
+
+    def looks_at_instances(self) -> bool:
+        """Whether the instances are to be counted: they have grown beyond the limit, perhaps with closed windows."""
+        live, most = self.live, self.limits.instances
+        if live <= max(most, self._looked_at):
+            return False
+        self._looked_at = live + most // 16
+        # When nothing is under construction.
+        look_soon(self.state)
+        return True
+
+    def open_states(self) -> Words:
+        """State of each instance whose window is not closed for the current event."""
+        program, state = self.assembler.program(), self.state
+        rows = state.rows[: int(state.counters[word_offsets.C_ROWS])]
+        rows = rows[rows[:, word_offsets.R_STATE] >= 0]
+        where = rows[:, word_offsets.R_STATE]
+        windows = program.memory[(where >> word_offsets.UNIT_SHIFT) + word_offsets.U_WINDOW]
+        least = np.full(len(program.wide) + 1, word_offsets.NONE, np.int64)
+        # The last is that of no window, which has the number -1.
+        for number in np.unique(windows[windows >= 0]).tolist():
+            least[number] = max(self._now() - int(program.wide[number]), word_offsets.NONE)
+        found: Words = where[rows[:, word_offsets.R_LO] >= least[windows]] & word_offsets.STATE_MASK
+        return found
+
+    def _now(self) -> int:
+        """End of the event that is consumed, ns, or of the last one."""
+        if len(self._instants) == 0:
+            return self._floor()
+        return int(self._instants[min(int(self.state.counters[word_offsets.C_EVENT]), len(self._instants) - 1)])
+
+    def work(self) -> int:
+        """Number of instances touched since the run began; the run goes on until many more are."""
+        counters = self.state.counters
+        touched = int(counters[word_offsets.C_TOUCHED])
+        counters[word_offsets.C_STOP] = touched + COLUMNAR * self.limits.work
+        return touched - self._began
 
     def add(self, automaton: Automaton, *, apart: bool = False) -> Unit:
         """Run an additional automaton from now on; `apart` for one with instances to come, which shares no states."""
@@ -140,6 +219,7 @@ class Loop:
         counters = state.counters
         counters[word_offsets.C_FIRST] = self.store.add(batch)
         counters[word_offsets.C_EVENT] = counters[word_offsets.C_SLACK] = 0
+        self._instants = batch.hi
         self._until_done(lambda: event_loop.run(self.assembler.program(), events, self.state, len(batch)))
 
     def feed_any(self, events: Sequence[Event]) -> Iterator[Matches]:
@@ -283,6 +363,29 @@ class Loop:
                 found[number] = live
         return found
 
+    def open_in(self, states: Words) -> Words:
+        """Numbers of instances in these states whose windows are not closed."""
+        counts = np.append(np.bincount(self.open_states()), 0)
+        found: Words = counts[np.minimum(states, len(counts) - 1)]
+        return found
+
+    def states_by_unit(self) -> tuple[Words, Words]:
+        """Numbers of units and their states, in pairs: a shared state is in several."""
+        units = self.assembler.units.items()
+        pairs = [(number, state) for number, unit in units for state in unit.states if state > 0]
+        made = np.array(pairs, np.int64).reshape(-1, 2)
+        return made[:, 0].copy(), made[:, 1].copy()
+
+    def rows_of(self, states: Words) -> Words:
+        """Rows of the live instances in these states."""
+        places = self.state.rows[: int(self.state.counters[word_offsets.C_ROWS]), word_offsets.R_STATE]
+        found: Words = np.flatnonzero((places >= 0) & np.isin(places & word_offsets.STATE_MASK, states))
+        return found
+
+    def end_instances(self, rows: Words) -> None:
+        """End the instances in these rows, amid a run or between two."""
+        event_loop.end_all(self.assembler.program(), self.state, rows)
+
     def memory(self) -> tuple[int, int]:
         """Memory of instances, in bytes: used, and allocated in arrays that grow by doubling."""
         state, counters = self.state, self.state.counters
@@ -304,10 +407,19 @@ class Loop:
         return MatchSources(self.assembler.units, self.composites, self.store.frozen(), self.texts)
 
     def _until_done(self, step: Callable[[], int]) -> None:
-        while step() == word_offsets.ROOM:
+        counters, limits = self.state.counters, self.limits
+        if limits is not UNLIMITED:
+            self._began = int(counters[word_offsets.C_TOUCHED])
+            counters[word_offsets.C_STOP] = self._began + COLUMNAR * limits.work
+        going = True
+        while going:
+            reason = step()
             self._callback.check()
-            self._grow()
-        self._callback.check()
+            if self.oversee is not None:
+                self.oversee()
+            if reason == word_offsets.ROOM:
+                self._grow()
+            going = reason != word_offsets.DONE
 
     def _taken(self) -> Matches:
         matches = take(self.assembler.program(), self.state, self.match_sources())
@@ -319,6 +431,7 @@ class Loop:
         """Compact the arrays and the store."""
         collect(self.assembler.program(), self.state, self.store, self._floor())
         self.assembler.swept()
+        self._looked_at = 0
 
     @property
     def latest(self) -> Event | None:

@@ -11,6 +11,7 @@ from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.program.condition_code import FUNCTION_NAMES, OPERATORS
 from distced.detectors.columnar.state import LoopState
+from distced.detectors.limits import UNBOUNDED, too_long_text
 from distced.middleware.model.events import Attribute
 from distced.middleware.patterns.tree import When
 from distced.middleware.sets import values
@@ -22,13 +23,15 @@ _BINARY: Final[dict[int, Callable[..., Attribute]]] = {
 
 
 class Callback:
-    """A function called by address from the compiled loop; `error` holds its exception, as the loop cannot raise it."""
+    """A function called by address from the compiled loop; `error` holds its exception, as the loop cannot raise it.
+    `longest` is the length of a text at most."""
 
     def __init__(self, state: LoopState, texts: Texts, whens: Sequence[When]) -> None:
         self._stack, self._tags = state.stack, state.tags
         self._texts = texts
         self._whens = whens
         self.error: BaseException | None = None
+        self.longest = UNBOUNDED
         # It lives as long as its address is used.
         self._function = _SIGNATURE(self._called)
         self.address = ctypes.cast(self._function, ctypes.c_void_p).value or 0
@@ -52,7 +55,10 @@ class Callback:
                 compute: Callable[..., Any] = values.FUNCTIONS[FUNCTION_NAMES[argument >> 8]].compute
                 self._put(place, compute(*map(self._get, range(place, place + (argument & 255)))))
             else:
-                self._put(place, _BINARY[operation](self._get(place), self._get(place + 1)))
+                value = _BINARY[operation](self._get(place), self._get(place + 1))
+                if value.__class__ is str and len(value) > self.longest:
+                    raise too_long_text(len(value), self.longest)
+                self._put(place, value)
         except BaseException as error:
             self.error = self.error or error
             self._put(place, None)

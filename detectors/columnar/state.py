@@ -182,6 +182,7 @@ def empty_state() -> LoopState:
     state.counters[word_offsets.C_STAMP] = 1
     state.counters[word_offsets.C_EXTRAS] = 2 * word_offsets.LARGEST
     state.counters[word_offsets.C_CROWD] = 524_288
+    state.counters[word_offsets.C_STOP] = word_offsets.LATEST
     state.counters[word_offsets.C_DUE] = word_offsets.NONE
     return state
 

@@ -206,7 +206,8 @@ C_MOST_TIMERS: Final = 24
 C_TOGETHER: Final = 25  # number of instances affected by the current group of events consumed together
 C_SPENT: Final = 26  # number of closed values of inner keys, and whether any pattern has inner keys
 C_INNER: Final = 27
-COUNTERS: Final = 28
+C_STOP: Final = 28  # number of touched instances beyond which the loop stops before the next event
+COUNTERS: Final = 29
 
 # Words that hold two things.
 UNIT_SHIFT: Final = 32
@@ -232,3 +233,4 @@ STARTING: Final = 1
 # Why the loop stopped.
 DONE: Final = 0
 ROOM: Final = 1  # stop reason: an array is full
+LOOK: Final = 2  # stop reason: as many instances were touched as may be before the next look at the limits

@@ -14,7 +14,7 @@ from typing import Final
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
-from distced.middleware.model.event_types import EventType, Kind, TypeRegistry, kind_of
+from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.patterns import tree
 from distced.middleware.sets import expressions
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
@@ -256,7 +256,7 @@ class _Checker:
         if event_type is None and not self.registry.open:
             known = sorted((*(each.name for each in self.registry), *scope.timers))
             raise self.error(
-                "unknown event type",
+                UNKNOWN_TYPE,
                 named.span,
                 given=name,
                 allowed=", ".join(known) or "none is registered yet",

@@ -13,9 +13,30 @@ from typing import Any, Protocol, Self, TypeAlias
 from msgspec import Struct, field
 
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OrderKey
+from distced.middleware.wire.administration import Unavailable
+from distced.middleware.wire.numbered_stream import Loss, StreamPosition
 
-Arrival: TypeAlias = tuple[str, Sequence[Event], int | None]
-"""Content of a frame: source, events, and the source's watermark if given."""
+Arrival: TypeAlias = tuple[str, Sequence[Event], int | None, StreamPosition | None]
+"""Content of a frame: source, events, the source's watermark if given, and the position of the message, None where the
+source does not number its messages, or they were looked at before."""
+
+Positions: TypeAlias = Sequence[tuple[str, int, int | None]]
+"""Of a heartbeat of a source: by stream (type) the number of the next message, and the greatest `hi` of all earlier
+ones, None where it is not beyond the watermark, ns."""
+
+
+class Begins(Struct, frozen=True):
+    """Beginning of a source's streams.
+
+    Attributes:
+        streams: names of those that are read.
+        first: number of the first message of each, in this life of the publisher; 0 where it does not number them.
+        running: whether the source may have published already, so that the stream is read from its middle.
+    """
+
+    streams: Sequence[str]
+    first: int
+    running: bool = False
 
 
 class Released(Struct, frozen=True):
@@ -27,6 +48,7 @@ class Released(Struct, frozen=True):
         late: unconsumed events from behind the watermark, or of a fenced source.
         duplicates: number of repeated events.
         fenced: sources whose leases have run out, which are not waited for any more.
+        losses: intervals in which events were lost for good; they come before what is released here.
     """
 
     events: list[Event]
@@ -34,6 +56,7 @@ class Released(Struct, frozen=True):
     late: list[Event] = field(default_factory=list)
     duplicates: int = 0
     fenced: list[str] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)
 
 
 def delivery_id(event: Event) -> EventId:
@@ -64,20 +87,37 @@ class DetectionPolicy(Protocol):
     name: str
     watermark: int | None
 
-    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        """Receive events of a source, with its watermark if given."""
+    def receive(
+        self,
+        source: str,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        position: StreamPosition | None = None,
+    ) -> Released:
+        """Receive events of a source, with its watermark and the position of the message if given."""
         ...
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
         """Receive what has arrived together, in the order of arrival."""
         ...
 
-    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
-        """Receive watermarks of sources without events."""
+    def heartbeat(
+        self, sources: Iterable[str], watermark: int, now: int, positions: Sequence[Positions] = ()
+    ) -> Released:
+        """Receive watermarks of sources without events, with the positions of each, if given."""
         ...
 
-    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+    def join(self, source: str, watermark: int, now: int, lease: int = 0, begins: Begins | None = None) -> int:
         """Add a source, which promises events beyond a watermark only; the watermark it has to keep."""
+        ...
+
+    def missing(self, now: int) -> list[tuple[str, str, int, int]]:
+        """Missing messages to be requested now: source, stream, and numbers from and to, the latter exclusive."""
+        ...
+
+    def unavailable(self, lost: Unavailable, now: int) -> Released:
+        """Take the answer of a source to a request for missing messages."""
         ...
 
     def waits_for(self) -> set[str]:
@@ -94,6 +134,24 @@ class DetectionPolicy(Protocol):
 
     def tick(self, now: int) -> Released:
         """Advance the time; leases may expire."""
+        ...
+
+    @property
+    def base(self) -> int | None:
+        """Instant up to which sources may have published before they were read, ns; None for unknown as yet."""
+        ...
+
+    def streams(self) -> list[tuple[str, str]]:
+        """Numbered streams that are read: source and name."""
+        ...
+
+    @property
+    def messages(self) -> int:
+        """Number of messages with numbers taken so far, here."""
+        ...
+
+    def received(self) -> dict[tuple[str, str], int]:
+        """Of each numbered stream the number of the first message that has not come; only where it is known."""
         ...
 
     @property

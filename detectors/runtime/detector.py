@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from distced.detectors.compiler import Compiled
-from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
+from distced.detectors.limits import FAILURES, UNLIMITED, Limits, excess_of, too_much_memory
+from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
 from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.detectors.shapes import ShapedPattern
@@ -22,21 +23,26 @@ from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.plans import Planner, planner_of
 from distced.detectors.stepwise.snapshot import restore, snapshot
-from distced.middleware.model.errors import SnapshotError
+from distced.middleware.model.errors import LimitError, SnapshotError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import CompositeEvent, Event, Gap, OpenGap
 from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.administration import Unavailable
+from distced.middleware.wire.numbered_stream import Loss, StreamPosition
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.engine import ColumnarEngine
 
 FORMAT: Final = "distced detector"
-VERSION: Final = 2
+VERSION: Final = 3
 
 # Of a snapshot in all, of an instance, and of an event or id that is remembered: rough means of what was measured.
 _BYTES: Final = 400
 _INSTANCE_BYTES: Final = 120
 _HELD_BYTES: Final = 30
+
+_LONG_BYTES: Final = 100_000
+"""Bytes of an instance with long texts."""
 
 
 class Detected(msgspec.Struct, frozen=True):
@@ -47,6 +53,8 @@ class Detected(msgspec.Struct, frozen=True):
         watermark: no later composite event has `hi` at or before it; None if unknown.
         late, duplicates, fenced: as in `Released`.
         disordered: number of events consumed out of order, so that results may be wrong; by best effort only.
+        losses: intervals in which events were lost, which the composite events depend on.
+        excess: why it cannot go on, with none of its state; None for as usual.
     """
 
     events: list[CompositeEvent]
@@ -55,6 +63,8 @@ class Detected(msgspec.Struct, frozen=True):
     duplicates: int = 0
     disordered: int = 0
     fenced: list[str] = msgspec.field(default_factory=list)
+    losses: list[Loss] = msgspec.field(default_factory=list)
+    excess: LimitError | None = None
 
 
 class DetectorStatistics(msgspec.Struct, gc=False):
@@ -104,6 +114,8 @@ class Detector:
         "_behind",
         "_engine",
         "_kinds",
+        "_limits",
+        "_measure_at",
         "_opens",
         "_plans",
         "_settings",
@@ -123,10 +135,15 @@ class Detector:
         *,
         derivations: bool = False,
         engines: Engines | None = None,
+        limits: Limits = UNLIMITED,
     ) -> None:
         """Args: derivations: attach provenance to each composite event, for the patterns it is part of. engines:
-        settings of the engine choice; None for the stepwise engine in any case.
+        settings of the engine choice; None for the stepwise engine in any case. limits: what is beyond them is an
+        `excess`.
         """
+        self._limits = limits
+        # Instances touched from which its memory is to be measured: the first time as if all had long texts.
+        self._measure_at = limits.memory // _LONG_BYTES
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
@@ -145,9 +162,16 @@ class Detector:
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
 
-    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
-        """Receive events of a source, with its watermark if given."""
-        return self._consume(self.policy.receive(source, events, watermark, now), now)
+    def receive(
+        self,
+        source: str,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        position: StreamPosition | None = None,
+    ) -> Detected:
+        """Receive events of a source, with its watermark and the position of the message if given."""
+        return self._consume(self.policy.receive(source, events, watermark, now, position), now)
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Detected:
         """Receive what has arrived together, in the order of arrival."""
@@ -168,13 +192,19 @@ class Detector:
         """Completeness bounds of the detector's own derivations, as far as changed since the last call."""
         return self.engine.open_gaps()
 
-    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Detected:
-        """Receive watermarks of sources without events."""
-        return self._consume(self.policy.heartbeat(sources, watermark, now), now)
+    def heartbeat(
+        self, sources: Iterable[str], watermark: int, now: int, positions: Sequence[Positions] = ()
+    ) -> Detected:
+        """Receive watermarks of sources without events, with the positions of each, if given."""
+        return self._consume(self.policy.heartbeat(sources, watermark, now, positions), now)
 
-    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+    def join(self, source: str, watermark: int, now: int, lease: int = 0, begins: Begins | None = None) -> int:
         """Add a source; the watermark beyond which it has to stay."""
-        return self.policy.join(source, watermark, now, lease)
+        return self.policy.join(source, watermark, now, lease, begins)
+
+    def unavailable(self, lost: Unavailable, now: int) -> Detected:
+        """Take the answer of a source to a request for missing messages."""
+        return self._consume(self.policy.unavailable(lost, now), now)
 
     def leave(self, source: str, now: int) -> Detected:
         """Remove a source that has finished."""
@@ -231,6 +261,11 @@ class Detector:
     def live(self) -> int:
         """Approximate number of instances."""
         return 0 if self._engine is None else self._engine.live
+
+    @property
+    def limits(self) -> Limits:
+        """Its limits."""
+        return self._limits
 
     # As a member of a shared input.
 
@@ -319,6 +354,9 @@ class Detector:
                 something to do; None for one that is kept level.
 
         Returns: the composite events, and the number of events consumed out of order, by best effort.
+
+        Raises:
+            LimitError: it is beyond its limits; it has to `give_up`.
         """
         switched = self._engine if isinstance(self._engine, SwitchedEngine) else self._switched
         engine = switched.engine
@@ -348,27 +386,52 @@ class Detector:
         counts.late += disordered
         return found, disordered
 
-    def snapshot(self) -> bytes:
-        """The whole state: engine, policy and statistics."""
+    def measure(self) -> LimitError | None:
+        """Error of a state that takes more memory than the limit, measured where the work since the last time may have
+        made it so; None for as usual."""
+        switched = self._engine
+        if not isinstance(switched, SwitchedEngine) or self.touched < self._measure_at:
+            return None
+        limit = self._limits.memory
+        size = switched.size()
+        if size.memory > limit and self.at_work == "columnar":
+            # It keeps what is no longer needed for a while.
+            switched.home()
+            size = switched.size()
+        if size.memory > limit:
+            return too_much_memory(self._limits, size.memory)
+        # An instance touched makes one or two, each with an event.
+        self._measure_at = self.touched + max(limit - size.memory, limit // 8) // (4 * max(size.mean, _INSTANCE_BYTES))
+        return None
+
+    def give_up(self) -> None:
+        """Drop the state of the engine, which is beyond the limits."""
+        self._engine, self._behind = None, 0
+
+    def snapshot(self, *, policy: bool = True) -> bytes:
+        """The whole state: engine, policy and statistics; or without the policy, whose `state` several share.
+
+        It goes on as before.
+        """
         counts = self.statistics
         if self._engine is None or isinstance(self._engine, SwitchedEngine):
             self._switched.level(INSTANT_MIN if self.policy.watermark is None else self.policy.watermark)
-            engine = self._switched.home()
+            engine = self._switched.copied()
         else:
             # A copy: it goes on in the pass.
             engine = self._engine.copy()
         body = [
             self.id,
             snapshot(engine),
-            self.policy.state(),
+            self.policy.state() if policy else None,
             [counts.consumed, counts.found, counts.late, counts.duplicates],
             [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens or ()],
         ]
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
-    def resume(self, content: bytes) -> None:
-        """Restore a new detector from a snapshot of the same one. Raises `SnapshotError` for anything else; then it is
-        unusable."""
+    def resume(self, content: bytes, policy_state: Any = None) -> None:
+        """Restore a new detector from a snapshot of the same one, and from the state of its policy where that is not in
+        it. Raises `SnapshotError` for anything else; then it is unusable."""
         try:
             body: Any = msgspec.msgpack.decode(unseal(FORMAT, VERSION, content))
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -379,7 +442,7 @@ class Detector:
             _, engine, policy, counts, opens = body
             restore(self._switched.home(), engine)
             self._behind = self.engine.behind
-            self.policy.resume(policy)
+            self.policy.resume(policy_state if policy is None else policy)
             self.statistics = DetectorStatistics(*counts)
             for part, heard, packed in opens:
                 self.hear_open(part, map(_unpack_open, packed), heard)
@@ -399,12 +462,19 @@ class Detector:
         self._opens = waiting or None
 
     def _consume(self, released: Released, now: int) -> Detected:
-        found, disordered = self.consume(released.events, released.watermark, now)
+        try:
+            found, disordered = self.consume(released.events, released.watermark, now)
+        except FAILURES as error:
+            excess = excess_of(error)
+            self.give_up()
+            return Detected([], None, released.late, released.duplicates, 0, released.fenced, released.losses, excess)
         counts = self.statistics
         counts.late += len(released.late)
         counts.duplicates += released.duplicates
         watermark = None if self._at_once else released.watermark
-        return Detected(found, watermark, released.late, released.duplicates, disordered, released.fenced)
+        return Detected(
+            found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses
+        )
 
     @property
     def _switched(self) -> SwitchedEngine:
@@ -413,7 +483,7 @@ class Detector:
             self._engine.leave()
         if not isinstance(self._engine, SwitchedEngine):
             self._engine = SwitchedEngine(
-                self.compiled, self._kinds, self._settings, derivations=self.keeps_derivations
+                self.compiled, self._kinds, self._settings, self._limits, derivations=self.keeps_derivations
             )
         return self._engine
 
@@ -431,4 +501,4 @@ def _unpack_open(packed: Any) -> OpenGap:
 def detector_id(compiled: Compiled, policy: str) -> str:
     """The id of the detector of a pattern under a policy."""
     identity = compiled.canonical_id
-    return identity if policy == "guaranteed" else f"{identity}.{policy}"
+    return identity if policy == "guaranteed" else f"{identity}.{policy.replace('(', '-').rstrip(')')}"

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from distced.detectors.compiler import Compiled
+from distced.detectors.limits import UNLIMITED, Limits
 from distced.detectors.runtime.engine_choice import LEAST, STEPWISE, EngineChoice, EngineChooser, Forced
 from distced.detectors.runtime.engines import EngineName, Kinds, chosen
 from distced.detectors.runtime.pass_choice import ForcedPass, PassChoice, PassChooser
 from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.state_size import StateSize, state_size
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.engine import ColumnarEngine
@@ -76,15 +78,26 @@ def engines(name: EngineName, readiness: Readiness) -> Engines | None:
 class SwitchedEngine:
     """The current engine of one pattern."""
 
-    __slots__ = ("_choice", "_compiled", "_consumed", "_engines", "_held", "_kinds", "_touched", "_worked", "engine")
+    __slots__ = (
+        *("_choice", "_compiled", "_consumed", "_engines", "_held", "_kinds", "_limits", "_touched", "_worked"),
+        "engine",
+    )
 
     def __init__(
-        self, compiled: Compiled, kinds: Kinds, engines: Engines | None = None, *, derivations: bool = False
+        self,
+        compiled: Compiled,
+        kinds: Kinds,
+        engines: Engines | None = None,
+        limits: Limits = UNLIMITED,
+        *,
+        derivations: bool = False,
     ) -> None:
-        """Args: engines: settings of the choice; None for the stepwise engine in any case. derivations: attach
-        provenance to each composite event, which keeps the stepwise engine.
+        """Args: engines: settings of the choice; None for the stepwise engine in any case. limits: of the current
+        engine. derivations: attach provenance to each composite event, which keeps the stepwise engine.
         """
         self.engine: StepwiseEngine | ColumnarEngine = StepwiseEngine([compiled], kinds, derivations=derivations)
+        self._limits = limits
+        self.engine.limit(limits)
         self._compiled = compiled
         self._kinds = kinds
         self._engines = None if derivations else engines
@@ -126,6 +139,11 @@ class SwitchedEngine:
             return sum(unit.matcher.store.live for unit in engine.units)
         return engine.live_instances()
 
+    def size(self) -> StateSize:
+        """Size of the state of the current engine."""
+        engine = self.engine
+        return state_size(engine) if isinstance(engine, StepwiseEngine) else engine.size()
+
     def used(self, calls: int, events: int, found: int, now: int) -> None:
         """Account for a call that consumed n events and detected m composite events; may switch the engine."""
         choice, settings = self._choice, self._engines
@@ -160,6 +178,11 @@ class SwitchedEngine:
         self._take(made)
         return made
 
+    def copied(self) -> StepwiseEngine:
+        """A stepwise engine with the present state, to be read at once and not used otherwise."""
+        engine = self.engine
+        return engine if isinstance(engine, StepwiseEngine) else engine.stepwise()
+
     def stay(self) -> StepwiseEngine:
         """Switch to the stepwise engine for good."""
         self._engines = self._choice = None
@@ -187,5 +210,6 @@ class SwitchedEngine:
 
     def _take(self, engine: StepwiseEngine | ColumnarEngine) -> None:
         touched = self.touched
+        engine.limit(self._limits)
         self.engine = engine
         self._touched = touched - engine.touched

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from distced.detectors.columnar.program.lookup_atoms import atoms_of
+from distced.detectors.automata.lookup_atoms import atoms_of
 from distced.detectors.compiler import Compiled
 from distced.detectors.shapes import ShapedPattern
 from distced.middleware.model.events import Attribute, Event

@@ -13,7 +13,7 @@ concern are run together, in columns (`detectors.runtime.shared_pass`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count, islice
 from typing import Final
@@ -21,13 +21,17 @@ from typing import Final
 from msgspec import Struct
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.runtime.detection_policy import Arrival, DetectionPolicy, Released
+from distced.detectors.limits import FAILURES, excess_of
+from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.pattern_index import PatternIndex, concerns
 from distced.detectors.runtime.shared_pass import SharedPass
+from distced.middleware.model.errors import LimitError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Unavailable
+from distced.middleware.wire.numbered_stream import Loss
 
 AT_ONCE: Final = 200
 """Number of members that `rest` looks at."""
@@ -39,13 +43,17 @@ _STALE: Final = 64
 """Number of outdated entries of the queue of due instants before it is made again, for each member that is in it."""
 
 
+_NO_EXCESSES: Final[dict[Detector, LimitError]] = {}
+
+
 class Passed(Struct, frozen=True):
     """Result of a call of a shared input.
 
     Attributes:
         found: composite events by detector, for those with any.
-        watermark, late, duplicates, fenced: as in `Released`; the watermark None under best effort.
+        watermark, late, duplicates, fenced, losses: as in `Released`; the watermark None under best effort.
         disordered: number of events consumed out of order by a detector, summed over detectors; by best effort only.
+        excesses: why members cannot go on, with none of their state; they are to be removed.
     """
 
     found: list[tuple[Detector, list[CompositeEvent]]]
@@ -54,6 +62,8 @@ class Passed(Struct, frozen=True):
     duplicates: int
     disordered: int
     fenced: list[str]
+    losses: list[Loss]
+    excesses: Mapping[Detector, LimitError]
 
 
 class SharedInput:
@@ -86,6 +96,8 @@ class SharedInput:
         self._clocked: set[Detector] = set()
         # Members with time events, under best effort.
         self._timed: set[Detector] = set()
+        # Members beyond their limits in this pass.
+        self._excesses: dict[Detector, LimitError] = _NO_EXCESSES
         # Members that one columnar loop runs together.
         self._columnar = None if engines is None else SharedPass(engines, self._ignore, self._watch)
 
@@ -153,17 +165,21 @@ class SharedInput:
 
     def receive(self, arrivals: Sequence[Arrival], now: int) -> Passed:
         """Receive what has arrived together, in the order of arrival."""
-        if len(arrivals) == 1:
-            return self._pass(self.policy.receive(*arrivals[0], now), now)
         return self._pass(self.policy.receive_all(arrivals, now), now)
 
-    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Passed:
-        """Receive watermarks of sources without events."""
-        return self._pass(self.policy.heartbeat(sources, watermark, now), now)
+    def heartbeat(
+        self, sources: Iterable[str], watermark: int, now: int, positions: Sequence[Positions] = ()
+    ) -> Passed:
+        """Receive watermarks of sources without events, with the positions of each, if given."""
+        return self._pass(self.policy.heartbeat(sources, watermark, now, positions), now)
 
-    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+    def join(self, source: str, watermark: int, now: int, lease: int = 0, begins: Begins | None = None) -> int:
         """Add a source; the watermark beyond which it has to stay."""
-        return self.policy.join(source, watermark, now, lease)
+        return self.policy.join(source, watermark, now, lease, begins)
+
+    def unavailable(self, lost: Unavailable, now: int) -> Passed:
+        """Take the answer of a source to a request for missing messages."""
+        return self._pass(self.policy.unavailable(lost, now), now)
 
     def leave(self, source: str, now: int) -> Passed:
         """Remove a source that has finished."""
@@ -202,11 +218,7 @@ class SharedInput:
         if events:
             called = self._concerned(events)
             for member, concerned in called.items():
-                composites, behind = member.consume(concerned, watermark, now, clock)
-                disordered += behind
-                if composites:
-                    found.append((member, composites))
-                self.touched[member] = None
+                disordered += self._consume(member, concerned, watermark, now, clock, found)
                 if member in clocked:
                     self._note_due(member)
         if rises and self._due:
@@ -218,9 +230,12 @@ class SharedInput:
             disordered += self._consume(member, events, watermark, now, None, found)
         if self._columnar is not None and (events or rises) and (len(self.members) > 1 or self._columnar.members):
             disordered += self._columnar.consume(events, watermark, found)
+            for member, excess in self._columnar.take_excesses():
+                self._exceeds(member, excess)
             if events:
                 changed = self._columnar.change((*called, *self._beside.values()), len(events), now, self._clock)
                 self.touched |= dict.fromkeys(changed)
+        excesses, self._excesses = self._excesses, _NO_EXCESSES
         return Passed(
             found,
             None if self._at_once else watermark,
@@ -228,6 +243,8 @@ class SharedInput:
             released.duplicates,
             disordered,
             released.fenced,
+            released.losses,
+            excesses,
         )
 
     def _consume(
@@ -239,11 +256,21 @@ class SharedInput:
         clock: int | None,
         found: list[tuple[Detector, list[CompositeEvent]]],
     ) -> int:
-        composites, disordered = member.consume(events, watermark, now, clock)
+        try:
+            composites, disordered = member.consume(events, watermark, now, clock)
+        except FAILURES as error:
+            self._exceeds(member, excess_of(error))
+            return 0
         if composites:
             found.append((member, composites))
         self.touched[member] = None
         return disordered
+
+    def _exceeds(self, member: Detector, excess: LimitError) -> None:
+        member.give_up()
+        if not self._excesses:
+            self._excesses = {}
+        self._excesses[member] = excess
 
     def _concerned(self, events: list[Event]) -> dict[Detector, list[Event]]:
         """Events by the indexed member to consume them, in order."""

@@ -9,8 +9,10 @@ A member of the pass is as mobile as one with an engine of its own, as its state
 two releases. Members come and go some at a time, as adding a pattern takes half a millisecond. A loop keeps texts and
 keys for as long as it lives, so it is replaced by another after very many of them, again some members at a time.
 
-Beside the pass stay: patterns with sides of `&` or delegated parts, epochs, throttled types, provenance, and those that
-enter several inner keys at once.
+Beside the pass stay: patterns with sides of `&` or delegated parts, epochs, throttled types, provenance, those that
+enter several inner keys at once, and those with texts that grow in registers, as the loop cannot say whose they are.
+
+A member beyond its limits (`detectors.limits`) loses its instances between two instances of the run, and leaves.
 """
 
 from __future__ import annotations
@@ -19,11 +21,14 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from distced.detectors.automata.properties import grows_texts
 from distced.detectors.compiler import Compiled
+from distced.detectors.limits import COLUMNAR, TOGETHER, too_many_instances, too_much_work
 from distced.detectors.runtime.engine_switch import CALL, LET_GO_AFTER, RENEW_AFTER, Engines
 from distced.detectors.runtime.pass_choice import PassLoad, Work
 from distced.detectors.shapes import ShapedPattern
 from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.model.errors import LimitError
 from distced.middleware.model.events import CompositeEvent, Event
 
 if TYPE_CHECKING:
@@ -83,6 +88,7 @@ class MemberLoop:
     Attributes:
         members: by number of unit.
         consumed, behind: number of events consumed, and of those behind consumed ones.
+        excesses: members beyond their limits, with none of their state; they are to be taken out.
     """
 
     def __init__(self, detector: Detector) -> None:
@@ -92,6 +98,12 @@ class MemberLoop:
         self.loop: Loop = Loop((), detector.kinds)
         self.members: dict[int, PassMember] = {}
         self.consumed = self.behind = 0
+        self.excesses: dict[Detector, LimitError] = {}
+        self._limits = detector.limits
+        # Number and state, and number and place of the count of touched instances, in pairs; counts before this run.
+        self._pairs: tuple[Any, Any, Any, Any] | None = None
+        self._counts: Any = None
+        self.loop.limit(self._limits, self._oversee)
         self._held = 0
         self._live: dict[int, int] | None = None
         self._stale = 0
@@ -122,7 +134,7 @@ class MemberLoop:
             detector.enter_pass(member)
         if matchers:
             take_over(self.loop, matchers)
-        self._live = self._weights = None
+        self._live = self._weights = self._pairs = None
         return members
 
     def engines(self, members: Iterable[PassMember]) -> list[StepwiseEngine]:
@@ -142,13 +154,14 @@ class MemberLoop:
             del self.members[member.unit.number]
         for member in members:
             self.loop.remove(member.unit.number)
-        self._live = self._weights = None
+        self._live = self._weights = self._pairs = None
 
     def consume(
         self, events: Sequence[Event], watermark: int | None, found: list[tuple[Detector, list[CompositeEvent]]]
     ) -> int:
         """Consume released events, then everything up to a watermark; the number of events behind consumed ones."""
         loop, late = self.loop, self.loop.late
+        self._counts = None
         by_unit: dict[int, list[CompositeEvent]] = {}
         if events:
             for matches in loop.feed_any(events):
@@ -162,11 +175,47 @@ class MemberLoop:
             loop.clock = watermark
         for number, composites in by_unit.items():
             detector = self.members[number].detector
+            if detector in self.excesses:
+                continue
             detector.statistics.found += len(composites)
             self._found += len(composites)
             found.append((detector, composites))
         self.behind += loop.late - late
         return loop.late - late
+
+    def _oversee(self) -> None:
+        """End the instances of members beyond their limits; the others go on where they are.
+
+        Instances that they share with others stay: in the members' own engines they would be too many, too.
+        """
+        import numpy as np
+
+        loop, limits = self.loop, self._limits
+        work, allowed = loop.work(), COLUMNAR * TOGETHER * limits.work
+        many, much = loop.looks_at_instances(), work > allowed
+        if self._counts is None and 2 * work > allowed:
+            self._counts = loop.state.touched.copy()
+        if not (many or much):
+            return
+        if self._pairs is None:
+            units = loop.assembler.units
+            counts = [(number, place) for number, unit in units.items() for place in loop.assembler.counts_of(unit)]
+            self._pairs = (*loop.states_by_unit(), *np.array(counts, np.int64).reshape(-1, 2).T)
+        of_state, states, of_count, places = self._pairs
+        beyond: dict[int, LimitError] = {}
+        if many:
+            numbers = np.bincount(of_state, loop.open_in(states)).astype(np.int64)
+            for each in np.flatnonzero(numbers > limits.instances).tolist():
+                beyond[each] = too_many_instances(limits, int(numbers[each]))
+        if much:
+            numbers = np.bincount(of_count, (loop.state.touched - self._counts)[places]).astype(np.int64)
+            for each in np.flatnonzero(2 * numbers > allowed).tolist():
+                beyond[each] = too_much_work(work, allowed, together=True)
+        if beyond:
+            self.excesses |= {self.members[number].detector: excess for number, excess in beyond.items()}
+            theirs = np.isin(of_state, list(beyond))
+            loop.end_instances(loop.rows_of(np.setdiff1d(states[theirs], states[~theirs])))
+            self._live = None
 
     def live(self) -> dict[int, int]:
         """Approximate number of instances by number of unit: counted again after as many events."""
@@ -252,6 +301,17 @@ class SharedPass:
         """Have the members consume released events, then everything up to a watermark; the number of events that were
         behind consumed ones, summed over the members."""
         return sum(each.consume(events, watermark, found) * len(each.members) for each in self._loops())
+
+    def take_excesses(self) -> list[tuple[Detector, LimitError]]:
+        """Members beyond their limits since the last call; they have left the pass."""
+        found: list[tuple[Detector, LimitError]] = []
+        for each in self._loops():
+            if each.excesses:
+                found += each.excesses.items()
+                each.excesses = {}
+        for detector, _ in found:
+            self.forget(detector)
+        return found
 
     def change(self, called: Iterable[Detector], events: int, now: int, clock: int | None) -> list[Detector]:
         """Let members enter and leave, after a release of n events that concerned these members with engines of their
@@ -342,4 +402,6 @@ def is_suited(compiled: Compiled) -> bool:
     from distced.detectors.columnar.program.units import supports
 
     automaton = compiled.automaton
-    return not (automaton.parts or automaton.epochs or compiled.throttlings) and supports(automaton)
+    if automaton.parts or automaton.epochs or compiled.throttlings or grows_texts(automaton):
+        return False
+    return supports(automaton)

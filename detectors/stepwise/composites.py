@@ -16,6 +16,7 @@ from msgspec import structs
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.automata.properties import begins_with_repeats, may_repeat
+from distced.detectors.limits import UNBOUNDED, too_much_work
 from distced.detectors.stepwise.inner_events import Carried, PartEvent, PartMatch
 from distced.detectors.stepwise.instance import Chain, Instance, Origin, chain_events
 from distced.middleware.model.events import (
@@ -32,6 +33,9 @@ from distced.middleware.model.events import (
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 
 _REMEMBER_LEAST: Final = 4096
+_LONG: Final = 64
+"""Number of constituents from which they count as work: of ten thousand matches with a thousand each they are most."""
+
 _NO_EVENT: Final = Event("", 0, 0, "", 0, {})
 # Of all that have found nothing; nothing is put into them.
 _NONE_FOUND: Final[list[CompositeEvent]] = []
@@ -104,7 +108,9 @@ class Composites:
         "_part_type",
         "_places",
         "_source",
+        "_stop",
         "_type",
+        "_work",
         "automaton",
         "found",
         "now",
@@ -140,9 +146,15 @@ class Composites:
         # Where derivations are kept: the alternatives of each event in `found`, by its place.
         self._found_in: dict[int, _Derived] | None = None
         self._forget_at = _REMEMBER_LEAST
+        # Constituents of long matches not yet taken, and the number of them at most.
+        self._work, self._stop = 0, UNBOUNDED
         publication = automaton.output
         self._type = self._source if publication is None else publication.type_name
         self._condition = True if filtered else output.condition
+
+    def limit(self, most: int) -> None:
+        """Limit the constituents of long matches made in one go."""
+        self._stop = most
 
     def keep_derivations(self) -> None:
         """Keep a derivation of each alternative from now on."""
@@ -150,7 +162,7 @@ class Composites:
 
     def take(self) -> list[CompositeEvent]:
         """The composite events detected since the last call."""
-        found, self.found = self.found, _NONE_FOUND
+        found, self.found, self._work = self.found, _NONE_FOUND, 0
         self._by, self._moment, self._places = _NO_EVENT, (), _NO_PLACES
         if self._all_places:
             for places in self._all_places.values():
@@ -180,6 +192,10 @@ class Composites:
     ) -> None:
         """Report the composite event of a complete match, unless the final filter rejects it."""
         events = chain_events(chain)
+        if len(events) > _LONG:
+            self._work += len(events)
+            if self._work > self._stop:
+                raise too_much_work(self._work, self._stop, together=True)
         if self.automaton.parts:
             events = list({event.id: event for event in sorted(events, key=_order)}.values())
         constituents = tuple([(event.source, event.seq) for event in events])

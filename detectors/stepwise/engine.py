@@ -16,6 +16,7 @@ from msgspec import structs
 
 from distced.detectors.automata.automaton import Automaton, part_type
 from distced.detectors.compiler import Compiled
+from distced.detectors.limits import Limits
 from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
@@ -142,10 +143,17 @@ class StepwiseEngine:
             )
             self._throttled = throttled - self._throttled_late
 
+    def limit(self, limits: Limits) -> None:
+        """Set limits. What is beyond them raises `LimitError`; the engine is then unusable."""
+        for unit in self.units:
+            unit.matcher.limit(limits)
+
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events detected, each with the `hi` of its last event."""
         single = self.single
         if single is not None:
+            if single.touched >= single.begins_at:
+                single.begin()
             offer, timers, composites = single.offer, single.store.timers, single.composites
             for event in events:
                 if timers and timers[0][0] < event.hi:
@@ -156,6 +164,7 @@ class StepwiseEngine:
             if not single.store.live:
                 single.let_go()
             return composites.take() if composites.found else []
+        self._begin()
         if self.by_instants:
             for event in events:
                 self._feed_instant(event)
@@ -168,6 +177,13 @@ class StepwiseEngine:
         else:
             self._offer(events)
         return self._found()
+
+    def _begin(self) -> None:
+        """Begin to count the work of events consumed in one go."""
+        for unit in self.units:
+            matcher = unit.matcher
+            if matcher.touched >= matcher.begins_at:
+                matcher.begin()
 
     def _offer(self, events: Iterable[Event]) -> None:
         """Offer each event to each automaton in order."""
@@ -183,6 +199,7 @@ class StepwiseEngine:
         """Advance time: no event with `hi <= watermark` comes any more. The composite events thereby detected."""
         if watermark <= self.clock:
             return []
+        self._begin()
         if self.by_instants:
             self._run_until(watermark)
         else:

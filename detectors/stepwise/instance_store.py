@@ -1,7 +1,8 @@
 """Waiting instances of a matcher, and their pending time events.
 
-One pool per state, split by the key of the whole pattern: an event meets only instances it may concern. Instances with
-a closed window are swept out periodically.
+One pool per state, split by the key of the whole pattern, and by the wait key of the state where it has one
+(`automata.wait_keys`): an event meets only instances it may concern. Instances with a closed window are swept out
+periodically.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final, TypeAlias
 
+from distced.detectors.automata.wait_keys import WaitKeys
+from distced.detectors.limits import UNLIMITED, Limits, too_many_instances
 from distced.detectors.stepwise.instance import Chain, Instance
 from distced.middleware.model.events import EventId
 
 Pool: TypeAlias = dict[object, list[Instance]]
 
-SWEEP_LEAST: Final = 16_384
+SWEEP_LEAST: Final = 512
 """Number of instances that triggers the first sweep of closed windows; the next one follows when the number has
 doubled.
 """
@@ -31,23 +34,32 @@ class InstanceStore:
     """Instances of a matcher and their pending time events.
 
     Attributes:
-        pools: for each state its instances by key; `NO_POOL` for none so far.
+        pools: for each state its instances by key, or by wait key; `NO_POOL` for none so far.
+        waits: wait keys of the states; None where there are none.
         timers: heap of pending (due, timer, number, instance).
         live: number of instances, unswept dead ones included.
         numbers: number of time events started or fired; orders those of one instant.
+        limits: of the detector.
     """
 
-    __slots__ = ("_sweep_at", "_timed", "_window", "live", "numbers", "pools", "timers")
+    __slots__ = ("_sweep_at", "_timed", "_window", "limits", "live", "numbers", "pools", "timers", "waits")
 
-    def __init__(self, states: int, window: int, *, timed: bool) -> None:
+    def __init__(self, states: int, window: int, waits: WaitKeys | None = None, *, timed: bool) -> None:
         """`window`: of the whole pattern, ns; `timed`: whether time events refer to instances beyond their end."""
         self.pools: list[Pool] = [NO_POOL] * states
+        self.waits = waits
         self.timers: list[tuple[int, int, int, Instance]] = [] if timed else _NO_TIMERS
         self.live = 0
         self.numbers = 0
         self._window = window
         self._timed = timed
         self._sweep_at = SWEEP_LEAST
+        self.limits = UNLIMITED
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits; they are looked at with the next sweep."""
+        self.limits = limits
+        self._sweep_at = min(self._sweep_at, limits.instances + 1)
 
     def instances(self) -> list[Instance]:
         """The live instances."""
@@ -55,7 +67,7 @@ class InstanceStore:
 
     def add(self, instance: Instance) -> None:
         """Put an instance into its bucket, and start its time events."""
-        self._pool(instance.state).setdefault(instance.key, []).append(instance)
+        self._pool(instance.state).setdefault(self._bucket_of(instance), []).append(instance)
         self.live += 1
         for timer, due in enumerate(instance.timers):
             if due is not None:
@@ -63,26 +75,49 @@ class InstanceStore:
                 heappush(self.timers, (due, timer, self.numbers, instance))
 
     def settle(self, born: list[Instance], latest: int, *, one_key: bool) -> None:
-        """Put instances into buckets, equal ones once; `latest`: last `hi`, ns; `one_key` if one event bore all."""
+        """Put instances into buckets, equal ones once; `latest`: last `hi`, ns; `one_key` if one event bore all.
+
+        Raises:
+            LimitError: more instances than the limits allow.
+        """
         if len(born) > 1:
             born = _distinct(born)
         if self._timed or not one_key:
             for instance in born:
                 self.add(instance)
         else:
-            key = born[0].key
+            key, waits = born[0].key, self.waits
             for instance in born:
                 pool = self.pools[instance.state]
                 if pool is NO_POOL:
                     pool = self._pool(instance.state)
-                bucket = pool.get(key)
+                place = key if waits is None else self._bucket_of(instance)
+                bucket = pool.get(place)
                 if bucket is None:
-                    pool[key] = [instance]
+                    pool[place] = [instance]
                 else:
                     bucket.append(instance)
             self.live += len(born)
         if self.live >= self._sweep_at:
             self.sweep(latest - self._window)
+            if self.live > self.limits.instances:
+                raise too_many_instances(self.limits, self.live)
+
+    def _bucket_of(self, instance: Instance) -> object:
+        wait = None if self.waits is None else self.waits[instance.state]
+        return instance.key if wait is None else wait.of_instance(instance)
+
+    def look_up_by_key(self) -> None:
+        """Look up all instances by the key of the whole pattern alone from now on."""
+        if self.waits is None:
+            return
+        self.waits = None
+        for state, pool in enumerate(self.pools):
+            if pool:
+                regrouped: Pool = {}
+                for instance in (each for bucket in pool.values() for each in bucket):
+                    regrouped.setdefault(instance.key, []).append(instance)
+                self.pools[state] = regrouped
 
     def keep(self, state: int, key: object, bucket: list[Instance], kept: list[Instance]) -> None:
         """Keep only these instances of the bucket of a state and key."""
@@ -103,9 +138,9 @@ class InstanceStore:
 
     def leave_out(self, gone: dict[int, Instance]) -> None:
         """Remove these instances, by `id`, from their buckets."""
-        for state, key in {(each.state, each.key) for each in gone.values()}:
-            bucket = self.pools[state][key]
-            self.keep(state, key, bucket, [each for each in bucket if id(each) not in gone])
+        for state, place in {(each.state, self._bucket_of(each)) for each in gone.values()}:
+            bucket = self.pools[state][place]
+            self.keep(state, place, bucket, [each for each in bucket if id(each) not in gone])
 
     def shed(self, state: int, key: object, bucket: list[Instance], floor: int) -> list[Instance]:
         """Keep the instances of a bucket that began at an instant or after it."""
@@ -147,7 +182,9 @@ class InstanceStore:
                     for each in bucket:
                         each.alive = each.alive and each.lo >= floor
                     pool[key] = kept
-        self._sweep_at = max(SWEEP_LEAST, 2 * self.live)
+        most = self.limits.instances
+        # Close to the limit not with every event.
+        self._sweep_at = min(max(SWEEP_LEAST, 2 * self.live), max(most + 1, self.live + most // 16))
 
 
 def _distinct(born: list[Instance]) -> list[Instance]:

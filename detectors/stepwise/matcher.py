@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from distced.detectors.automata.automaton import Automaton, timer_type
+from distced.detectors.limits import TOGETHER, UNBOUNDED, UNLIMITED, Limits, too_long_text, too_much_work
 from distced.detectors.stepwise.composites import Composites
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
@@ -25,6 +26,7 @@ from distced.detectors.stepwise.plans import (
     timers_after,
 )
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
+from distced.middleware.model.errors import LimitError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import PRIMITIVE, TIME, Attribute, Event
 
@@ -45,10 +47,12 @@ class Matcher:
         plans: effects of events by type.
         latest: latest offered event, perhaps without its attributes; None before the first.
         late: number of late events.
-        touched: examined pairs of an instance and an event with its key that its state's plan reads; the start counts
-            as one; 0 after a snapshot.
+        touched: examined pairs of an instance and an event with its key, and wait key, that its state's plan reads,
+            without those that one test of the event has settled; the start counts as one; 0 after a snapshot.
         gaps: gap before every possible match; None without derivations.
         root: the start, as the instance all others come from.
+        begins_at: `touched` from which the next call is to begin to count; before, most of its work is left.
+        limits: of the detector; work beyond them raises `LimitError` amid an event, and the matcher is then unusable.
         key_of: gives the key of the whole pattern; None for a pattern without one.
     """
 
@@ -58,15 +62,19 @@ class Matcher:
         "_by_type",
         "_key_attribute",
         "_latest_hi",
+        "_most",
         "_splits",
+        "_stop",
         "_window",
         "automaton",
+        "begins_at",
         "composites",
         "constants",
         "gaps",
         "key_of",
         "late",
         "latest",
+        "limits",
         "plans",
         "root",
         "store",
@@ -93,9 +101,14 @@ class Matcher:
         self.plans = planner_of(automaton, kinds)
         self._by_type = self.plans.by_type
         self._window = self.plans.window
-        self.store = InstanceStore(len(automaton.states), self._window, timed=bool(automaton.timers))
+        # A gap before open matches is that of a key, for which instances are found by it.
+        waits = None if derivations and automaton.key else self.plans.waits
+        self.store = InstanceStore(len(automaton.states), self._window, waits, timed=bool(automaton.timers))
         self._latest_hi = BEFORE_ALL
         self._born = _NONE_BORN
+        self.limits = UNLIMITED
+        # Instances that one event may concern, and `touched` at which the work of this call is beyond the limit.
+        self._most = self._stop = self.begins_at = UNBOUNDED
         self._splits: dict[int, tuple[Instance, set[tuple[frozenset[int], tuple[object, ...]]]]] | None = None
         self.key_of = self.plans.key_of
         self._key_attribute = self.plans.key_attribute
@@ -114,6 +127,32 @@ class Matcher:
             _NOTHING_SPENT,
         )
         self.composites = Composites(automaton, self.plans.output, own_type, source=source, derivations=derivations)
+
+    # Limits.
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits."""
+        self.limits, self._most = limits, limits.work
+        self.store.limit(limits)
+        self.composites.limit(TOGETHER * limits.work)
+        self.begin()
+
+    def begin(self) -> None:
+        """Begin to count the work of events consumed in one go."""
+        self.begins_at = self.touched + self._most
+        self._stop = self.touched + TOGETHER * self._most
+
+    def _count(self, size: int) -> None:
+        """Count instances that an event is offered to."""
+        self.touched += size
+        if size > self._most or self.touched > self._stop:
+            raise self._overworked(size)
+
+    def _overworked(self, size: int) -> LimitError:
+        if size > self._most:
+            return too_much_work(size, self._most)
+        allowed = TOGETHER * self._most
+        return too_much_work(self.touched - self._stop + allowed, allowed, together=True)
 
     # What is offered.
 
@@ -144,22 +183,35 @@ class Matcher:
             key = self.key_of(event)
             if key is None:
                 return
-        pools = self.store.pools
+        pools, waits = self.store.pools, self.store.waits
         for index, state in plan.visits:
-            bucket = pools[index].get(key)
+            place = key
+            if waits is not None and (wait := waits[index]) is not None:
+                place = wait.of_event(key, event)
+            bucket = pools[index].get(place)
             if bucket:
                 size = len(bucket)
-                if size > _CROWD and bucket[0].lo < hi - self._window:
-                    # What has run out of its window would be looked at with every event.
-                    bucket = self.store.shed(index, key, bucket, hi - self._window)
-                    size = len(bucket)
+                if size > _CROWD:
+                    if state.reads is not None and not state.reads(event, self.root.bindings, self.root.registers):
+                        continue
+                    if bucket[0].lo < hi - self._window:
+                        # What has run out of its window would be looked at with every event.
+                        bucket = self.store.shed(index, place, bucket, hi - self._window)
+                        size = len(bucket)
                 self.touched += size
-                if state.plain:
+                plain = state.plain
+                if size > _CROWD:
+                    if size > self._most or self.touched > self._stop:
+                        raise self._overworked(size)
+                    if size * len(state.leaving) > self._most:
+                        # What is born is counted one by one.
+                        plain = False
+                if plain:
                     kept = self._take_plain(bucket, event, state)
                 else:
                     kept = [instance for instance in bucket if not self._take(instance, event, state)]
                 if len(kept) != len(bucket):
-                    self.store.keep(index, key, bucket, kept)
+                    self.store.keep(index, place, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)
@@ -204,8 +256,8 @@ class Matcher:
             if plan is None or (key is None and self.key_of is not None):
                 continue
             for index, state in plan.visits:
-                bucket = self.store.pools[index].get(key, ())
-                self.touched += len(bucket)
+                bucket = self.store.pools[index].get(self._place(index, key, event), ())
+                self._count(len(bucket))
                 for instance in bucket:
                     if late and instance.last is not None and event.key <= instance.last.key:
                         continue
@@ -231,7 +283,7 @@ class Matcher:
         for index, state in plan.visits:
             (move,) = state.moves
             bucket = self.store.pools[index].get(key, ())
-            self.touched += len(bucket)
+            self._count(len(bucket))
             for instance in bucket:
                 follows = instance.alive and match.follows(instance.last, strong=move.strong)
                 if follows and self.labelled(instance, match, move):
@@ -254,7 +306,7 @@ class Matcher:
             plan = self.plans.of_timer(instance.state, timer)
             if plan is None:
                 continue
-            self.touched += 1
+            self._count(1)
             store.numbers += 1
             event = TimeEvent(timer_type(timer), due, due, "@", store.numbers, {})
             if self.latest is None or event.key > self.latest.key:
@@ -276,6 +328,8 @@ class Matcher:
             latest = self.latest
             self.gaps = StartGaps(None if latest is None else (latest.key, latest.hi))
             self.composites.keep_derivations()
+            if self.automaton.key:
+                self.store.look_up_by_key()
 
     def awaits_matches(self, type_name: str) -> bool:
         """Whether the part with this type is no side of a `&`, so that each of its matches counts."""
@@ -455,6 +509,8 @@ class Matcher:
                 return
             windows[window] = start
         bindings, registers = assigned(self.automaton, instance, event, move)
+        if move.updates and self.plans.grows_texts:
+            self._check_texts(registers)
         chain = instance.chain
         if not move.hidden and event.rank != TIME:
             for each in event.events if isinstance(event, PartEvent) else (event,):
@@ -487,11 +543,19 @@ class Matcher:
                     )
                 )
 
+    def _check_texts(self, registers: tuple[Attribute, ...]) -> None:
+        longest = max((len(each) for each in registers if each.__class__ is str), default=0)
+        if longest > self.limits.text:
+            raise too_long_text(longest, self.limits.text)
+
     # Bookkeeping.
 
     def _bear(self, instance: Instance) -> None:
-        if self._born:
-            self._born.append(instance)
+        born = self._born
+        if born:
+            born.append(instance)
+            if len(born) > self._most:
+                raise too_much_work(len(born), self._most)
         else:
             self._born = [instance]
 
@@ -529,6 +593,11 @@ class Matcher:
             self.composites.forget_now(floor, store.instances)
         return not (store.live or store.timers or self.composites.reported or self.gaps)
 
+    def _place(self, index: int, key: object, event: Event) -> object:
+        """Bucket, in the pool of a state, of the instances that may read an event with this key."""
+        wait = None if self.store.waits is None else self.store.waits[index]
+        return key if wait is None else wait.of_event(key, event)
+
     def _offer_late(self, event: Event, plan: TypePlan | None) -> None:
         assert self.latest is not None
         if event.key == self.latest.key:
@@ -540,15 +609,16 @@ class Matcher:
             return
         order = event.key
         for index, state in plan.visits:
-            bucket = self.store.pools[index].get(key)
+            place = self._place(index, key, event)
+            bucket = self.store.pools[index].get(place)
             if bucket:
-                self.touched += len(bucket)
+                self._count(len(bucket))
                 kept = [
                     each
                     for each in bucket
                     if (each.last is not None and order <= each.last.key) or not self._take(each, event, state)
                 ]
-                self.store.keep(index, key, bucket, kept)
+                self.store.keep(index, place, bucket, kept)
         if plan.looks:
             self.touched += 1
             self._start(event, plan, key)

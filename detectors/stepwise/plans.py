@@ -20,6 +20,8 @@ from distced.detectors.automata.automaton import (
     part_type,
     timer_type,
 )
+from distced.detectors.automata.properties import grows_texts
+from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.stepwise.composites import OutputPlan
 from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
@@ -179,6 +181,8 @@ class Planner:
         window: of the whole pattern, ns.
         nothing, unbound: registers and inner keys, and variables, of the start.
         output: how composite events are made.
+        grows_texts: whether texts in registers may grow from event to event.
+        waits: wait keys of the states; None where there are none.
     """
 
     def __init__(self, automaton: Automaton, kinds: Callable[[str], Mapping[str, Kind] | None]) -> None:
@@ -201,6 +205,8 @@ class Planner:
         self.register_count = len(automaton.registers)
         self._inner_keys = tuple(key_of(attributes) for attributes in automaton.inner_keys)
         self.output = OutputPlan(automaton, self.scope())
+        self.grows_texts = grows_texts(automaton)
+        self.waits = wait_keys(automaton)
 
     def of(self, type_name: str) -> TypePlan | None:
         """The plan of events of a type; None if no state reads them."""

@@ -9,7 +9,7 @@ patterns do without, hence the separation from the matcher.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol, TypeAlias
 
 from distced.detectors.automata.automaton import Automaton, part_type
@@ -129,11 +129,10 @@ def open_gaps(matcher: Recorded) -> list[OpenGap]:
     if gaps is None:
         return []
     open_now: dict[object, list[Gap]] = {}
-    for pool in matcher.store.pools:
-        for key in gaps.touched & pool.keys():
-            known = [each.origin for each in pool[key] if each.alive and each.origin is not None]
-            if known:
-                open_now.setdefault(key, []).extend(Gap(*origin[1:]) for origin in known)
+    for key, bucket in _buckets(matcher.store, gaps.touched):
+        known = [each.origin for each in bucket if each.alive and each.origin is not None]
+        if known:
+            open_now.setdefault(key, []).extend(Gap(*origin[1:]) for origin in known)
     news: list[OpenGap] = []
     starts = matcher.automaton.starts
     for key in list(gaps.touched):
@@ -144,6 +143,15 @@ def open_gaps(matcher: Recorded) -> list[OpenGap]:
             gaps.announced[key] = gap
             news.append(OpenGap(key_values(matcher.automaton.key, key), gap))
     return news
+
+
+def _buckets(store: InstanceStore, keys: set[object]) -> Iterator[tuple[object, list[Instance]]]:
+    """Instances with some keys of the whole pattern. Where there are wait keys, there is no such key (`Matcher`)."""
+    for state, pool in enumerate(store.pools):
+        if store.waits is None or store.waits[state] is None:
+            yield from ((key, pool[key]) for key in keys & pool.keys())
+        elif keys:
+            yield from ((None, bucket) for bucket in pool.values())
 
 
 def hear_open(matcher: Recorded, type_name: str, part: Delegated, news: OpenGap) -> None:

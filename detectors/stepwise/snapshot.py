@@ -102,15 +102,16 @@ def _decode(content: bytes) -> _EngineState:
 
 
 class _SnapshotWriter:
-    """Writer of a snapshot that numbers events and links at their first occurrence, after those they refer to."""
+    """Writer of a snapshot that numbers events and links at their first occurrence, after those they refer to.
+
+    Numbers go by identity: all events and links belong to the engine, which does not change meanwhile.
+    """
 
     def __init__(self) -> None:
         self.events: list[Any] = []
         self.links: list[tuple[int, int]] = []
         self._event_numbers: dict[int, int] = {}
         self._link_numbers: dict[int, int] = {}
-        # Numbers go by identity, so nothing that was numbered may be freed meanwhile.
-        self._held: list[object] = []
 
     def matcher(self, matcher: Matcher) -> _MatcherState:
         reported = [
@@ -122,38 +123,72 @@ class _SnapshotWriter:
             matcher.late,
             matcher.store.numbers,
             reported,
-            [self.instance(instance, len(matcher.constants)) for instance in matcher.store.instances()],
+            self.instances(matcher.store.instances(), len(matcher.constants)),
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
         )
 
-    def instance(self, instance: Instance, constants: int) -> list[Any]:
-        registers = instance.registers[: len(instance.registers) - constants]
-        return [
-            instance.state,
-            _pack(instance.key),
-            self.chain(instance.chain),
-            instance.lo,
-            self.event(instance.last),
-            [self.event(event) for event in instance.bindings],
-            [_pack(value) for value in registers],
-            instance.windows,
-            instance.timers,
-            instance.bounds,
-            [[sorted(keys), [_pack(value) for value in values]] for keys, values in instance.spent],
-            None if instance.origin is None else _pack_origin(instance.origin),
-        ]
+    def instances(self, instances: list[Instance], constants: int) -> list[Any]:
+        # A million of them take two seconds: what most have not is not looked at, and what is known not asked for.
+        event_numbers, link_numbers, event_of, chain_of = (
+            self._event_numbers,
+            self._link_numbers,
+            self.event,
+            self.chain,
+        )
+        packed: list[Any] = []
+        for each in instances:
+            chain, last, bindings = each.chain, each.last, each.bindings
+            link = -1 if chain is None else link_numbers.get(id(chain))
+            if link is None:
+                link = chain_of(chain)
+            number = -1 if last is None else event_numbers.get(id(last))
+            if number is None:
+                number = event_of(last)
+            if len(bindings) == 1 and bindings[0] is last:
+                bound: Any = (number,)
+            else:
+                bound = [event_of(event) for event in bindings] if bindings else bindings
+            key, registers, spent, origin = each.key, each.registers, each.spent, each.origin
+            kept = len(registers) - constants
+            packed.append(
+                (
+                    each.state,
+                    [_pack(part) for part in key] if key.__class__ is tuple else key,
+                    link,
+                    each.lo,
+                    number,
+                    bound,
+                    [_pack(value) for value in registers[:kept]] if kept else (),
+                    each.windows,
+                    each.timers,
+                    each.bounds,
+                    [[sorted(keys), [_pack(value) for value in values]] for keys, values in spent] if spent else (),
+                    None if origin is None else _pack_origin(origin),
+                )
+            )
+        return packed
 
     def chain(self, chain: Any) -> int:
-        waiting = []
-        while chain is not None and id(chain) not in self._link_numbers:
+        if chain is None:
+            return -1
+        numbers = self._link_numbers
+        known = numbers.get(id(chain))
+        if known is not None:
+            return known
+        if chain[0] is None:
+            number = numbers[id(chain)] = len(self.links)
+            self.links.append((-1, self.event(chain[1])))
+            return number
+        waiting = [chain]
+        chain = chain[0]
+        while chain is not None and id(chain) not in numbers:
             waiting.append(chain)
             chain = chain[0]
-        number = -1 if chain is None else self._link_numbers[id(chain)]
+        number = -1 if chain is None else numbers[id(chain)]
         for link in reversed(waiting):
             self.links.append((number, self.event(link[1])))
             number = len(self.links) - 1
             self._link_numbers[id(link)] = number
-            self._held.append(link)
         return number
 
     def event(self, event: Event | None) -> int:
@@ -164,11 +199,14 @@ class _SnapshotWriter:
             packed = self._packed(event)
             number = self._event_numbers[id(event)] = len(self.events)
             self.events.append(packed)
-            self._held.append(event)
         return number
 
     def _packed(self, event: Event) -> list[Any]:
-        head = [event.type, event.lo, event.hi, event.source, pack_seq(event.seq), event.attributes]
+        seq = event.seq
+        if event.__class__ is Event:
+            plain = seq if seq < WIDE else pack_seq(seq)
+            return ["e", event.type, event.lo, event.hi, event.source, plain, event.attributes]
+        head = [event.type, event.lo, event.hi, event.source, pack_seq(seq), event.attributes]
         if isinstance(event, TimeEvent):
             return ["t", *head]
         if not isinstance(event, CompositeEvent):

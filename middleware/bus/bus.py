@@ -8,7 +8,7 @@ again, and unacknowledged messages of QoS 1 are published again.
 
 On asyncio a call with `_nowait` never waits, for use in handlers; the coroutine of the same name waits for room or for
 the server's confirmation, and may be cancelled. Coroutines as handlers were rejected: they need a task per message or a
-queue. A slow handler calls `pause_reading` instead, and TCP holds back the server.
+queue. So was a bus that is not read for a slow handler: it holds back all others, and its connection ends as silent.
 """
 
 from __future__ import annotations
@@ -488,17 +488,6 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
     def subscribe_nowait(self, topic_filter: str, handler: Handler, *, qos: int = 0) -> None:
         """Subscribe without waiting; a refusal is reported as a failure. The handler runs on the event loop."""
         self._subscribe(topic_filter, handler, qos, None)
-
-    def pause_reading(self) -> None:
-        """Read nothing from the server after the present message, so that it holds back the next ones.
-
-        The connection is given up as silent if not resumed within `keepalive` seconds.
-        """
-        self._dispatch.pause(True)
-
-    def resume_reading(self) -> None:
-        """Read messages again."""
-        self._dispatch.pause(False)
 
     def _put(self, message: Message) -> None:
         taken = self._dispatch.outbox.put(message)

@@ -81,7 +81,6 @@ class Connection:
         ended: reason of the end; None before.
         unsupported: whether the server probably does not support this version of MQTT.
         hopeless: whether another attempt is useless until something is changed.
-        paused: whether reading is suspended, so that the server holds messages back.
         on_close: called once, right before the socket is closed.
     """
 
@@ -99,7 +98,6 @@ class Connection:
         self.ended: BusError | None = None
         self.unsupported = False
         self.hopeless = False
-        self.paused = False
         self.on_close: Callable[[], None] = _nothing
         self._settings = settings
         self._refusal: str | None = None
@@ -164,7 +162,7 @@ class Connection:
     def has_unread(self) -> bool:
         """Whether `read` has something to do that no selector knows of."""
         stream = self._client.stream
-        return self.ended is None and not self.paused and stream is not None and stream.waiting
+        return self.ended is None and stream is not None and stream.waiting
 
     @property
     def wants_write(self) -> bool:
@@ -187,7 +185,7 @@ class Connection:
         for _ in range(packets):
             if not take():
                 read()
-            if self.ended is not None or self.paused or stream is None or not stream.waiting:
+            if self.ended is not None or stream is None or not stream.waiting:
                 break
 
     def write(self) -> None:

@@ -129,10 +129,6 @@ class Dispatch:
         """Try to connect now rather than after a delay."""
         self._reconnection.hurry()
 
-    def pause(self, paused: bool) -> None:
-        """Take no further message from the server, or go on."""
-        self._reconnection.pause(paused)
-
     def send(self) -> None:
         """Write what waits for the network and hand some messages over, to make room in the outbox."""
         connection = self._reconnection.connection

@@ -86,7 +86,6 @@ class Reconnection:
         self._interest = 0
         self._patience: Timer | None = None
         self._accepted_at = 0
-        self._paused = False
         self._over = False
         # The next attempt, while it waits.
         self._next: Timer | None = None
@@ -121,15 +120,6 @@ class Reconnection:
         if current is not None and (current.has_unread or current.wants_write or current.ended is not None):
             self._ready(EVENT_READ if current.has_unread else 0)
 
-    def pause(self, paused: bool) -> None:
-        """Read nothing, or go on reading, on this connection and the next ones."""
-        self._paused = paused
-        current = self._current
-        if current is not None and current.ended is None:
-            current.paused = paused
-            self._watch(current)
-            self._loop.wake()
-
     def _attempt(self) -> None:
         self._next = None
         if self._over:
@@ -156,7 +146,6 @@ class Reconnection:
             self._again(connection)
             return
         connection.on_close = self._unwatch
-        connection.paused = self._paused
         self._current = connection
         self._descriptor = connection.fileno()
         self._watch(connection)
@@ -228,7 +217,7 @@ class Reconnection:
         self._unwatch()
 
     def _watch(self, connection: Connection) -> None:
-        interest = (0 if connection.paused else EVENT_READ) | (EVENT_WRITE if connection.wants_write else 0)
+        interest = EVENT_READ | (EVENT_WRITE if connection.wants_write else 0)
         if interest != self._interest:
             self._interest = interest
             self._loop.watch(self._descriptor, interest, self._ready)

@@ -1,40 +1,39 @@
 """Client on asyncio: the session of `Client` on the running event loop, without a thread.
 
-A subscription or a source that is cancelled while it is opened is ended. A full queue pauses the bus that has
-delivered, and TCP holds back its server; the rest of the message is held until then. A handler that waits, as on
-threads, would stop the loop. A bus has to be read now and then to be kept alive, so a consumer that is slow for long
-loses events, which are counted.
+A subscription or a source that is cancelled while it is opened is ended.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Self
 
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import AsyncBus
-from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import AsyncConnections
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client import BaseClient, OwnedSource, by_place, statements_of
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
-from distced.middleware.client.driver import ROOM_WITHIN, BaseDriver
+from distced.middleware.client.driver import ROOM_EVERY, ROOM_WITHIN, BaseDriver
 from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
 from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
+from distced.middleware.model.clock_uncertainty import Uncertainty
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.pattern import PatternFile
 from distced.middleware.patterns.statements import failed
+from distced.middleware.wire.administration import MissingMessages
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.numbered_stream import Loss
+from distced.middleware.wire.outbox import Outbox
 
 
 class AsyncDriver(BaseDriver[AsyncBus]):
@@ -42,11 +41,13 @@ class AsyncDriver(BaseDriver[AsyncBus]):
 
     connections: AsyncConnections
 
-    def __init__(self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float) -> None:
+    def __init__(
+        self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float, outbox: Outbox | None = None
+    ) -> None:
         connections = AsyncConnections(url, home, **self._settings(name, clock, root))
-        super().__init__(connections, nullcontext(), name=name, clock=clock, root=root, patience=patience)
-        # Number of subscriptions that hold each bus back; those with none are read.
-        self._paused: Counter[AsyncBus] = Counter()
+        super().__init__(
+            connections, nullcontext(), name=name, clock=clock, root=root, patience=patience, outbox=outbox
+        )
         self._flushes: set[asyncio.Task[None]] = set()
 
     async def start(self, timeout: float) -> None:
@@ -96,22 +97,21 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         """Decide on effects and carry them out."""
         await self.run(lambda operation: [*decide(), Done(operation)])
 
+    async def send_of_source(self, message: Publish, *, events: bool) -> None:
+        """Publish a message of a source, waiting for room in the outbox and at the bus."""
+        if events and self._outbox.full:
+            loop = asyncio.get_running_loop()
+            deadline = loop.time() + ROOM_WITHIN
+            while not self._has_room(late=loop.time() >= deadline):
+                await asyncio.sleep(ROOM_EVERY)
+        if not self._deferred(message, events=events):
+            await self.send(message)
+
     async def send(self, message: Publish) -> None:
         """Publish, waiting for room; for events, which wait for nothing else."""
         await self.connections.to(message.home).publish(
             message.topic, message.payload, qos=message.qos, retain=message.retain, timeout=ROOM_WITHIN
         )
-
-    def pause(self, bus: AsyncBus) -> None:
-        """Read nothing from a bus until as many `resume`."""
-        self._paused[bus] += 1
-        bus.pause_reading()
-
-    def resume(self, bus: AsyncBus) -> None:
-        """Take one `pause` back."""
-        self._paused[bus] -= 1
-        if not self._paused[bus]:
-            bus.resume_reading()
 
     # On the event loop, from the session.
 
@@ -123,7 +123,8 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         # A home without a usable URL is reported by `Listen`.
         with suppress(BusError):
             bus = self.connections.to(home)
-            bus.subscribe_nowait(topic_filter, self._received if bus is self._main else self._heard, qos=qos)
+            handler = self._received if bus is self._main else partial(self._heard, home)
+            bus.subscribe_nowait(topic_filter, handler, qos=qos)
 
     def _flush(self, effect: Flush) -> None:
         task = asyncio.create_task(self._flushed(effect))
@@ -142,8 +143,13 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
     Every method belongs to the thread of the event loop. The coroutines raise what the methods of `Client` raise.
     """
 
+    def _lock(self) -> Any:
+        return asyncio.Lock()
+
     def _meet(self, url: str, home: str, patience: float) -> AsyncDriver:
-        return AsyncDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
+        return AsyncDriver(
+            url, home, name=self.name, clock=self.clock, root=self.root, patience=patience, outbox=self._outbox
+        )
 
     async def start(self, timeout: float = 10.0) -> Self:
         """Connect and read the directory; see `Client.start`."""
@@ -172,7 +178,6 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
 
     async def stop(self) -> None:
         """Unsubscribe, announce the end of every source, and disconnect."""
-        # A subscription that has ended does not hold back a bus.
         for subscription in list(self._driver.subscriptions.values()):
             subscription.end()
         await self._driver.stop()
@@ -185,7 +190,13 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
 
     async def flush(self, timeout: float = 5.0) -> bool:
         """Wait until the servers have taken every message; see `Client.flush`."""
-        return await self._driver.connections.flush(timeout)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        outbox = self._session.sources.outbox
+        while outbox.unsent and loop.time() < deadline:
+            await asyncio.sleep(ROOM_EVERY)
+        taken = await self._driver.connections.flush(max(deadline - loop.time(), 0.0))
+        return taken and not outbox.unsent
 
     async def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait for n broker nodes, up to a timeout in seconds."""
@@ -208,17 +219,32 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         await self._driver.run(partial(self._session.unregister, name))
 
     async def source(
-        self, name: str, types: Iterable[str], *, watermark: int | None = None, lease: int = 0, qos: int = 1
+        self,
+        name: str,
+        types: Iterable[str],
+        *,
+        watermark: int | None = None,
+        lease: int = 0,
+        qos: int = 1,
+        uncertainty: Uncertainty = 0,
     ) -> AsyncSource:
         """Open a source of events; see `Client.source`. One that is cancelled is closed."""
-        (made,) = await self.sources({name: tuple(types)}, watermark=watermark, lease=lease, qos=qos)
+        (made,) = await self.sources(
+            {name: tuple(types)}, watermark=watermark, lease=lease, qos=qos, uncertainty=uncertainty
+        )
         return made
 
     async def sources(
-        self, named: Mapping[str, Iterable[str]], *, watermark: int | None = None, lease: int = 0, qos: int = 1
+        self,
+        named: Mapping[str, Iterable[str]],
+        *,
+        watermark: int | None = None,
+        lease: int = 0,
+        qos: int = 1,
+        uncertainty: Uncertainty = 0,
     ) -> list[AsyncSource]:
         """Open several sources at once; see `Client.sources`."""
-        made = self._described(partial(AsyncSource, self), named, watermark, lease, qos)
+        made = self._described(partial(AsyncSource, self), named, watermark, lease, qos, uncertainty)
         opened = self._driver.begin(partial(self._session.open_sources, made, lease))
         try:
             await asyncio.shield(opened)
@@ -236,12 +262,14 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
 
     async def publish(self, source: AsyncSource, *events: Event, watermark: int | None = None) -> None:
         """Publish events of a source, waiting for room where too many messages wait; see `Source.publish`."""
-        for _, message in source.messages(events, watermark):
-            await self._driver.send(message)
+        async with self._publishing:
+            for frame, message in source.messages(events, watermark, self.clock.now()):
+                await self._driver.send_of_source(message, events=bool(frame))
 
     async def heartbeat(self, watermark: int, sources: Iterable[AsyncSource] | None = None) -> None:
         """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark, ns."""
-        await self._driver.send(self._heartbeat(watermark, sources))
+        async with self._publishing:
+            await self._driver.send_of_source(self._heartbeat(watermark, sources), events=False)
 
     async def fence(self, source: str) -> None:
         """Have detectors go on without a source; see `Client.fence`."""
@@ -365,31 +393,18 @@ class AsyncSource(OwnedSource[AsyncClient]):
         self.client._sources.pop(self.name, None)
 
 
-_NONE_HELD: Final[deque[tuple[Event, int]]] = deque()
-"""Held events of subscriptions without any so far, never put into."""
-
-
 class AsyncSubscription(QueuedSubscription):
     """Events of a pattern or a type, for `async for`. An iteration ends when the subscription does.
 
-    It has the attributes of `SubscriptionState`. The patience of its quality of service ends at half the keepalive of
-    the connection, 15 s; a consumer that makes progress is waited for again.
+    It has the attributes of `SubscriptionState`.
     """
 
-    __slots__ = ("_change", "_held", "_paused", "_progress", "_timer", "client")
+    __slots__ = ("_change", "client")
 
     def __init__(self, client: AsyncClient, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
         self.client = client
         self._change = AsyncioCondition()
-        # Events that find no room in the queue, with the time of their arrival: at most `quality.queue` and the rest of
-        # a message. More come only where a paused bus is read again to keep it alive.
-        self._held = _NONE_HELD
-        # The buses that are not read on this subscription's account. The timer runs while events are held, or buses.
-        self._paused: frozenset[AsyncBus] = frozenset()
-        self._timer: Timer | None = None
-        # Whether the application has taken an event since the timer was set.
-        self._progress = False
 
     async def get(self, timeout: float | None = None) -> Event | None:
         """Next event; None after `timeout` seconds without one, or where the subscription has ended.
@@ -397,12 +412,15 @@ class AsyncSubscription(QueuedSubscription):
         Raises:
             SubscriptionError: the subscription was ended by others, and every event received is read.
         """
-        await self._change.wait_for(lambda: bool(self._waiting) or self.ended, timeout)
-        event = self._take()
-        self._progress = True
-        self._fill()
-        if not self._held and len(self._waiting) <= self.quality.queue // 2:
-            self._resume()
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        event: Event | None = None
+        while event is None:
+            left = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0.0)
+            await self._change.wait_for(lambda: bool(self._waiting) or self.ended, left)
+            waited = bool(self._waiting)
+            event = self._take()
+            if not waited:
+                break
         return event
 
     async def __aiter__(self) -> AsyncIterator[Event]:
@@ -418,69 +436,31 @@ class AsyncSubscription(QueuedSubscription):
 
     def end(self) -> None:
         self.ended = True
-        self._held.clear()
-        self._resume()
         self._change.notify_all()
 
     # On the loop of a bus.
 
-    def handler(self, bus: AsyncBus) -> Handler:
-        return partial(self._receive, bus)
+    def handler(self, bus: AsyncBus, home: str) -> Handler:
+        return partial(self._receive, home)
 
-    def _receive(self, bus: AsyncBus, topic: str, payload: bytes, retain: bool) -> None:
-        """Take a message; while events of it find no room, the bus is paused."""
-        now, has_room = self.client.clock.now(), len(self._held) < self.quality.queue
-        for event in self.arrived(topic, payload, now):
-            if has_room:
-                if self._held is _NONE_HELD:
-                    self._held = deque()
-                self._held.append((event, now))
-            else:
-                self.statistics.dropped += 1
-        self._fill()
-        if self._held and bus not in self._paused:
-            self._paused |= {bus}
-            self.client._driver.pause(bus)
-            self._set_timer()
+    def _receive(self, home: str, topic: str, payload: bytes, retain: bool) -> None:
+        self.take(lambda now: self.arrived(topic, payload, now, home), home)
 
-    def progressed(self, watermark: int) -> None:
-        super().progressed(watermark)
-        self._change.notify_all()
-
-    def _fill(self) -> None:
-        """Queue held events while there is room; an application without progress is not waited for."""
-        while self._held and not (self._is_full() and not self._overflowing):
-            event, now = self._held.popleft()
-            if self._is_full():
-                self._leave_out()
-                continue
-            self._put(event)
-            self.delivered(event, now)
+    def take(self, decide: Callable[[int], Iterable[Event | Loss]], home: str) -> None:
+        now = self.client.clock.now()
+        for item in decide(now):
+            self._put(item, now)
             if self.ended:
                 self.end()
                 self.client._drop(self)
         self._change.notify_all()
+        if not self._asking and not self.complete:
+            self._asking = True
+            self.client._request_missing(self)
 
-    def _set_timer(self) -> None:
-        """Wait for the application; a bus that is paused for longer than it keeps alive loses its connection."""
-        if self._timer is None:
-            self._progress = False
-            main = self.client._driver.connections.main
-            self._timer = main.call_later(min(self.quality.patience, main.keepalive / 2), self._expired)
+    def due(self, now: int) -> dict[str, list[MissingMessages]] | None:
+        return self._due(now)
 
-    def _expired(self) -> None:
-        self._timer = None
-        if not self._progress and self._held:
-            self._overflowing = True
-            self._fill()
-        self._resume()
-        if self._held:
-            self._set_timer()
-
-    def _resume(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        for bus in self._paused:
-            self.client._driver.resume(bus)
-        self._paused = frozenset()
+    def progressed(self, watermark: int) -> None:
+        super().progressed(watermark)
+        self._change.notify_all()

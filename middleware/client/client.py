@@ -11,6 +11,7 @@ Every method may be called from any thread but the bus's own. For asyncio see `m
 from __future__ import annotations
 
 import re
+import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -25,7 +26,7 @@ from msgspec.structs import replace
 from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import server_name
 from distced.middleware.client.client_effects import ClientEffect
-from distced.middleware.client.driver import BaseDriver, ClientDriver
+from distced.middleware.client.driver import ROOM_EVERY, BaseDriver, ClientDriver
 from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, check_watermark, heartbeat
@@ -38,6 +39,7 @@ from distced.middleware.client.subscription import (
 )
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.clock_uncertainty import Uncertainty, uncertainty_of
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, derive
 from distced.middleware.model.events import Attribute, Event
@@ -46,6 +48,7 @@ from distced.middleware.patterns.pattern import PatternFile
 from distced.middleware.patterns.statements import FileStatements, failed, read_file, read_statements
 from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, NodeEntry
 from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import ROOT
 
 D = TypeVar("D", bound=BaseDriver[Any])
@@ -74,6 +77,7 @@ class BaseClient(ABC, Generic[D, S]):
         clock: Clock | None = None,
         root: str = ROOT,
         patience: float = 5.0,
+        outbox: Outbox | None = None,
     ) -> None:
         """Describe a client; nothing happens before `start`.
 
@@ -84,6 +88,8 @@ class BaseClient(ABC, Generic[D, S]):
             home: MQTT server of the client's own site, where its sources publish; that of the directory where left out.
             name: random where left out.
             patience: seconds to wait for broker nodes, and for servers that are needed, to answer.
+            outbox: of this client alone, for the messages of its sources; with one they are queued while the server is
+                away.
         """
         if name is not None and name.startswith(NODE_CLIENT):
             raise DistcedError(
@@ -94,8 +100,15 @@ class BaseClient(ABC, Generic[D, S]):
         self.root = root
         self._url = url
         self._finds = home is None
+        self._outbox = outbox
         self._sources: dict[str, S] = {}
+        # Messages are numbered in the order in which they are handed to the bus.
+        self._publishing = self._lock()
         self._driver: D = self._meet(url, home or "", patience)
+
+    @abstractmethod
+    def _lock(self) -> Any:
+        """Lock for publishers on several threads, or in several tasks."""
 
     @abstractmethod
     def _meet(self, url: str, home: str, patience: float) -> D:
@@ -174,18 +187,24 @@ class BaseClient(ABC, Generic[D, S]):
         watermark: int | None,
         lease: int,
         qos: int,
+        uncertainty: Uncertainty,
     ) -> list[S]:
         """Sources that are not open yet."""
+        clock_error = uncertainty_of(uncertainty)
         floor = check_watermark(self.clock.now() - 1 if watermark is None else watermark)
         if lease < 0:
             raise DistcedError("not a lease", given=lease, allowed="ns, or 0 for ever")
-        return [
+        made = [
             make(name, {each: self.published_type(each) for each in types}, floor, qos) for name, types in named.items()
         ]
+        for source in made:
+            source.check_ahead("a promise", floor, self.clock.now())
+            source.uncertainty = clock_error
+        return made
 
     def _heartbeat(self, watermark: int, sources: Iterable[S] | None) -> Publish:
         beating = list(self._sources.values() if sources is None else sources)
-        return heartbeat(self.name, beating, watermark, home=self.home, root=self.root)
+        return heartbeat(self.name, beating, watermark, self.clock.now(), home=self.home, root=self.root)
 
     def _requested(self, pattern: object) -> tuple[str, str]:
         """New id of a subscription, and the pattern as text."""
@@ -234,6 +253,10 @@ class BaseClient(ABC, Generic[D, S]):
             each.end()
             self._driver.subscriptions.pop(each.id, None)
 
+    def _request_missing(self, subscription: QueuedSubscription) -> None:
+        """Request missing messages of a subscription, without waiting."""
+        self._driver.post(lambda: self._session.subscriptions.incomplete(subscription.id, self.clock.now()))
+
     def _drop(self, subscription: QueuedSubscription) -> None:
         """End a subscription without waiting: on the thread of a bus or of an event loop."""
         if self._driver.subscriptions.pop(subscription.id, None) is not None:
@@ -245,8 +268,13 @@ class Client(BaseClient[ClientDriver, "Source"]):
 
     _subscription: ClassVar[type[Subscription]] = Subscription
 
+    def _lock(self) -> Any:
+        return threading.Lock()
+
     def _meet(self, url: str, home: str, patience: float) -> ClientDriver:
-        return ClientDriver(url, home, name=self.name, clock=self.clock, root=self.root, patience=patience)
+        return ClientDriver(
+            url, home, name=self.name, clock=self.clock, root=self.root, patience=patience, outbox=self._outbox
+        )
 
     # From start to stop.
 
@@ -283,7 +311,11 @@ class Client(BaseClient[ClientDriver, "Source"]):
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait up to `timeout` seconds until the servers have taken every message; whether they have."""
-        return self._driver.connections.flush(timeout)
+        deadline = time.monotonic() + timeout
+        while self._session.sources.outbox.unsent and time.monotonic() < deadline:
+            time.sleep(ROOM_EVERY)
+        taken = self._driver.connections.flush(max(deadline - time.monotonic(), 0.0))
+        return taken and not self._session.sources.outbox.unsent
 
     def __enter__(self) -> Self:
         return self.start()
@@ -331,6 +363,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
         watermark: int | None = None,
         lease: int = 0,
         qos: int = 1,
+        uncertainty: Uncertainty = 0,
     ) -> Source:
         """Open a source of events of these types; returns when all broker nodes and recorders have acknowledged it.
 
@@ -340,12 +373,20 @@ class Client(BaseClient[ClientDriver, "Source"]):
             watermark: a promise to publish no event with `hi` at or before it, ns; the present where left out.
             lease: how long the source may be silent before detectors go on without it, ns; 0 for ever.
             qos: 0 or 1 for its messages.
+            uncertainty: of the clock that its instants are from, by which `create` widens the interval of each event to
+                either side, ns; or `ntp` for the clock of this machine, as the kernel has it.
         """
-        (made,) = self.sources({name: tuple(types)}, watermark=watermark, lease=lease, qos=qos)
+        (made,) = self.sources({name: tuple(types)}, watermark=watermark, lease=lease, qos=qos, uncertainty=uncertainty)
         return made
 
     def sources(
-        self, named: Mapping[str, Iterable[str]], *, watermark: int | None = None, lease: int = 0, qos: int = 1
+        self,
+        named: Mapping[str, Iterable[str]],
+        *,
+        watermark: int | None = None,
+        lease: int = 0,
+        qos: int = 1,
+        uncertainty: Uncertainty = 0,
     ) -> list[Source]:
         """Open several sources at once; the arguments are those of `source`.
 
@@ -353,7 +394,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             TypeRegistryError: a type that nobody publishes.
             SubscriptionError: no answer of broker nodes; none of the sources is open then.
         """
-        made = self._described(partial(Source, self), named, watermark, lease, qos)
+        made = self._described(partial(Source, self), named, watermark, lease, qos, uncertainty)
         self._driver.run(partial(self._session.open_sources, made, lease))
         self._sources.update((source.name, source) for source in made)
         return made
@@ -376,7 +417,8 @@ class Client(BaseClient[ClientDriver, "Source"]):
 
     def heartbeat(self, watermark: int, sources: Iterable[Source] | None = None) -> None:
         """Promise for sources, all of this client's where left out, no event with `hi` at or before a watermark, ns."""
-        self._driver.send(self._heartbeat(watermark, sources))
+        with self._publishing:
+            self._driver.send_of_source(self._heartbeat(watermark, sources), events=False)
 
     # Subscriptions.
 
@@ -550,7 +592,19 @@ class OwnedSource(SourceState, Generic[K]):
 
     def __init__(self, client: K, name: str, types: Mapping[str, EventType], watermark: int, qos: int) -> None:
         now = client.clock.now()
-        super().__init__(client.name, name, types, watermark, qos, now, home=client.home, root=client.root)
+        streams = client._session.sources.streams
+        super().__init__(
+            client.name,
+            name,
+            types,
+            watermark,
+            qos,
+            now,
+            home=client.home,
+            root=client.root,
+            streams=streams,
+            max_ahead=client._session.sources.max_ahead,
+        )
         self.client = client
 
 
@@ -568,10 +622,12 @@ class Source(OwnedSource[Client]):
 
         Raises:
             EventError: an event of a type that is not the source's, or behind an earlier promise; none is published.
-            BusError: too many messages wait already.
+            BusError: too many messages wait already, at the bus or in the outbox, for some seconds.
         """
-        for _, message in self.messages(events, watermark):
-            self.client._driver.send(message)
+        client = self.client
+        with client._publishing:
+            for frame, message in self.messages(events, watermark, client.clock.now()):
+                client._driver.send_of_source(message, events=bool(frame))
 
     def heartbeat(self, watermark: int) -> None:
         """Promise to publish no event with `hi` at or before a watermark, ns."""

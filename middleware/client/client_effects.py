@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 
 
@@ -72,7 +73,45 @@ class Waits(msgspec.Struct, frozen=True):
     reason: str
 
 
-ClientEffect: TypeAlias = Publish | Subscribe | Note | SetTimer | Flush | Listen | Leave | Done | Ended | Waits
+class Redelivered(msgspec.Struct, frozen=True):
+    """Message that a subscription has missed, from a home, with the topic on which it was published."""
+
+    subscription: str
+    home: str
+    topic: str
+    payload: bytes
+
+
+class NotAvailable(msgspec.Struct, frozen=True):
+    """Answer to a subscription about messages that it has missed, from a home."""
+
+    subscription: str
+    home: str
+    lost: Unavailable
+
+
+class LeftHome(msgspec.Struct, frozen=True):
+    """Home where a subscription listens no longer."""
+
+    subscription: str
+    home: str
+
+
+ClientEffect: TypeAlias = (
+    Publish
+    | Subscribe
+    | Note
+    | SetTimer
+    | Flush
+    | Listen
+    | Leave
+    | Done
+    | Ended
+    | Waits
+    | Redelivered
+    | NotAvailable
+    | LeftHome
+)
 Then: TypeAlias = Callable[[int], list[ClientEffect]]
 """Continuation that takes the time, ns, and returns effects."""
 

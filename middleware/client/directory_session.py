@@ -24,7 +24,7 @@ from distced.middleware.client.client_effects import ClientEffect, SessionTimers
 from distced.middleware.client.subscription_state import Place
 from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.wire.administration import Pointer
+from distced.middleware.wire.administration import RENEW_EVERY, Pointer, renewal
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change, Entries
 from distced.middleware.wire.directory_entries import ClientEntry, DetectorEntry
@@ -67,7 +67,7 @@ class DirectorySession:
         # Types whose detectors are read, empty for all detectors: whether completely; what waits for that.
         self._read: dict[str, bool] = {}
         self._waiting: dict[str, list[Continuation]] = {}
-        self._timer = 0
+        self._timer = self._renewal = 0
         self._connected = False
         self._stopped = False
 
@@ -154,6 +154,7 @@ class DirectorySession:
     def stop(self) -> Publish:
         """Clear the entry of the client itself."""
         self._stopped = True
+        self._timers.cancel(self._renewal)
         return self.clear("client", self._name)
 
     # From the server of the directory.
@@ -208,9 +209,10 @@ class DirectorySession:
         self._connected = True
         if self._stopped:
             return []
-        return [self._put_itself(now), self.handshake.begin(now), self._ask_later()]
+        return [self._put_itself(now), self.handshake.begin(now), self._ask_later(), self._renew_later()]
 
     def lost(self) -> None:
+        """Take the loss of the connection."""
         self._connected = False
 
     def entry(self, levels: tuple[str, ...], payload: bytes, topic: str, now: int) -> tuple[Change, list[ClientEffect]]:
@@ -243,8 +245,12 @@ class DirectorySession:
         self._timers.cancel(self._timer)
         for kind, name in self.handshake.unseen(self.entries.names()):
             del self.entries.table(kind)[name]
-        missing = self.handshake.unseen((kind, name) for kind, names in self.own.items() for name in names)
+        missing = list(self.handshake.unseen((kind, name) for kind, names in self.own.items() for name in names))
         self.handshake.forget()
+        subscriptions = self.own.get("subscription", {})
+        for kind, name in missing:
+            if kind == "subscription":
+                subscriptions[name] = msgspec.structs.replace(subscriptions[name], again=True)
         return [self._published(*each) for each in missing]
 
     def _published(self, kind: str, name: str) -> Publish:
@@ -258,6 +264,17 @@ class DirectorySession:
         timer = self._timers.set(ASK_EVERY, self._again)
         self._timer = timer.number
         return timer
+
+    def _renew_later(self) -> ClientEffect:
+        self._timers.cancel(self._renewal)
+        timer = self._timers.set(RENEW_EVERY, self._renew)
+        self._renewal = timer.number
+        return timer
+
+    def _renew(self, now: int) -> list[ClientEffect]:
+        if not self._connected or self._stopped:
+            return []
+        return [renewal("client", self._name, root=self._root), self._renew_later()]
 
     def _again(self, now: int) -> list[ClientEffect]:
         return [*self.handshake.again(now), self._ask_later()] if self._connected and self.handshake.reading else []

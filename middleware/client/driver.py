@@ -17,6 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, suppress
 from functools import partial
+from queue import SimpleQueue
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from distced.middleware.bus import Bus, BusState, Message
@@ -25,13 +26,26 @@ from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.loop import Timer
 from distced.middleware.bus.pool import BaseConnections, Connections
 from distced.middleware.bus.subscriptions import Handler
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer, Waits
+from distced.middleware.client.client_effects import (
+    ClientEffect,
+    Done,
+    Ended,
+    Flush,
+    Leave,
+    LeftHome,
+    Listen,
+    NotAvailable,
+    Redelivered,
+    SetTimer,
+    Waits,
+)
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
+from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import directory_topic
 
 B = TypeVar("B", Bus, AsyncBus)
@@ -61,13 +75,21 @@ class BaseDriver(ABC, Generic[B]):
         clock: Clock,
         root: str,
         patience: float,
+        outbox: Outbox | None = None,
     ) -> None:
         """Driver over connections made with `_settings`, not started; patience of nodes and servers in seconds."""
         self._main: B = connections.main
         self.connections: BaseConnections[B, Any] = connections
         self.session = ClientSession(
-            name, home=connections.home, root=root, server=str(self._main.address), patience=round(patience * SECOND)
+            name,
+            home=connections.home,
+            root=root,
+            server=str(self._main.address),
+            patience=round(patience * SECOND),
+            outbox=outbox,
         )
+        self._sources = self.session.sources
+        self._outbox = self._sources.outbox
         self.lock = lock
         self.subscriptions: dict[str, QueuedSubscription] = {}
         self._clock = clock
@@ -98,6 +120,29 @@ class BaseDriver(ABC, Generic[B]):
     @abstractmethod
     def _flush(self, effect: Flush) -> None:
         """Wait in the background, then call `_fired`."""
+
+    def _notify(self, handle: QueuedSubscription, reason: str) -> None:
+        """Notify the application of the reason of a suspension, without waiting for it."""
+        handle.notify_waiting(reason)
+
+    def _has_room(self, *, late: bool) -> bool:
+        """Whether the outbox has room for a message; `BusError` where it has none, and it is too late to wait."""
+        with self.lock:
+            found = self._sources.full()
+        if isinstance(found, BusError):
+            if late:
+                raise found
+            return False
+        for each in found:
+            self._carry(each)
+        return True
+
+    def _deferred(self, message: Publish, *, events: bool) -> bool:
+        """Whether the outbox has taken a message, as the server is away."""
+        if not self._outbox.queues:
+            return False
+        with self.lock:
+            return self._sources.defer(message, events=events)
 
     def post(self, decide: Callable[[], list[ClientEffect]]) -> None:
         """Decide on effects and carry them out, without waiting."""
@@ -190,7 +235,19 @@ class BaseDriver(ABC, Generic[B]):
             case Waits(subscription=identity, reason=reason):
                 handle = self.subscriptions.get(identity)
                 if handle is not None:
-                    handle.notify_waiting(reason)
+                    self._notify(handle, reason)
+            case Redelivered(subscription=identity, home=home, topic=topic, payload=payload):
+                handle = self.subscriptions.get(identity)
+                if handle is not None:
+                    handle.take(lambda now: handle.arrived(topic, payload, now, home), home)
+            case NotAvailable(subscription=identity, home=home, lost=lost):
+                handle = self.subscriptions.get(identity)
+                if handle is not None:
+                    handle.take(lambda now: handle.unavailable(home, lost, now), home)
+            case LeftHome(subscription=identity, home=home):
+                handle = self.subscriptions.get(identity)
+                if handle is not None:
+                    handle.take(lambda now: handle.left(home, now), home)
             case Note(level=level, event=event, fields=fields):
                 getattr(_log, level)(event, **fields)
 
@@ -211,7 +268,7 @@ class BaseDriver(ABC, Generic[B]):
             else:
                 self.post(lambda: self.session.refused(number, refusal, kept=True))
 
-        handler = handle.handler(bus)
+        handler = handle.handler(bus, effect.home)
         self._routes[effect.subscription, effect.home, effect.topic_filter] = handler
         bus.listen(effect.topic_filter, handler, answered, qos=1)
 
@@ -225,9 +282,9 @@ class BaseDriver(ABC, Generic[B]):
     def _received(self, topic: str, payload: bytes, retain: bool) -> None:
         self._take(lambda: self.session.receive(topic, payload, self._clock.now()))
 
-    def _heard(self, topic: str, payload: bytes, retain: bool) -> None:
-        """Take a message from another server than that of the directory, on the loop of its bus."""
-        self.post(lambda: self.session.receive(topic, payload, self._clock.now()))
+    def _heard(self, home: str, topic: str, payload: bytes, retain: bool) -> None:
+        """Take a message from the server of another home than that of the directory, on the loop of its bus."""
+        self.post(lambda: self.session.receive(topic, payload, self._clock.now(), home))
 
     def _fired(self, number: int) -> None:
         self._timers.pop(number, None)
@@ -257,11 +314,17 @@ class ClientDriver(BaseDriver[Bus]):
 
     connections: Connections
 
-    def __init__(self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float) -> None:
+    def __init__(
+        self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float, outbox: Outbox | None = None
+    ) -> None:
         connections = Connections(url, home, **self._settings(name, clock, root))
-        super().__init__(connections, threading.Lock(), name=name, clock=clock, root=root, patience=patience)
+        super().__init__(
+            connections, threading.Lock(), name=name, clock=clock, root=root, patience=patience, outbox=outbox
+        )
         # The thread of the main bus, once it has run.
         self._thread: int | None = None
+        # Notifications of the application, for a thread that is started with the first one, and ends with None.
+        self._notifications: SimpleQueue[tuple[QueuedSubscription, str] | None] | None = None
 
     def start(self, timeout: float) -> None:
         """Connect and read the directory; raises `BusError` after a timeout, seconds."""
@@ -285,6 +348,8 @@ class ClientDriver(BaseDriver[Bus]):
         self._running = False
         self.connections.stop(timeout)
         self._give_up()
+        if self._notifications is not None:
+            self._notifications.put(None)
 
     def run(self, begin: Callable[[Future[None]], list[ClientEffect]]) -> None:
         """Run an operation of the application; raises its error. Not on the thread of a bus."""
@@ -302,6 +367,15 @@ class ClientDriver(BaseDriver[Bus]):
         """Decide on effects and carry them out."""
         self.run(lambda operation: [*decide(), Done(operation)])
 
+    def send_of_source(self, message: Publish, *, events: bool) -> None:
+        """Publish a message of a source on the calling thread, waiting for room in the outbox and at the bus."""
+        if events and self._outbox.full:
+            deadline = time.monotonic() + (0.0 if threading.get_ident() == self._thread else ROOM_WITHIN)
+            while not self._has_room(late=time.monotonic() >= deadline):
+                time.sleep(ROOM_EVERY)
+        if not self._deferred(message, events=events):
+            self.send(message)
+
     def send(self, message: Publish, timeout: float = ROOM_WITHIN) -> None:
         """Publish on the calling thread, waiting for room; for events, which wait for nothing else."""
         bus = self.connections.to(message.home)
@@ -311,6 +385,14 @@ class ClientDriver(BaseDriver[Bus]):
         self._thread = threading.get_ident()
         super()._take(decide, operation)
 
+    def _notify(self, handle: QueuedSubscription, reason: str) -> None:
+        if self._notifications is None:
+            self._notifications = SimpleQueue()
+            threading.Thread(
+                target=_notify_all, args=(self._notifications,), name="distced-notify", daemon=True
+            ).start()
+        self._notifications.put((handle, reason))
+
     def _publish(self, message: Publish) -> None:
         self.send(message, 0.0)
 
@@ -318,7 +400,8 @@ class ClientDriver(BaseDriver[Bus]):
         # A home without a usable URL is reported by `Listen`.
         with suppress(BusError):
             bus = self.connections.to(home)
-            bus.subscribe(topic_filter, self._received if bus is self._main else self._heard, qos=qos)
+            handler = self._received if bus is self._main else partial(self._heard, home)
+            bus.subscribe(topic_filter, handler, qos=qos)
 
     def _flush(self, effect: Flush) -> None:
         def wait() -> None:
@@ -327,3 +410,9 @@ class ClientDriver(BaseDriver[Bus]):
             self.post(lambda: self.session.fired(effect.number, self._clock.now()))
 
         threading.Thread(target=wait, name="distced-flush", daemon=True).start()
+
+
+def _notify_all(notifications: SimpleQueue[tuple[QueuedSubscription, str] | None]) -> None:
+    while (each := notifications.get()) is not None:
+        handle, reason = each
+        handle.notify_waiting(reason)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from distced.middleware.model.detection import parse_detection
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
 from distced.middleware.wire.topics import check_json_topic
 
 msgspec.json.Decoder(Hints)  # resolves its annotations before there are threads, for `convert`
 
-Detection = Literal["guaranteed", "best-effort"]
 Consumption = Literal["ordered", "epoch"]
 Matches = Literal["every", "first"]
 Decomposition = Literal["none", "full", "for-reuse"]
+Overflow = Literal["wait", "drop"]
 
 
 class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +25,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         detection: `guaranteed` consumes events when they are stable, and is right; `best-effort` consumes them as they
-            arrive, is fast, and may be wrong where events come late.
+            arrive, is fast, and may be wrong where events come late; `bounded(2s)` consumes them when they are older
+            than that, `probabilistic(0.99)` when no earlier one is under way with that probability. With the last two
+            the interval of an event that comes later yet is reported as a `Loss`.
         consumption: `ordered`, one event after the other, or `epoch`, all events of an instant together.
         matches: `every` composite event, or the `first` only; the subscription then ends.
         constituents: whether the events a composite event is made of are sent along.
@@ -38,11 +42,13 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
             (`middleware.wire.json_events.encode_json`), at the server of the client's site; empty for that in the
             pattern, or none.
         hints: knowledge of the application: nodes to take or to avoid, rates, selectivity, isolation.
-        queue: most events that wait for the application.
-        patience: seconds that the connection waits for a slow application, before events are left out.
+        queue: number of events that wait for the application, from which on no further message is taken.
+        overflow: where the queue is full, events `wait` at their publishers, within what these keep, and are sent again
+            when half of it is free; or the oldest half is dropped (`drop`), for an application that wants the latest
+            ones. What is dropped, or no longer kept, is reported as a `Loss` in its place.
     """
 
-    detection: Detection = "guaranteed"
+    detection: str = "guaranteed"
     consumption: Consumption = "ordered"
     matches: Matches = "every"
     constituents: bool = False
@@ -52,13 +58,14 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
     publish_json: str = ""
     hints: Hints = Hints()
     queue: int = 10_000
-    patience: float = 5.0
+    overflow: Overflow = "wait"
 
     def __post_init__(self) -> None:
+        force_setattr(self, "detection", parse_detection(self.detection).text)
         choices = {
-            "detection": Detection,
             "consumption": Consumption,
             "matches": Matches,
+            "overflow": Overflow,
         }
         if self.decomposition is not None:
             choices["decomposition"] = Decomposition
@@ -68,7 +75,7 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
                 raise DistcedError(f"unknown quality of service, {name}", given=given, allowed=", ".join(allowed))
         if self.decomposition not in (None, "none") and self.detection != "guaranteed":
             raise DistcedError(
-                "a pattern is cut with guaranteed detection only: what is found by best effort is complete at no time",
+                "a pattern is cut with guaranteed detection only: what others find is never known to be complete",
                 given=f"decomposition {self.decomposition}, detection {self.detection}",
                 advice="leave the decomposition at none, or take guaranteed detection",
             )
@@ -87,8 +94,6 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         _check(self.hints)
         if self.queue < 1:
             raise DistcedError("not a number of events to wait", given=self.queue, allowed="1 or more")
-        if not self.patience >= 0:
-            raise DistcedError("not a patience", given=self.patience, allowed="seconds, from 0")
 
 
 def _check(hints: Hints) -> None:

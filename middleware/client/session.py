@@ -26,6 +26,7 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
+from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import ROOT, Area, administration_topic, area_filter, parse_topic, pointer_topic
 
 PATIENCE: Final = 5 * SECOND  # default time for nodes and servers to answer, ns
@@ -43,9 +44,17 @@ class ClientSession:
     """
 
     def __init__(
-        self, name: str, *, home: str = "", root: str = ROOT, server: str = "", patience: int = PATIENCE
+        self,
+        name: str,
+        *,
+        home: str = "",
+        root: str = ROOT,
+        server: str = "",
+        patience: int = PATIENCE,
+        outbox: Outbox | None = None,
     ) -> None:
-        """Session with the server of the directory, for errors, and the time for nodes and servers to answer, ns."""
+        """Session with the server of the directory, for errors, the time for nodes and servers to answer, ns, and the
+        outbox of its sources, if chosen."""
         self.name = name
         self.home = home
         self._root = root
@@ -54,8 +63,11 @@ class ClientSession:
         self._operations = Operations(self._timers)
         self.directory = DirectorySession(name, root, home, self._timers)
         self.subscriptions = SubscriptionSession(name, root, server, patience, self.directory, self._timers)
-        self.sources = SourceSession(name, root, home, server, patience, self.directory, self._timers)
+        chosen = Outbox(queues=False) if outbox is None else outbox
+        self.sources = SourceSession(name, root, home, server, patience, self.directory, self._timers, outbox=chosen)
         self._pointer_topic = pointer_topic(root=root)
+        self._missing = administration_topic("missing", "source", name, root=root)
+        self._covered = administration_topic("covered", name, root=root)
         self._barriers = f"{self.directory.handshake.topic}/"
         self._directory = area_filter(Area.DIRECTORY, root=root).removesuffix("#")
 
@@ -79,22 +91,28 @@ class ClientSession:
         """Subscriptions to be made before the server of the directory is connected."""
         answers = Subscribe(administration_topic("answer", self.name, root=self._root))
         acknowledgements = Subscribe(area_filter(Area.ADMINISTRATION, "ack", root=self._root))
-        return [*self.directory.filters(), answers, self.subscriptions.progress_at(""), acknowledgements]
+        asked = [Subscribe(each, home=self.home) for each in (self._missing, self._covered)]
+        return [*self.directory.filters(), answers, *self.subscriptions.listening_at(""), acknowledgements, *asked]
 
     def connected(self, home: str, now: int) -> list[ClientEffect]:
         """Take a new connection; the driver has made its subscriptions."""
-        return [*(self.directory.connected(now) if not home else ()), *self.subscriptions.connected(home)]
+        return [
+            *(self.directory.connected(now) if not home else ()),
+            *self.sources.connected(home),
+            *self.subscriptions.connected(home),
+        ]
 
     def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
         """Take the loss of a connection, or a failed attempt; the driver tries again."""
         if not home:
             self.directory.lost()
+        self.sources.lost(home)
         return self.subscriptions.lost(home, reason)
 
-    def receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
+    def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[ClientEffect]:
         """Take a message by a `Subscribe`: from the server of the directory, by those of `begin`, or from another."""
         try:
-            return self._receive(topic, payload, now)
+            return self._receive(topic, payload, now, home)
         except DistcedError as error:
             # Broker nodes report entries that cannot be read.
             fields: dict[str, object] = {"topic": topic, "reason": str(error)}
@@ -116,13 +134,17 @@ class ClientSession:
         """Take the refusal of a `Listen`; `kept` where the driver asks for it again on the next connection."""
         return self.subscriptions.places.refused(number, error, kept=kept)
 
-    def _receive(self, topic: str, payload: bytes, now: int) -> list[ClientEffect]:
+    def _receive(self, topic: str, payload: bytes, now: int, home: str) -> list[ClientEffect]:
         if topic == self.directory.handshake.topic:
             return [*self.directory.answered(payload), *self.sources.changed(), *self._operations.look()]
         if topic.startswith(self._barriers):
             return self.directory.passed(topic)
         if topic == self.subscriptions.progress_topic:
-            self.subscriptions.progressed(payload, topic)
+            return self.subscriptions.progressed(payload, topic)
+        if topic == self._missing:
+            return self.sources.missing(payload, topic)
+        if topic == self._covered:
+            self.sources.covered(payload, topic)
             return []
         if topic == self._pointer_topic:
             self.directory.pointed(payload, topic)
@@ -136,6 +158,10 @@ class ClientSession:
             return effects + self._operations.look()
         if levels[0] == "answer":
             return self.subscriptions.answered(topic, payload)
+        if levels[0] == "again" and len(levels) == 4:
+            return self.subscriptions.redelivered(levels[2], levels[3], payload, home)
+        if levels[0] == "lost":
+            return self.subscriptions.not_available(payload, topic, home)
         return self.sources.acknowledged(levels, payload, topic)
 
     # From the application.

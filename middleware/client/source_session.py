@@ -14,18 +14,23 @@ from typing import Final
 
 from distced.middleware.client.client_effects import ClientEffect, Done, SessionTimers
 from distced.middleware.client.directory_session import DirectorySession
-from distced.middleware.model.errors import DistcedError, EventError, SubscriptionError
+from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Attribute, Event
-from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
-from distced.middleware.wire.administration import Acknowledgement, Heartbeat
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, format_duration, format_instant
+from distced.middleware.wire.administration import Acknowledgement, Covered, Heartbeat, Missing
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import RECORDER, SourceEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, RECORDER, SourceEntry
 from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.mqtt_effects import Note, Publish
+from distced.middleware.wire.outbox import Outbox, waits_for
+from distced.middleware.wire.published_streams import PublishedStreams
 from distced.middleware.wire.topics import ROOT, administration_topic, event_topic
 
 FRAME: Final = 500  # most events in one frame; decoding, not matching, limits the throughput of a node
+
+DEFERRED_AT_ONCE: Final = 500
+"""Number of messages that have waited for a server, handed to its bus at a time."""
 
 
 class SourceState:
@@ -37,7 +42,9 @@ class SourceState:
         watermark: it has promised to publish no event with `hi` at or before this, ns.
         published: number of events it has published.
         qos: 0 or 1.
+        first: number of its first message of each type (`middleware.wire.numbered_stream`).
         next_seq: sequence number of the next event; beyond those of an earlier life of the source.
+        uncertainty: of the clock of its instants, ns, given one of them.
     """
 
     def __init__(
@@ -51,43 +58,62 @@ class SourceState:
         *,
         home: str = "",
         root: str = ROOT,
+        streams: PublishedStreams | None = None,
+        max_ahead: Callable[[], int] = lambda: MAX_AHEAD,
     ) -> None:
-        """Source of a client, the publisher; events and heartbeats go to its home."""
+        """Source of a client, the publisher; events and heartbeats go to its home, messages into `streams`. What is
+        further than `max_ahead` beyond the client's clock is refused, ns."""
         self.name = name
         self.types = dict(types)
         self.watermark = watermark
         self.published = 0
         self.qos = qos
-        self.next_seq = max(now // 1_000, 0)
+        self.first = self.next_seq = max(now // 1_000, 0)
+        self.uncertainty: Callable[[int], int] = _certain
+        self._streams = PublishedStreams() if streams is None else streams
+        for each in self.types:
+            self._streams.begin(name, each, self.first)
         self._publisher = publisher
+        self._max_ahead = max_ahead
         self._home = home
         self._root = root
         self._topics = {each: event_topic(each, name, root=root) for each in self.types}
 
     def create(self, type_name: str, lo: int, hi: int | None = None, /, **attributes: Attribute) -> Event:
-        """Next event of the source at `[lo, hi]`, ns (`hi` is `lo` where left out); checked, not yet published."""
+        """Next event of the source at `[lo, hi]`, ns (`hi` is `lo` where left out), widened by the uncertainty of its
+        clock; checked, not yet published."""
         event_type = self.types.get(type_name)
         if event_type is None:
             raise EventError(
                 f"the source {self.name!r} does not publish this type", given=type_name, allowed=", ".join(self.types)
             )
+        if self.uncertainty is not _certain:
+            hi = lo if hi is None else hi
+            # Anything else is an error of the event.
+            if type(lo) is type(hi) is int:
+                error = self.uncertainty(hi)
+                lo, hi = lo - error, hi + error
         event = event_type.create(lo, hi, source=self.name, seq=self.next_seq, attributes=attributes)
         self.next_seq += 1
         return event
 
-    def messages(self, events: Sequence[Event], watermark: int | None) -> Iterator[tuple[Sequence[Event], Publish]]:
+    def messages(
+        self, events: Sequence[Event], watermark: int | None, now: int
+    ) -> Iterator[tuple[Sequence[Event], Publish]]:
         """Messages that publish events in this order, several of one type in one frame, each message with its events.
 
-        A message counts as published when the next one is asked for. The watermark, ns, promises no further event with
-        `hi` at or before it.
+        A message counts as published when the next one is asked for; until then no other one of the source may be made.
+        The watermark, ns, promises no further event with `hi` at or before it.
 
         Raises:
-            EventError: before the first message, an event of another type, or behind an earlier promise.
+            EventError: before the first message, an event of another type, behind an earlier promise, or far beyond
+                the clock; and such a promise.
         """
         if watermark is not None:
-            check_watermark(watermark)
+            self.check_ahead("a promise", check_watermark(watermark), now)
         for event in events:
             self._check(event)
+            self.check_ahead("an event", event.hi, now)
         # Readers of one of several types do not get the frames of another.
         apart = watermark is not None and (not events or len(self.types) > 1)
         groups = [list(group) for _, group in groupby(events, key=lambda event: event.type)]
@@ -96,13 +122,36 @@ class SourceState:
                 frame = group[start : start + FRAME]
                 promised = None if apart or start + FRAME < len(group) else watermark
                 type_name = frame[0].type
-                payload = encode_frame(frame, type=type_name, source=self.name, watermark=promised, check=False)
+                number, top = self._streams.position(self.name, type_name, promised)
+                payload = encode_frame(
+                    frame, type=type_name, source=self.name, watermark=promised, check=False, number=number, top=top
+                )
                 yield frame, Publish(self._topics[type_name], payload, self.qos, home=self._home)
+                self._streams.published(self.name, type_name, payload, max([each.hi for each in frame]), now)
                 self.published += len(frame)
         if watermark is not None:
-            self.watermark = max(self.watermark, watermark)
+            self.promise(watermark)
             if apart:
-                yield (), heartbeat(self._publisher, [self], watermark, home=self._home, root=self._root)
+                yield (), heartbeat(self._publisher, [self], watermark, now, home=self._home, root=self._root)
+
+    def promise(self, watermark: int) -> None:
+        """Note a promise, ns."""
+        self.watermark = max(self.watermark, watermark)
+        self._streams.promise(self.name, self.watermark)
+
+    def check_ahead(self, what: str, instant: int, now: int) -> None:
+        """Raise `EventError` where an instant, ns, is so far beyond the clock of the client that nodes reject it."""
+        if instant > now and instant - now > (most := self._max_ahead()):
+            raise EventError(
+                f"{what} of the source {self.name!r} far beyond the clock: whatever follows would be late",
+                given=f"{instant}, {format_instant(instant)}",
+                allowed=f"up to {format_duration(most)} beyond {format_instant(now)}, the clock of this client",
+                advice="check clocks and units (ns); or start the broker nodes with a greater --max-ahead",
+            )
+
+    def positions(self, watermark: int) -> tuple[tuple[int, int | None], ...]:
+        """Positions of its streams, as of `Heartbeat`."""
+        return tuple([self._streams.position(self.name, each, watermark) for each in self.types])
 
     def _check(self, event: Event) -> None:
         event_type = self.types.get(event.type)
@@ -122,14 +171,25 @@ class SourceState:
             )
 
 
+def _certain(instant: int) -> int:
+    return 0
+
+
 def heartbeat(
-    publisher: str, sources: Sequence[SourceState], watermark: int, *, home: str = "", root: str = ROOT
+    publisher: str, sources: Sequence[SourceState], watermark: int, now: int, *, home: str = "", root: str = ROOT
 ) -> Publish:
-    """Promise of sources to publish no event with `hi` at or before a watermark, ns."""
+    """Promise of sources to publish no event with `hi` at or before a watermark, ns.
+
+    Raises:
+        EventError: a watermark far beyond the clock.
+    """
     check_watermark(watermark)
     for source in sources:
-        source.watermark = max(source.watermark, watermark)
-    beat = encode(Heartbeat(tuple(source.name for source in sources), watermark))
+        source.check_ahead("a promise", watermark, now)
+    for source in sources:
+        source.promise(watermark)
+    names, positions = [each.name for each in sources], [each.positions(watermark) for each in sources]
+    beat = encode(Heartbeat(tuple(names), watermark, tuple(positions)))
     qos = max((source.qos for source in sources), default=0)
     return Publish(administration_topic("heartbeat", publisher, root=root), beat, qos, home=home)
 
@@ -167,6 +227,8 @@ class SourceSession:
     Attributes:
         patience: time for nodes and recorders to acknowledge a source, ns.
         sources: the open ones, by name.
+        outbox: their messages, recent ones and those that nodes have not acknowledged.
+        streams: numbers of their messages.
     """
 
     name: str
@@ -177,7 +239,14 @@ class SourceSession:
     directory: DirectorySession
     timers: SessionTimers
     sources: dict[str, SourceState] = field(default_factory=dict)
+    outbox: Outbox = field(default_factory=Outbox)
+    streams: PublishedStreams = field(init=False)
     _opening: dict[str, _Opening] = field(default_factory=dict)
+    # Whether the server of the home is connected.
+    _up: bool = False
+
+    def __post_init__(self) -> None:
+        self.streams = PublishedStreams(self.outbox)
 
     def open(self, sources: Sequence[SourceState], lease: int, operation: object) -> list[ClientEffect]:
         """Announce sources; they are open when all nodes and recorders have acknowledged all of them.
@@ -191,22 +260,91 @@ class SourceSession:
         effects: list[ClientEffect] = []
         for source in sources:
             self._opening[source.name] = opening
-            entry = SourceEntry(tuple(source.types), source.watermark, lease, self.name, self.home)
+            entry = SourceEntry(tuple(source.types), source.watermark, lease, self.name, self.home, source.first)
             effects.append(self.directory.put("source", source.name, entry))
         return effects + self._advance(opening, begun=True)
 
     def close(self, names: Iterable[str], then: Callable[[], list[ClientEffect]]) -> list[ClientEffect]:
         """End sources: detectors do not wait for them any more; continue when their events are at the server."""
         closing = [self.sources[each] for each in names if each in self.sources]
+        effects: list[ClientEffect] = list(self.outbox.take_unsent()) if self._up and closing else []
+        # The last number, with which readers know whether they have everything.
+        effects += [self._last_beat(closing)] if closing else []
         if not self.home or not closing:
-            return [*self._ended(closing), *then()]
+            return [*effects, *self._ended(closing), *then()]
         # One message at QoS 1 is acknowledged when all before it were taken.
-        effects: list[ClientEffect] = []
-        for source in closing:
-            beat = encode(Heartbeat((source.name,), source.watermark))
-            effects.append(Publish(administration_topic("heartbeat", self.name, root=self.root), beat, home=self.home))
         # Where their server is away, their end is published all the same.
         return [*effects, self.timers.flush(self.home, self.patience, lambda now: [*self._ended(closing), *then()])]
+
+    def max_ahead(self) -> int:
+        """Instants beyond the clock that all nodes accept, ns."""
+        return min((each.max_ahead for each in self.directory.entries.nodes.values()), default=MAX_AHEAD)
+
+    def connected(self, home: str) -> list[ClientEffect]:
+        """Publish the positions of all sources over a new connection: messages before may be lost at the server."""
+        if home != self.home:
+            return []
+        self._up = True
+        return self._send_deferred()
+
+    def lost(self, home: str) -> None:
+        """Take the loss of a connection."""
+        if home == self.home:
+            self._up = False
+
+    def _send_deferred(self) -> list[ClientEffect]:
+        """Publish what has waited for the server, some messages at a time, then the positions of all sources."""
+        if not self._up:
+            return []
+        effects: list[ClientEffect] = list(self.outbox.take_unsent(DEFERRED_AT_ONCE))
+        if self.outbox.unsent:
+            return [*effects, self.timers.flush(self.home, self.patience, lambda now: self._send_deferred())]
+        return [*effects, self._last_beat(list(self.sources.values()))] if self.sources else effects
+
+    def missing(self, payload: bytes, topic: str) -> list[ClientEffect]:
+        """Answer to a reader that lacks messages."""
+        return list(self.streams.answer(decode(payload, Missing, where=topic), root=self.root, over=self.home))
+
+    def covered(self, payload: bytes, topic: str) -> None:
+        """Take the durable acknowledgement of a node."""
+        covered = decode(payload, Covered, where=topic)
+        for source, type_name, number in covered.messages:
+            self.outbox.acknowledge(covered.node, (source, type_name), number)
+
+    def full(self) -> list[ClientEffect] | BusError:
+        """Make room in a full outbox; the error of a publisher that cannot wait any longer."""
+        outbox, dropped = self.outbox, self.outbox.dropped
+        holders = outbox.make_room(self.directory.entries.nodes)
+        if outbox.full:
+            reasons = [f"broker nodes to acknowledge it: {waits_for(holders.items())}"] if holders else []
+            reasons += ["the server, which is away"] if outbox.unsent else []
+            return BusError(
+                "the outbox of the client is full",
+                given=f"{outbox.total_bytes:,} bytes that wait for {', and '.join(reasons)}",
+                where=self.home or self.server,
+                advice="publish again in a while; look whether the nodes write checkpoints (their logs); or make the "
+                "client with a greater outbox, or one that drops the oldest messages when it is full",
+            )
+        if dropped == outbox.dropped or outbox.dropped.bit_length() == dropped.bit_length():
+            return []
+        # Logged at each power of two.
+        return [Note("warning", "messages dropped from the outbox", {"client": self.name, "so_far": outbox.dropped})]
+
+    def defer(self, message: Publish, *, events: bool) -> bool:
+        """Queue a message of a source in an outbox that queues, as long as its server is away, or messages before it
+        wait; whether it does. A heartbeat is dropped: the last one is repeated over the new connection."""
+        if not self.outbox.queues or (self._up and not self.outbox.unsent):
+            return False
+        if events:
+            self.outbox.defer(message)
+        return True
+
+    def _last_beat(self, sources: Sequence[SourceState]) -> Publish:
+        """Heartbeat of sources that repeats the last promise of each, with their positions."""
+        watermark = min(each.watermark for each in sources)
+        names, positions = [each.name for each in sources], [each.positions(watermark) for each in sources]
+        beat = encode(Heartbeat(tuple(names), watermark, tuple(positions)))
+        return Publish(administration_topic("heartbeat", self.name, root=self.root), beat, home=self.home)
 
     def acknowledged(self, levels: tuple[str, ...], payload: bytes, topic: str) -> list[ClientEffect]:
         """Take the acknowledgement of a source by a node or a recorder."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, Self, TypeAlias, cast
 
@@ -16,13 +18,19 @@ from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import DistcedError, SubscriptionError
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import format_instant
+from distced.middleware.wire.administration import MissingMessages
+from distced.middleware.wire.numbered_stream import Loss
 
 _log = get_logger("distced.client")
 
 EventCallback: TypeAlias = Callable[[Event], object] | Callable[[CompositeEvent], object]
 """Function for the events of a subscription. The subscriber knows whether its pattern gives composite events."""
 
-_NO_EVENTS: Final[deque[Event]] = deque()
+TOO_SLOW: Final = "the application is too slow, and events in its queue were dropped"
+"""Reason of a loss."""
+
+_NO_EVENTS: Final[deque[Event | Loss]] = deque()
 """Queue of subscriptions without an event so far, never put into: an empty one of its own takes 600 bytes."""
 
 _making = threading.Lock()
@@ -35,19 +43,25 @@ class QueuedSubscription(SubscriptionState, ABC):
     Attributes:
         on_wait: called with the reason when nothing can be found for the time being, as a type that the pattern reads
             is not published any more or has come back with other attributes; and with an empty text when the
-            subscription goes on. On the thread of a bus, or on the event loop. The reason is in `waits`, too, and
+            subscription goes on. On a thread for these calls, or on the event loop. The reason is in `waits`, too, and
             logged.
+        on_loss: called with a `Loss` where events were lost for good: between its instants events may be missing or
+            wrong. It is called in its place among the events, where these are taken. Losses are counted, kept in
+            `losses`, and logged, too.
     """
 
-    __slots__ = ("_failure", "_overflowing", "_waiting", "on_wait")
+    __slots__ = ("_asking", "_dropped", "_failure", "_waiting", "on_loss", "on_wait")
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
         self.on_wait: Callable[[str], object] = _nothing
+        self.on_loss: Callable[[Loss], object] = _nothing
+        # Whether missing messages are being requested.
+        self._asking = False
         self._waiting = _NO_EVENTS
         self._failure: DistcedError | None = None
-        # Whether an event was left out, and the application has taken none since.
-        self._overflowing = False
+        # Loss of the events dropped last, as long as it is in the queue, foremost; None for none.
+        self._dropped: Loss | None = None
 
     @property
     def filters(self) -> list[str]:
@@ -55,8 +69,16 @@ class QueuedSubscription(SubscriptionState, ABC):
         return [place.filter for place in self.places]
 
     @abstractmethod
-    def handler(self, bus: Any) -> Handler:
-        """Handler of messages that a bus delivers to the subscription."""
+    def handler(self, bus: Any, home: str) -> Handler:
+        """Handler of messages that a bus delivers to the subscription, from the server of a home."""
+
+    @abstractmethod
+    def take(self, decide: Callable[[int], Iterable[Event | Loss]], home: str) -> None:
+        """Take events that have waited for missing messages, given the time."""
+
+    @abstractmethod
+    def due(self, now: int) -> dict[str, list[MissingMessages]] | None:
+        """Missing messages to be requested now, by home; None where nothing is missing any more."""
 
     @abstractmethod
     def end(self) -> None:
@@ -78,26 +100,71 @@ class QueuedSubscription(SubscriptionState, ABC):
     def rejected(self, event: str, reason: DistcedError) -> None:
         _log.warning(event, subscription=self.id, reason=str(reason))
 
-    def _is_full(self) -> bool:
-        return len(self._waiting) >= self.quality.queue
+    @property
+    def room(self) -> int:
+        # A message is taken as a whole, perhaps beyond the limit. Behind, it is worth a request when half is free.
+        waiting, limit = len(self._waiting), self.quality.queue
+        return 0 if self.behind and waiting > limit // 2 else max(limit - waiting, 0)
+
+    def make_room(self) -> None:
+        """Drop the oldest events until half is free; one loss covers them, and those dropped right before."""
+        run = self._dropped
+        items = [self._waiting.popleft() for _ in range(len(self._waiting) - self.quality.queue // 2)]
+        losses = [each for each in items if isinstance(each, Loss)]
+        events = [each for each in items if not isinstance(each, Loss)]
+        since = min([each.hi - 1 for each in events] + [each.since for each in losses])
+        until = max([each.lo for each in events] + [each.until for each in losses])
+        self._dropped = Loss(since, until, TOO_SLOW)
+        self._waiting.appendleft(self._dropped)
+        self.statistics.dropped += len(events)
+        self.statistics.received -= len(events)
+        self.statistics.losses += run is None
+        self._remember(self._dropped, instead=run)
+        if run is None:
+            self._log_loss(self._dropped)
 
     def _take(self) -> Event | None:
         """Remove the oldest event; None where none waits. A failure is raised behind the last event."""
-        if self._waiting:
-            self._overflowing = False
-            return self._waiting.popleft()
+        while self._waiting:
+            item = self._waiting.popleft()
+            if not isinstance(item, Loss):
+                return item
+            if item is self._dropped:
+                self._dropped = None
+            self._notify_loss(item)
         if self._failure is not None:
             raise self._failure
         return None
 
-    def _put(self, event: Event) -> None:
+    def _notify_loss(self, loss: Loss) -> None:
+        try:
+            self.on_loss(loss)
+        except Exception:
+            self.statistics.errors += 1
+            _log.exception("callback failed", subscription=self.id)
+
+    def _put(self, item: Event | Loss, now: int) -> None:
         if self._waiting is _NO_EVENTS:
             self._waiting = deque()
-        self._waiting.append(event)
+        if not isinstance(item, Loss):
+            self._waiting.append(item)
+            self.delivered(item, now)
+            return
+        self._log_loss(item)
+        last = self._waiting[-1] if self._waiting else None
+        if isinstance(last, Loss) and last is not self._dropped and last.reason == item.reason:
+            # One item for a run of losses, however many there are.
+            item = last.union(item)
+            self._waiting.pop()
+        self._waiting.append(item)
 
-    def _leave_out(self) -> None:
-        self.statistics.dropped += 1
-        self._overflowing = True
+    def _log_loss(self, loss: Loss) -> None:
+        since, until = format_instant(loss.since), format_instant(loss.until)
+        _log.warning("events lost", subscription=self.id, since=since, until=until, reason=loss.reason)
+
+    def _due(self, now: int) -> dict[str, list[MissingMessages]] | None:
+        self._asking = not self.complete
+        return self.missing(now) if self._asking else None
 
 
 class SubscriptionOwner(Protocol):
@@ -110,6 +177,8 @@ class SubscriptionOwner(Protocol):
 
     def _drop(self, subscription: QueuedSubscription) -> None: ...
 
+    def _request_missing(self, subscription: QueuedSubscription) -> None: ...
+
 
 class Subscription(QueuedSubscription):
     """Events of a pattern or a type; iterate over it, or have a callback called. A context manager that unsubscribes.
@@ -117,10 +186,11 @@ class Subscription(QueuedSubscription):
     Beside its own attributes it has those of `SubscriptionState`.
 
     Attributes:
-        on_change: called whenever there is something to get, or the subscription has ended, on any thread.
+        on_change: called when there is something to get again, or the subscription has ended, on any thread, also that
+            of a bus: it must not wait.
     """
 
-    __slots__ = ("_callback", "_condition", "_intake", "_shared", "_thread", "client", "on_change")
+    __slots__ = ("_at", "_callback", "_condition", "_intake", "_shared", "_thread", "client", "on_change")
 
     def __init__(
         self,
@@ -135,6 +205,8 @@ class Subscription(QueuedSubscription):
         self.on_change: Callable[[], object] = _nothing
         # Where a callback of several subscriptions is called for it.
         self._shared: SimpleQueue[Subscription] | None = None
+        # Home of which it handles messages itself; None for none yet.
+        self._at: str | None = None
         self._callback = cast("Callable[[Event], object] | None", callback)
         self._condition: threading.Condition | None = None
         self._intake: threading.Lock | None = None
@@ -191,17 +263,26 @@ class Subscription(QueuedSubscription):
             SubscriptionError: the subscription was ended by others, and every event received is read.
         """
         with self._change:
-            self._wait_for(lambda: bool(self._waiting) or self.ended, timeout)
-            event = self._take()
+            deadline = None if timeout is None else time.monotonic() + timeout
+            while True:
+                self._wait_for(lambda: bool(self._waiting) or self.ended, timeout)
+                waited = bool(self._waiting)
+                event = self._take()
+                if event is not None or not waited:
+                    break
+                # There was a loss only.
+                timeout = None if deadline is None else max(deadline - time.monotonic(), 0.0)
             self._change.notify_all()
             return event
 
     def events(self) -> list[Event]:
         """The events that have arrived and were not taken yet, in order, without waiting; raises as `get` does."""
         with self._change:
-            first = self._take()
-            taken = [] if first is None else [first, *self._waiting]
-            self._waiting.clear()
+            taken: list[Event] = []
+            while self._waiting and (event := self._take()) is not None:
+                taken.append(event)
+            if not taken:
+                self._take()
             self._change.notify_all()
             return taken
 
@@ -231,15 +312,32 @@ class Subscription(QueuedSubscription):
 
     # On the thread of a bus.
 
-    def handler(self, bus: Any) -> Handler:
-        # A method would be one more object for each of a hundred thousand.
-        return self
+    def handler(self, bus: Any, home: str) -> Handler:
+        # A method would be one more object for each of a hundred thousand, most of which listen at one home.
+        if self._at is None:
+            self._at = home
+        return self if home == self._at else partial(self.receive, home)
 
     def __call__(self, topic: str, payload: bytes, retain: bool) -> None:
+        self.receive(self._at or "", topic, payload, retain)
+
+    def receive(self, home: str, topic: str, payload: bytes, retain: bool) -> None:
+        """Take a message from a home."""
+        self.take(lambda now: self.arrived(topic, payload, now, home), home)
+
+    def take(self, decide: Callable[[int], Iterable[Event | Loss]], home: str) -> None:
         with self._receiving:
             now = self.client.clock.now()
-            for event in self.arrived(topic, payload, now):
-                self._give(event, now)
+            for item in decide(now):
+                self._give(item, now)
+            asks = not self._asking and self._follows and not self.complete
+            self._asking |= asks
+        if asks:
+            self.client._request_missing(self)
+
+    def due(self, now: int) -> dict[str, list[MissingMessages]] | None:
+        with self._receiving:
+            return self._due(now)
 
     def progressed(self, watermark: int) -> None:
         super().progressed(watermark)
@@ -248,24 +346,20 @@ class Subscription(QueuedSubscription):
             with self._condition:
                 self._condition.notify_all()
 
-    def _give(self, event: Event, now: int) -> None:
+    def _give(self, event: Event | Loss, now: int) -> None:
         with self._change:
-            if self._is_full() and not self._overflowing:
-                # The bus waits, so that the server holds back what comes next; but only once for an application that
-                # does not take anything.
-                self._wait_for_room()
-            if self._is_full():
-                self._leave_out()
-                return
-            self._put(event)
-            self.delivered(event, now)
+            first = not self._waiting
+            self._put(event, now)
             self._change.notify_all()
-        self._changed()
+        if first:
+            # Not for each event, as what notes it would grow with an application that takes none.
+            self._changed()
         if self.ended:
             self.client._drop(self)
 
-    def _wait_for_room(self) -> None:
-        self._change.wait_for(lambda: not self._is_full() or self.ended, self.quality.patience)
+    def make_room(self) -> None:
+        with self._change:
+            super().make_room()
 
     # On a thread of its own.
 

@@ -16,25 +16,47 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice, repeat
 from sys import intern
-from typing import Final
+from typing import Final, TypeAlias
 
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Leave, SessionTimers, Waits
+from distced.middleware.client.client_effects import (
+    ClientEffect,
+    Done,
+    Ended,
+    Leave,
+    LeftHome,
+    NotAvailable,
+    Redelivered,
+    SessionTimers,
+    Waits,
+)
 from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.listening import Attempt, Course, ListeningPlaces, missing_note
 from distced.middleware.client.subscription_state import Place, SubscriptionState
+from distced.middleware.model.detection import GUARANTEED
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.statements import used_definitions
-from distced.middleware.wire.administration import Answer, Answers, Listening, Progress
+from distced.middleware.wire.administration import (
+    Answer,
+    Answers,
+    Listening,
+    Missing,
+    MissingMessages,
+    Progress,
+    Unavailable,
+)
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
-from distced.middleware.wire.directory_entries import SubscriptionEntry
+from distced.middleware.wire.directory_entries import SourceEntry, SubscriptionEntry
+from distced.middleware.wire.frames import decode as decode_frame
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
-from distced.middleware.wire.topics import administration_topic, composite_topic
+from distced.middleware.wire.numbered_stream import ASK_AFTER, ASK_AGAIN
+from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_topic
 
-LINGER: Final = 10 * SECOND  # time to listen where a detector has published before, ns
+LINGER: Final = 5 * SECOND  # time to listen where a detector has published before, ns
 
 GONE_AFTER: Final = 2 * SECOND
 """How long a type may be without a publisher until its subscriptions are notified, ns."""
@@ -63,6 +85,10 @@ class _Bulk:
     definitions: dict[str, str]
     errors: dict[str, DistcedError]
     progressing: int = 0
+
+
+Asked: TypeAlias = dict[tuple[str, str], dict[MissingMessages, None]]
+"""Requests by home and publisher; that of detectors is empty."""
 
 
 class SubscriptionSession:
@@ -97,6 +123,11 @@ class SubscriptionSession:
         # Homes of detectors: few differ; and those where the watermarks of many are listened to.
         self._homes: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._progress_homes = {""}
+        # Subscriptions with missing messages, and whether a timer for their requests is set.
+        self._incomplete: dict[str, None] = {}
+        # Those that have asked for messages, by the source or detector.
+        self._asked: dict[str, dict[str, None]] = {}
+        self._asking = False
 
     @property
     def open(self) -> list[str]:
@@ -299,8 +330,9 @@ class SubscriptionSession:
                 return self._accept(course, answer)
             case "active":
                 course.state.node = intern(answer.node)
+                course.state.begun(answer.homes[0], answer.life, answer.number, answer.watermark)
                 if course.attempt is None:
-                    return self._activate(course)
+                    return [*self._activate(course), *self._look_whether_complete(answer.subscription)]
                 course.attempt.activated = True
         return []
 
@@ -324,29 +356,123 @@ class SubscriptionSession:
             course.operation.waiting.clear()
         return [*cleared, *self._fail(course, error)]
 
-    def progressed(self, payload: bytes, topic: str) -> None:
+    def progressed(self, payload: bytes, topic: str) -> list[ClientEffect]:
         """Take the watermark of several subscriptions."""
         progress = decode(payload, Progress, where=topic)
-        for name in progress.names(self._name):
+        unknown = repeat((0, 0))
+        effects: list[ClientEffect] = []
+        for name, position in zip(progress.names(self._name), chain(progress.positions, unknown), strict=False):
             course = self._courses.get(name)
             if course is not None:
-                course.state.progressed(progress.watermark)
+                course.state.progress(progress.watermark, *position)
+                effects += self._look_whether_complete(name)
+        return effects
 
-    def progress_at(self, home: str) -> Subscribe:
-        """Subscription to the watermarks of many subscriptions, at the server of a home."""
-        return Subscribe(self.progress_topic, home=home)
+    def listening_at(self, home: str) -> list[Subscribe]:
+        """Subscriptions to the watermarks of many subscriptions, and to missing messages, at the server of a home."""
+        again = area_filter(Area.ADMINISTRATION, "again", self._name, root=self._root)
+        lost = administration_topic("lost", self._name, root=self._root)
+        return [Subscribe(each, home=home) for each in (self.progress_topic, again, lost)]
+
+    # Missing messages.
+
+    def incomplete(self, identity: str, now: int) -> list[ClientEffect]:
+        """Request the missing messages of a subscription, until it is complete."""
+        if identity not in self._courses:
+            return []
+        self._incomplete[identity] = None
+        if self._asking:
+            return []
+        self._asking = True
+        return self._request_missing(now)
+
+    def _look_whether_complete(self, identity: str) -> list[ClientEffect]:
+        """Request what is missing of a subscription, in a moment, as a position without a message has shown it."""
+        course = self._courses.get(identity)
+        if course is None or course.state.complete:
+            return []
+        self._incomplete[identity] = None
+        if self._asking:
+            return []
+        self._asking = True
+        return [self._timers.set(ASK_AFTER, self._request_missing)]
+
+    def _request_missing(self, now: int) -> list[ClientEffect]:
+        """Request what is due, and look again in a while."""
+        found: Asked = {}
+        effects: list[ClientEffect] = []
+        for identity in list(self._incomplete):
+            course = self._courses.get(identity)
+            missing = None if course is None else course.state.due(now)
+            if missing is None:
+                del self._incomplete[identity]
+                continue
+            for home, messages in missing.items():
+                for each in messages:
+                    if each.kind == "c":
+                        found.setdefault((home, ""), {})[each] = None
+                        self._asked.setdefault(each.source, {})[identity] = None
+                    else:
+                        effects += self._of_source(identity, each, found)
+        effects += self._all_requests(found)
+        self._asking = bool(self._incomplete)
+        return [*effects, self._timers.set(ASK_AFTER, self._request_missing)] if self._asking else effects
+
+    def _of_source(self, identity: str, missing: MissingMessages, found: Asked) -> list[ClientEffect]:
+        """Have messages of a source requested from its publisher, unless it has begun again behind them."""
+        entry = self._directory.entries.sources.get(missing.source)
+        if entry is None:
+            reason = "the source has ended, and its last messages are missing"
+        elif entry.first > missing.begin:
+            reason = "its publisher has begun again"
+        else:
+            found.setdefault((entry.home, entry.publisher), {})[missing] = None
+            self._asked.setdefault(missing.source, {})[identity] = None
+            return []
+        before = missing.begin if missing.end is None else missing.end
+        life = 0 if entry is None else entry.first
+        lost = Unavailable("e", missing.source, before, type=missing.type, reason=reason, life=life)
+        return [NotAvailable(identity, "", lost)]
+
+    def redelivered(self, kind: str, source: str, payload: bytes, home: str) -> list[ClientEffect]:
+        """Take a message that was missing."""
+        topic = composite_topic(source, root=self._root)
+        if kind == "e":
+            topic = event_topic(decode_frame(payload, where=source).type, source, root=self._root)
+        return [Redelivered(identity, home, topic, payload) for identity in self._readers(kind, source)]
+
+    def not_available(self, payload: bytes, topic: str, home: str) -> list[ClientEffect]:
+        """Take the answer about messages that are missing."""
+        lost = decode(payload, Unavailable, where=topic)
+        return [NotAvailable(identity, home, lost) for identity in self._readers(lost.kind, lost.source)]
+
+    def _readers(self, kind: str, source: str) -> list[str]:
+        """Subscriptions that have asked for messages of a source or a detector."""
+        asked = self._asked.get(source, {})
+        for identity in [each for each in asked if each not in self._courses]:
+            del asked[identity]
+        states = {identity: self._courses[identity].state for identity in asked}
+        return [
+            identity
+            for identity, each in states.items()
+            if (each.reads(source) if kind == "c" else bool(each.type_name))
+        ]
 
     def changed(self, change: Change) -> list[ClientEffect]:
         """Take a change of the directory: other publishers of a type, or that a subscription was cleared."""
         entry = change.entry
         effects = self._publishers_changed(change)
         if entry is None:
+            if change.kind == "detector" and change.before is not None and change.before.publishes in self._typed:
+                look = partial(self._look_for_detector, change.name, change.before.publishes)
+                effects.append(self._timers.set(GONE_AFTER, look))
             course = self._courses.get(change.name) if change.kind == "subscription" else None
             error = SubscriptionError("the subscription was cleared from the directory", given=change.name)
             return effects if course is None else [*effects, *self._fail(course, error)]
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
                 effects += self.places.listen(course, self._directory.places(change.name, entry))
+                effects += self._follow(course, change.name)
         elif change.kind == "type":
             for course in self._of_type({change.name}):
                 effects += self._type_changed(course, entry)
@@ -355,6 +481,13 @@ class SubscriptionSession:
                 if course.state.event_type is not None:
                     place = self._directory.events_at(entry.home, course.state.type_name)
                     effects += self.places.listen(course, [place])
+                    if change.before is None and entry.first and course.operation is None:
+                        topic = event_topic(course.state.type_name, change.name, root=self._root)
+                        course.state.expect(topic, entry.first)
+                    asked: Asked = {}
+                    self._ask_source(course, change.name, entry, asked)
+                    # Once the first messages may have come.
+                    effects.append(self._timers.set(ASK_AGAIN, partial(self._later, asked)))
         return effects
 
     def _publishers_changed(self, change: Change) -> list[ClientEffect]:
@@ -390,8 +523,109 @@ class SubscriptionSession:
     # Servers.
 
     def connected(self, home: str) -> list[ClientEffect]:
-        """Take a new connection."""
-        return self.places.connected(self._courses.values(), home)
+        """Take a new connection; messages may be missing that were published without it."""
+        again = [
+            (identity, course.state.detector)
+            for identity, course in self._courses.items()
+            if course.state.detector and home in course.state.homes
+        ]
+        asked = {MissingMessages("c", detector, 0, 0): None for _, detector in again}
+        for identity, detector in again:
+            self._asked.setdefault(detector, {})[identity] = None
+        typed = [course for courses in self._typed.values() for course in courses.values()]
+        return [
+            *self.places.connected(self._courses.values(), home),
+            *self._requests(home, ("detector",), asked),
+            *self._positions(typed, home),
+        ]
+
+    # Positions of what subscriptions to a type read.
+
+    def _positions(self, courses: Iterable[Course], home: str | None = None) -> list[ClientEffect]:
+        """Request the positions of what subscriptions to a type read, at a home, or at all: messages may be missing
+        without a later one that shows it."""
+        asked: Asked = {}
+        types: dict[str, list[Course]] = {}
+        for course in courses:
+            types.setdefault(course.state.type_name, []).append(course)
+        effects: list[ClientEffect] = []
+        for name, reading in types.items():
+            for detector in self._directory.entries.publishers(name):
+                for course in reading:
+                    # One that is new is asked anyway.
+                    if course.state.reads(detector):
+                        self._ask_detector(course, detector, home, asked)
+                    effects += self._follow(course, detector)
+            if all(course.state.event_type is None for course in reading):
+                continue
+            for source, entry in self._directory.entries.sources.items():
+                if name in entry.types and home in (None, entry.home):
+                    for course in reading:
+                        self._ask_source(course, source, entry, asked)
+        return [*effects, *self._all_requests(asked)]
+
+    def _follow(self, course: Course, detector: str) -> list[ClientEffect]:
+        """Follow the stream of a detector that publishes the type of a subscription."""
+        entry = self._directory.entries.detectors.get(detector)
+        if entry is None:
+            return []
+        homes = [place.home for place in self._directory.places(detector, entry)]
+        course.state.follow(detector, homes, exact=entry.policy == GUARANTEED)
+        self._asked.setdefault(detector, {})[course.state.id] = None
+        return self._look_whether_complete(course.state.id)
+
+    def _look_for_detector(self, detector: str, name: str, now: int) -> list[ClientEffect]:
+        """Follow a detector that publishes a type no longer, unless another host has taken it over meanwhile."""
+        if detector in self._directory.entries.detectors:
+            return []
+        fields: dict[str, object] = {"type": name, "reason": f"{detector}: the detector has ended"}
+        return [
+            Note("warning", "events lost", {"subscription": course.state.id, **fields})
+            for course in self._of_type({name})
+            if not course.state.unfollow(detector)
+        ]
+
+    def _ask_detector(
+        self,
+        course: Course,
+        detector: str,
+        home: str | None,
+        asked: Asked,
+    ) -> None:
+        for place in self._directory.places(detector, self._directory.entries.detectors[detector]):
+            if home in (None, place.home):
+                asked.setdefault((place.home, ""), {})[MissingMessages("c", detector, 0, 0)] = None
+                self._asked.setdefault(detector, {})[course.state.id] = None
+
+    def _ask_source(
+        self,
+        course: Course,
+        source: str,
+        entry: SourceEntry,
+        asked: Asked,
+    ) -> None:
+        if entry.first:
+            position = MissingMessages("e", source, 0, 0, type=course.state.type_name)
+            asked.setdefault((entry.home, entry.publisher), {})[position] = None
+            self._asked.setdefault(source, {})[course.state.id] = None
+
+    def _later(self, asked: Asked, now: int) -> list[ClientEffect]:
+        return self._all_requests(asked)
+
+    def _all_requests(self, asked: Asked) -> list[ClientEffect]:
+        return [
+            effect
+            for (home, publisher), messages in asked.items()
+            for effect in self._requests(home, ("source", publisher) if publisher else ("detector",), messages)
+        ]
+
+    def _requests(self, home: str, levels: tuple[str, ...], asked: Iterable[MissingMessages]) -> list[ClientEffect]:
+        """Requests for messages at a home."""
+        topic = administration_topic("missing", *levels, root=self._root)
+        waiting, effects = iter(asked), list[ClientEffect]()
+        while batch := tuple(islice(waiting, AT_ONCE)):
+            effects.append(Publish(topic, encode(Missing(self._name, batch)), home=home))
+        return effects
 
     def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
         """Take the loss of a connection; messages published meanwhile are lost, which is logged once."""
@@ -406,11 +640,13 @@ class SubscriptionSession:
             # An offer is repeated until it is taken.
             return []
         homes = self._homes.setdefault(offer.homes, offer.homes)
-        state.detector, state.node, state.homes = offer.detector, intern(offer.node), homes
+        state.detector, state.node = offer.detector, intern(offer.node)
+        state.located(homes)
         self._answered_in_time(course)
         others = [home for home in homes if home not in self._progress_homes]
         self._progress_homes.update(others)
-        return [*map(self.progress_at, others), *self.places.attempt(course, self._offered(state))]
+        listening = [each for home in others for each in self.listening_at(home)]
+        return [*listening, *self.places.attempt(course, self._offered(state))]
 
     def _listened(self, course: Course, attempt: Attempt) -> list[ClientEffect]:
         """Continue when the servers have confirmed, or cannot."""
@@ -419,7 +655,7 @@ class SubscriptionSession:
             return self._not_listened(course, missing)
         effects: list[ClientEffect] = [missing_note(course, *each) for each in missing.items()]
         if course.state.type_name:
-            return effects + self._complete(course)
+            return [*effects, *self._positions([course]), *self._complete(course)]
         effects += self._ready(course, READY_AGAIN[0])
         if attempt.activated:
             return effects + self._activate(course)
@@ -520,7 +756,9 @@ class SubscriptionSession:
     def _leave_others(self, course: Course) -> list[ClientEffect]:
         state = course.state
         if any(state.places.get(place) for place in self._offered(state)):
-            return self.places.leave(course, self._besides(state))
+            besides = self._besides(state)
+            left = [LeftHome(state.id, each) for each in sorted({place.home for place in besides})]
+            return [*self.places.leave(course, besides), *left]
         return []
 
     def _offered(self, state: SubscriptionState) -> list[Place]:

@@ -19,10 +19,24 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """Wall clock of the machine."""
+    """Wall clock of the machine, steady: it never goes back, and follows a step of the wall clock at half its rate.
+
+    Timers, leases and numbers of lives would otherwise wait for as long as the wall clock was set back, or all be due
+    at once. It may be used by several threads.
+    """
+
+    def __init__(self) -> None:
+        self._at = time.monotonic_ns()
+        # From the steady clock to this one, ns.
+        self._offset = time.time_ns() - self._at
 
     def now(self) -> int:
-        return time.time_ns()
+        steady = time.monotonic_ns()
+        error = time.time_ns() - steady - self._offset
+        most = max(steady - self._at, 0) // 2
+        self._at = steady
+        self._offset += min(max(error, -most), most)
+        return steady + self._offset
 
 
 class ManualClock:

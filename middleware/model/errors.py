@@ -112,6 +112,10 @@ class SubscriptionsError(SubscriptionError):
         )
 
 
+class LimitError(DistcedError):
+    """Detector beyond one of the limits of its node, which names the limit, the value and the pattern."""
+
+
 class SnapshotError(DistcedError):
     """Bytes that are no snapshot of this detector."""
 

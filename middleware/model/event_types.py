@@ -20,6 +20,9 @@ from distced.middleware.model.events import Attribute, Event, check_event
 Kind = Literal["number", "string", "boolean"]
 KINDS: Final[tuple[Kind, ...]] = ("number", "string", "boolean")
 
+UNKNOWN_TYPE: Final = "unknown event type"
+"""Problem of an error about a type that is not registered, perhaps for the moment."""
+
 _NAME = re.compile(r"[^\W\d]\w*")
 _NAME_BYTES = 200  # at most, because a history has a folder for each type
 
@@ -150,7 +153,7 @@ class TypeRegistry:
             return self._types[name]
         except KeyError:
             raise TypeRegistryError(
-                "unknown event type", given=name, allowed=", ".join(sorted(self._types)) or "none is registered yet"
+                UNKNOWN_TYPE, given=name, allowed=", ".join(sorted(self._types)) or "none is registered yet"
             ) from None
 
     def find(self, name: str) -> EventType | None:

@@ -2,9 +2,10 @@
 
 Values are numbers, strings, booleans and null. Values of different kinds are never equal and never ordered; null is
 equal to null and ordered with nothing. A condition holds only if it is true, so null counts as false. Arithmetic on
-anything but numbers (but + on two strings) gives null, so do division by zero and NaN; an integer that leaves 64 bits
-goes on as a float. Raising was rejected: one odd event must not take a detector down. SQL's third truth value was
-rejected as well: `not` would then lose events that a reader of the pattern expects to find.
+anything but numbers (but + on two strings) gives null, so do division by zero and NaN, and two strings whose join would
+be longer than `LONGEST`; an integer that leaves 64 bits goes on as a float. Raising was rejected: one odd event must
+not take a detector down. SQL's third truth value was rejected as well: `not` would then lose events that a reader of
+the pattern expects to find.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any, Final, NamedTuple
 
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+
+LONGEST: Final = 1_000_000
+"""Characters of a joined text at most: an expression of a few characters may double one again and again."""
 
 
 def same(left: Attribute, right: Attribute) -> bool:
@@ -83,9 +87,9 @@ _add_numbers = _arithmetic(operator.add)
 
 
 def add(left: Attribute, right: Attribute) -> Attribute:
-    """`left + right`: the sum of two numbers, or two strings joined."""
+    """`left + right`: the sum of two numbers, or two strings joined; null beyond `LONGEST`."""
     if type(left) is str and type(right) is str:
-        return left + right
+        return left + right if len(left) + len(right) <= LONGEST else None
     return _add_numbers(left, right)
 
 

@@ -3,6 +3,7 @@
 Messages are not kept, but for the retained ones.
 
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
+    <root>/a/alive/<kind>/<name>       the node, client or recorder is there      (empty)
     <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
     <root>/a/answer/<client>           the fate of subscriptions               Answers
     <root>/a/progress/<client>         its subscriptions are beyond a watermark   Progress
@@ -12,6 +13,12 @@ Messages are not kept, but for the retained ones.
     <root>/a/policy/<detector>         its distribution policy, retained; of all, where the id is `default`  SetPolicy
     <root>/a/directory                 at other servers: where it is, retained  Pointer
     <root>/a/story/<asker>             the story of a detector, ...            `brokers.core.causes`
+    <root>/a/covered/<publisher>       a node's checkpoints cover its messages  Covered
+    <root>/a/missing/source/<publisher>   to a publisher: messages that a reader lacks      Missing
+    <root>/a/missing/detector          to the nodes that publish at this server: the same   Missing
+    <root>/a/again/<reader>/e/<source>    to that reader: those messages, as they were      frames
+    <root>/a/again/<reader>/c/<detector>
+    <root>/a/lost/<reader>             to that reader: messages that are not available      Unavailable
     <root>/a/known/<participant>       barrier, to oneself after subscribing: all retained messages came before  (empty)
 """
 
@@ -19,18 +26,105 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from typing import Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import declare, decode, encode
 from distced.middleware.wire.directory_entries import Instant
+from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.topics import ROOT, administration_topic
+
+RENEW_EVERY: Final = 20 * SECOND
+"""Interval of the renewals of a participant, ns (`brokers.node.renewals`)."""
+
+
+def renewal(kind: str, name: str, *, root: str = ROOT) -> Publish:
+    """Renewal of a participant, by the kind of its entry: it is there."""
+    return Publish(administration_topic("alive", kind, name, root=root), b"")
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """Promise of sources to publish no further event with `hi` at or before the watermark, ns."""
+    """Promise of sources to publish no further event with `hi` at or before the watermark, ns.
+
+    Attributes:
+        positions: by source, for each type of its entry the number of the next message, and the greatest `hi` of all
+            earlier ones, None where it is not beyond the watermark; empty for sources without numbers.
+    """
 
     sources: tuple[str, ...]
     watermark: Instant
+    positions: tuple[tuple[tuple[Annotated[int, Meta(ge=0)], Instant | None], ...], ...] = ()
+
+
+class MissingMessages(msgspec.Struct, frozen=True):
+    """Messages of one topic, from a number up to another, exclusive; None for all that there are. Where both are 0 the
+    answer is the present position.
+
+    Attributes:
+        kind: `e` for events of a source, `c` for composite events of a detector.
+        type: of the source's events; empty for a detector.
+        source: name of the source, or id of the detector.
+        life: of the detector's host (`middleware.wire.replica_streams`); 0 for the present one.
+        most: number of messages sent again for this request; None for the publisher's limit.
+    """
+
+    kind: str
+    source: str
+    begin: int
+    end: int | None = None
+    type: str = ""
+    life: int = 0
+    most: int | None = None
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """Request for messages that a reader lacks, by the name under which it gets the answer."""
+
+    reader: str
+    messages: tuple[MissingMessages, ...]
+
+
+class Unavailable(msgspec.Struct, frozen=True):
+    """Messages of a topic before a number are not available (any more); also the position of the publisher.
+
+    Attributes:
+        kind, source, type, life: as of `MissingMessages`.
+        before: number of the first message that is available, or of the next one; 0 where nothing is known of the life
+            of a lost host.
+        top: greatest `hi` of all earlier ones, ns; None for none.
+        reason: as text.
+        position: whether it is the position alone; nothing is lost.
+        watermark: with a position the last promise of the publisher, ns; None for none.
+        base: instant from which the life of a detector's host is complete, ns; None for unknown.
+        ended: where that life has ended, the number after its last message, and its last watermark, ns.
+    """
+
+    kind: str
+    source: str
+    before: int
+    top: Instant | None = None
+    type: str = ""
+    reason: str = ""
+    position: bool = False
+    life: int = 0
+    base: Instant | None = None
+    ended: tuple[int, Instant] | None = None
+    watermark: Instant | None = None
+
+
+class Covered(msgspec.Struct, frozen=True):
+    """Durable acknowledgement of a node: its checkpoints cover messages of a publisher's sources.
+
+    Attributes:
+        messages: by source and type the number of the first message that is not covered; 0 where the node does not read
+            them any more. Others are as they were.
+    """
+
+    node: str
+    messages: tuple[tuple[str, str, Annotated[int, Meta(ge=0)]], ...]
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
@@ -52,6 +146,8 @@ class Answer(msgspec.Struct, frozen=True):
         error, message: reason of a refusal, as the parts of an error, and as text; message of the wait, too.
         limited: whether it is refused for a limit: the node clears the entry, and would refuse further ones, too.
         others: further subscriptions with the same answer.
+        life, number, watermark: of the detector's host, number of its next frame (`middleware.wire.replica_streams`),
+            and its last watermark, ns, where it publishes at one home; 0 and None for unknown.
     """
 
     subscription: str
@@ -64,6 +160,9 @@ class Answer(msgspec.Struct, frozen=True):
     homes: tuple[str, ...] = ("",)
     limited: bool = False
     others: tuple[str, ...] = ()
+    life: int = 0
+    number: int = 0
+    watermark: Instant | None = None
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -78,16 +177,22 @@ class Progress(msgspec.Struct, frozen=True):
     Attributes:
         watermark: no composite event with `hi` at or before it comes behind this message, ns.
         subscriptions: names, without the client's and the dot behind it.
+        positions: of each the life of the detector's host, and the number of its next frame.
     """
 
     watermark: Instant
     subscriptions: tuple[str, ...]
+    positions: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, client: str, subscriptions: Iterable[str], watermark: int) -> Progress:
-        """Progress of subscriptions of a client by their names."""
+    def of(cls, client: str, subscriptions: Iterable[tuple[str, int, int]], watermark: int) -> Progress:
+        """Progress of subscriptions of a client by their names, lives and numbers."""
         prefix = f"{client}."
-        return cls(watermark, tuple([name.removeprefix(prefix) for name in subscriptions]))
+        names, positions = [], []
+        for name, life, number in subscriptions:
+            names.append(name.removeprefix(prefix))
+            positions.append((life, number))
+        return cls(watermark, tuple(names), tuple(positions))
 
     def names(self, client: str) -> Iterator[str]:
         """Names of the subscriptions."""
@@ -143,4 +248,17 @@ class DeadLetter(msgspec.Struct, frozen=True):
     payload: bytes = b""
 
 
-declare(Heartbeat, Acknowledgement, Answers, Progress, Listening, MoveRequest, SetPolicy, Pointer, DeadLetter)
+declare(
+    Heartbeat,
+    Missing,
+    Unavailable,
+    Covered,
+    Acknowledgement,
+    Answers,
+    Progress,
+    Listening,
+    MoveRequest,
+    SetPolicy,
+    Pointer,
+    DeadLetter,
+)

@@ -14,6 +14,7 @@ from distced.middleware.wire.codec import declare, decode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DetectorEntry,
+    ExclusionEntry,
     HintEntry,
     LoadEntry,
     NodeEntry,
@@ -36,6 +37,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "recorder": RecorderEntry,
     "topology": TopologyEntry,
     "hint": HintEntry,
+    "exclusion": ExclusionEntry,
 }
 declare(*KINDS.values(), SubscriptionHead)
 
@@ -86,6 +88,7 @@ class Entries:
         self.recorders: dict[str, RecorderEntry] = {}
         self.topologies: dict[str, TopologyEntry] = {}
         self.hints: dict[str, HintEntry] = {}
+        self.exclusions: dict[str, ExclusionEntry] = {}
         # Values of fields of detectors and subscriptions, by themselves or packed.
         self._shared: dict[object, Any] = {}
 

@@ -16,6 +16,7 @@ server by its URL, and that of the directory by an empty string (`home`).
     <root>/d/recorder/<name>           a recorder of events                    RecorderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry
     <root>/d/hint/<id>                 where a detector should be placed       HintEntry
+    <root>/d/exclusion/<id>            a detector that no node hosts           ExclusionEntry
 """
 
 from __future__ import annotations
@@ -26,11 +27,14 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN
 
 NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
 
+
+MAX_AHEAD: Final = HOUR
+"""Instants beyond a clock that are accepted, ns: clocks differ by seconds, those of devices by minutes."""
 
 RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nodes
 
@@ -54,6 +58,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
         lease: longest silence before it is fenced off, ns; 0 for ever.
         publisher: client that publishes it.
         home: home server of its topics and heartbeats.
+        first: number of its first message of each type (`middleware.wire.numbered_stream`); 0 where they have none.
     """
 
     types: tuple[str, ...]
@@ -61,6 +66,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     lease: Annotated[int, Meta(ge=0)] = 0
     publisher: str = ""
     home: str = ""
+    first: Annotated[int, Meta(ge=0)] = 0
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
@@ -73,6 +79,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
         capacity: instances it can touch a second; 0 for unknown.
         isolates: whether it can start a node at its site for a detector in a process of its own.
         reserved: detector it was started for, the only one it hosts; empty for any.
+        max_ahead: events and promises further beyond its clock are rejected, ns.
     """
 
     since: Instant
@@ -82,6 +89,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     capacity: float = 0.0
     isolates: bool = False
     reserved: str = ""
+    max_ahead: Annotated[int, Meta(ge=0)] = MAX_AHEAD
 
 
 class RecorderEntry(msgspec.Struct, frozen=True):
@@ -123,12 +131,16 @@ class LoadEntry(msgspec.Struct, frozen=True):
         detectors: what each does; of very many those with the greatest loads.
         latencies: half round trips to servers, ns, by home.
         others: number of detectors that are left out.
+        behind: age of the oldest message that the node has not consumed, ns; 0 for less than a second.
+        waiting: number of messages about the directory, and of requests, that wait in the node.
     """
 
     load: float = 0.0
     detectors: dict[str, Measured] = {}
     latencies: dict[str, int] = {}
     others: int = 0
+    behind: int = 0
+    waiting: int = 0
 
 
 class TopologyEntry(msgspec.Struct, frozen=True):
@@ -186,6 +198,26 @@ class HintEntry(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     parts: tuple[str, ...] | None = None
     foreseen: Foreseen | None = None
+
+
+class ExclusionEntry(msgspec.Struct, frozen=True):
+    """Detector that no node hosts for a time, as it was beyond the limits of one, or was lost with several.
+
+    Attributes:
+        at: when a node wrote this, ns.
+        node: that node, or the one lost last.
+        pattern: of the detector, as text; empty for unknown.
+        reason: as a sentence; empty for a detector that is only suspected, and may be hosted.
+        error: the parts of the error, for applications.
+        lost: number of nodes lost while it ran there.
+    """
+
+    at: Instant
+    node: str
+    pattern: str = ""
+    reason: str = ""
+    error: dict[str, str] = {}
+    lost: int = 0
 
 
 class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
@@ -262,6 +294,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
         distribution: the distribution policy (`policies.distribution.policy.parse_policy`); empty for the
             administration's.
         publish_json: topic of its composite events as JSON, at the home of the client; empty for that in the pattern.
+        again: whether it is published again, as the server has forgotten it: it waits for types that are not back yet.
     """
 
     client: str
@@ -276,6 +309,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     distribution: str = ""
     hints: Hints = Hints()
     publish_json: str = ""
+    again: bool = False
 
 
 class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):

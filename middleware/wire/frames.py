@@ -2,8 +2,8 @@
 
 A frame is an array of one of two kinds, by its first element:
 
-    ["e", 1, type, source, watermark, [row, ...]]         primitive events
-    ["c", 1, type, source, watermark, [row, ...], open]   composite events
+    ["e", 1, type, source, watermark, [row, ...], number, top]                             primitive events
+    ["c", 1, type, source, watermark, [row, ...], open, number, life, top, base, losses]   composite events
 
     [lo, hi, seq, attributes]                                   a row of primitive events
     [lo, hi, digest, attributes, ids, events, derivations, again]   a row of composite events
@@ -13,23 +13,26 @@ a composite event as 12 bytes, big endian. `ids` are the constituents' `[source,
 as `seq`, and `events` the constituents themselves if sent along (`event_encoding`). `derivations` are the ways the
 event came about, `again` marks only these as new, and `open` is how far they are complete (`provenance`), all three
 only where requested. The watermark promises that no further event of this source has `hi <= watermark`; nil promises
-nothing. A frame without rows is a heartbeat.
+nothing. A frame without rows is a heartbeat. `number` and `top` are those of a numbered stream
+(`middleware.wire.numbered_stream`), of a heartbeat the number of the next frame; `life` and `base` are those of the
+host of a detector (`middleware.wire.replica_streams`); `losses` are intervals of event time in which events were lost,
+`[since, until, reason]`.
 
 Fields are only ever appended, to the frame or to a row: a reader of an older format ignores further fields, one of a
-newer format fills in missing ones. The version is raised only when an old reader would *misread* a frame; readers
-refuse unknown versions.
+newer format fills in missing ones: a frame without a number is of a foreign publisher. The version is raised only when
+an old reader would *misread* a frame; readers refuse unknown versions.
 
 Rejected: maps with field names (half of each message); columns (most messages hold one event). A frame is decoded in
 one typed sweep by msgspec, and row by row only where that has failed, so a bad row does not lose the others. Where
-`open` is bad, the events stay, but neither it nor the watermark promises anything. Numbers have 64 bits and are never
-NaN; sequence numbers of primitive events stay below 2^63.
+`open` is bad, the events stay, but neither it nor the watermark promises anything; nor where the position or the losses
+are. Numbers have 64 bits and are never NaN; sequence numbers of primitive events stay below 2^63.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from sys import intern
-from typing import Any, Final, Generic, Literal, TypeAlias
+from typing import Annotated, Any, Final, Generic, Literal, TypeAlias
 
 import msgspec
 
@@ -63,10 +66,14 @@ from distced.middleware.wire.event_encoding import (
     unpack_open_gap,
 )
 from distced.middleware.wire.json_events import SEQUENCE_MAX, decode_json
+from distced.middleware.wire.numbered_stream import Loss
 
 __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode", "decode_any", "decode_json", "encode"]
 
 VERSION: Final = 1
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
+"""Number of a message in its stream."""
 
 FrameKind: TypeAlias = Literal["e", "c"]
 """What a frame carries: primitive events or composite ones, as in their topics."""
@@ -83,12 +90,20 @@ class _CompositeRow(msgspec.Struct, Generic[V], array_like=True, gc=False):
     again: bool = False
 
 
+class _PackedLoss(msgspec.Struct, array_like=True, gc=False):
+    since: Instant
+    until: Instant
+    reason: str
+
+
 class _Frame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="e"):
     version: Literal[1]
     type: Name
     source: Name
     watermark: Instant | None
     rows: list[PackedEvent[Checked]]
+    number: Number | None = None
+    top: Instant | None = None
 
 
 class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="c"):
@@ -98,6 +113,11 @@ class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind
     watermark: Instant | None
     rows: list[_CompositeRow[Checked]]
     open: tuple[PackedOpenGap[Checked], ...] = ()
+    number: Number | None = None
+    life: Number = 0
+    top: Instant | None = None
+    base: Instant | None = None
+    losses: tuple[_PackedLoss, ...] = ()
 
 
 class _Version(msgspec.Struct, array_like=True, gc=False):
@@ -112,12 +132,17 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     source: Name
     watermark: Instant | None
     rows: list[msgspec.Raw]
-    # Of a frame of composite events: in the other kind it would be a field of a later format.
-    open: msgspec.Raw = msgspec.Raw()
+    # `open` of composite events, `number` of primitive ones; then the rest of the position.
+    seventh: msgspec.Raw = msgspec.Raw()
+    eighth: msgspec.Raw = msgspec.Raw()
+    ninth: msgspec.Raw = msgspec.Raw()
+    tenth: msgspec.Raw = msgspec.Raw()
+    eleventh: msgspec.Raw = msgspec.Raw()
+    twelfth: msgspec.Raw = msgspec.Raw()
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """Invalid event of a frame with the reason and its msgpack bytes; `row` None for the frame's open gaps."""
+    """Invalid event of a frame, its bytes and the reason; `row` None for open gaps, position or losses of the frame."""
 
     row: int | None
     reason: str
@@ -133,6 +158,9 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
         events, rejected: valid `Event` or (kind "c") `CompositeEvent`, in the order sent; invalid ones, for a dead
             letter.
         open: how far the derivations of composite events are complete.
+        number, top: position in a numbered stream, as of `StreamPosition`; None for none.
+        life, base: of the host of a detector (`middleware.wire.replica_streams`); 0 and None for none.
+        losses: intervals in which events were lost that composite events depend on.
     """
 
     kind: FrameKind
@@ -142,6 +170,11 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     events: list[Event]
     rejected: tuple[Rejected, ...] = ()
     open: tuple[OpenGap, ...] = ()
+    number: int | None = None
+    top: int | None = None
+    losses: tuple[Loss, ...] = ()
+    life: int = 0
+    base: int | None = None
 
 
 def encode(
@@ -153,6 +186,11 @@ def encode(
     kind: FrameKind | None = None,
     check: bool = True,
     open: Sequence[OpenGap] = (),
+    number: int | None = None,
+    top: int | None = None,
+    losses: Sequence[Loss] = (),
+    life: int = 0,
+    base: int | None = None,
 ) -> bytes:
     """Frame of events of one type from one source; without events a heartbeat.
 
@@ -161,6 +199,7 @@ def encode(
         kind: of a heartbeat, "e" by default; otherwise that of the events and open gaps.
         check: check each attribute; False saves half the time, for events that `EventType.create` made.
         open: how far the derivations are complete; of composite events only.
+        number, top, losses, life, base: position in a numbered stream, and losses; the last three of composite events.
 
     Raises:
         FrameError: malformed or misplaced event; it names the row.
@@ -183,8 +222,19 @@ def encode(
                 check_event(event)
             rows.append(pack(event))
         frame = [kind, VERSION, type, source, watermark, rows]
-        if open:
-            frame.append([pack_open_gap(one) for one in open])
+        if number is not None or open or losses:
+            if kind == "c":
+                frame.append([pack_open_gap(one) for one in open])
+            if number is not None or losses:
+                frame.append(number)
+                if kind == "c":
+                    frame.append(life)
+                if top is not None or base is not None or losses:
+                    frame.append(top)
+            if base is not None or losses:
+                frame.append(base)
+            if losses:
+                frame.append([[one.since, one.until, one.reason] for one in losses])
         return _encoder.encode(frame)
     except DistcedError as error:
         place = f"row {len(rows)}" if len(rows) < len(events) else "open gaps"
@@ -213,12 +263,12 @@ def decode(payload: bytes, *, where: str | None = None) -> Frame:
                         return _sift(payload, where)
                     lo = hi  # One object: events are kept by the hundred thousand.
                 events.append(Event(type_, lo, hi, source, row.seq, row.attributes))
-            return Frame("e", type_, source, frame.watermark, events)
+            return Frame("e", type_, source, frame.watermark, events, (), (), frame.number, frame.top)
         events.extend([_unpack_composite(row, type_, source) for row in frame.rows])
-        if frame.open:
-            open_ = tuple([unpack_open_gap(one) for one in frame.open])
-            return Frame("c", type_, source, frame.watermark, events, (), open_)
-        return Frame("c", type_, source, frame.watermark, events)
+        open_ = tuple([unpack_open_gap(one) for one in frame.open]) if frame.open else ()
+        losses = tuple(map(_loss, frame.losses)) if frame.losses else ()
+        position = frame.number, frame.top, losses, frame.life, frame.base
+        return Frame("c", type_, source, frame.watermark, events, (), open_, *position)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, FrameError):
         return _sift(payload, where)
 
@@ -269,13 +319,28 @@ def _sift(payload: bytes, where: str | None) -> Frame:
             rejected.append(Rejected(number, _reason(error), bytes(raw)))
     watermark = head.watermark
     open_: tuple[OpenGap, ...] = ()
-    if head.kind == "c" and head.open:
+    absent = msgspec.Raw()
+    packed = head.seventh, absent, head.eighth, absent, absent
+    if head.kind == "c":
+        packed = head.eighth, head.ninth, head.tenth, head.eleventh, head.twelfth
         try:
-            open_ = _sift_open(head.open)
+            open_ = _sift_open(head.seventh) if head.seventh else ()
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistcedError) as error:
-            rejected.append(Rejected(None, _reason(error), bytes(head.open)))
+            rejected.append(Rejected(None, _reason(error), bytes(head.seventh)))
             watermark = None
-    return Frame(head.kind, head.type, head.source, watermark, events, tuple(rejected), open_)
+    position: tuple[int | None, int | None, tuple[Loss, ...], int, int | None] = (None, None, (), 0, None)
+    try:
+        position = (
+            _number_decoder.decode(packed[0]) if packed[0] else None,
+            _top_decoder.decode(packed[2]) if packed[2] else None,
+            tuple(map(_loss, _losses_decoder.decode(packed[4]))) if packed[4] else (),
+            (_number_decoder.decode(packed[1]) if packed[1] else 0) or 0,
+            _top_decoder.decode(packed[3]) if packed[3] else None,
+        )
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        rejected.append(Rejected(None, _reason(error), b"".join(map(bytes, packed))))
+        watermark = None
+    return Frame(head.kind, head.type, head.source, watermark, events, tuple(rejected), open_, *position)
 
 
 def _sift_row(raw: msgspec.Raw, type_: str, source: str) -> Event:
@@ -332,6 +397,10 @@ def _unpack_composite(row: _CompositeRow[Attribute], type_: str, source: str) ->
     return CompositeEvent(type_, lo, hi, source, seq, row.attributes, constituents=ids, events=events)
 
 
+def _loss(packed: _PackedLoss) -> Loss:
+    return Loss(packed.since, packed.until, packed.reason)
+
+
 def _reason(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "nested too deeply"
@@ -348,4 +417,7 @@ _version_decoder = msgspec.msgpack.Decoder(_Version)
 _head_decoder = msgspec.msgpack.Decoder(_Head)
 _row_decoder = msgspec.msgpack.Decoder(PackedEvent[Unchecked])
 _composite_row_decoder = msgspec.msgpack.Decoder(_CompositeRow[Unchecked])
+_number_decoder = msgspec.msgpack.Decoder(Number | None)
+_top_decoder = msgspec.msgpack.Decoder(Instant | None)
+_losses_decoder = msgspec.msgpack.Decoder(tuple[_PackedLoss, ...])
 _open_decoder = msgspec.msgpack.Decoder(tuple[PackedOpenGap[Unchecked], ...])

@@ -20,6 +20,7 @@ import msgspec
 
 from distced.middleware.wire.codec import declare
 from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
+from distced.middleware.wire.numbered_stream import Loss
 
 
 class Cut(msgspec.Struct, frozen=True):
@@ -93,6 +94,29 @@ class Step(msgspec.Struct, frozen=True):
     number: int
 
 
+class HandedOn(msgspec.Struct, frozen=True):
+    """Output of a detector up to its move (`brokers.node.output_streams`).
+
+    Attributes:
+        life, number, watermark, base: of the host so far, number of its next frame, and its last watermark, ns; None
+            for none; and the instant from which it is complete, ns; None for unknown.
+        first, frames: its last frames, and the number of the first one.
+        top: greatest `hi` of all composite events before these, ns; None for none.
+        losses: that concern composite events to come.
+        before: the same of earlier hosts.
+    """
+
+    life: int
+    number: int
+    watermark: int | None = None
+    first: int = 1
+    frames: tuple[bytes, ...] = ()
+    top: int | None = None
+    losses: tuple[Loss, ...] = ()
+    before: tuple[HandedOn, ...] = ()
+    base: int | None = None
+
+
 class DetectorState(msgspec.Struct, frozen=True):
     """Whole state of a detector.
 
@@ -104,6 +128,8 @@ class DetectorState(msgspec.Struct, frozen=True):
         near: by subscription, the node whose replica it listens to.
         constituents, derivations: whether these are sent along with its composite events.
         generation: number of the primary that sends it (`DetectorEntry`).
+        output: what it has published.
+        reads: numbers of the streams that it reads, by detector and home (`Streams.state`).
     """
 
     number: int
@@ -114,6 +140,8 @@ class DetectorState(msgspec.Struct, frozen=True):
     constituents: bool = False
     derivations: bool = False
     generation: int = 0
+    output: HandedOn = HandedOn(0, 1)
+    reads: dict[str, dict[str, tuple[tuple[int, int, int | None], ...]]] = {}
 
 
 class Refusal(msgspec.Struct, frozen=True):

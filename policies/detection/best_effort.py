@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any, Self
 
-from distced.detectors.runtime.detection_policy import Arrival, Released, in_order
+from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, in_order
 from distced.detectors.snapshot_format import unpack_id
 from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.administration import Unavailable
+from distced.middleware.wire.numbered_stream import Loss, StreamPosition
+from distced.policies.detection.intake import Intake
 from distced.policies.detection.recent_ids import RecentIds
 
 
@@ -17,6 +22,7 @@ class BestEffort:
     Attributes:
         sources: of relevant watermarks. Others may be of another time, such as a recording.
         watermark: the greatest of any source, clock of time events; None before the first.
+        intake: numbered streams of the sources, for what is missing; nothing waits for that.
     """
 
     name = "best-effort"
@@ -25,6 +31,26 @@ class BestEffort:
         self.sources: set[str] = set()
         self.watermark: int | None = None
         self.recent = RecentIds()
+        self.intake = Intake()
+        # Not released yet.
+        self._losses: list[Loss] = []
+
+    @property
+    def base(self) -> int | None:
+        """Instant up to which sources may have published before they were read, ns; None for unknown as yet."""
+        base = self.intake.base
+        return None if self.intake.unlocated else INSTANT_MIN if base is None else base
+
+    def streams(self) -> list[tuple[str, str]]:
+        return list(self.intake.streams())
+
+    @property
+    def messages(self) -> int:
+        """Number of messages with numbers taken so far, here."""
+        return self.intake.messages
+
+    def received(self) -> dict[tuple[str, str], int]:
+        return self.intake.received()
 
     @property
     def held(self) -> int:
@@ -33,60 +59,94 @@ class BestEffort:
 
     def state(self) -> Any:
         """State as plain values."""
-        return [self.watermark, sorted(self.sources), self.recent.ids()]
+        return [self.watermark, sorted(self.sources), self.recent.ids(), self.intake.state()]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
-        self.watermark, sources, ids = state
+        self.watermark, sources, ids, intake = state
         self.sources = set(sources)
         for each in ids:
             self.recent.add(unpack_id(each))
+        self.intake.resume(intake)
 
-    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        self.sources.add(source)
-        kept = in_order(self.recent.unknown(events))
-        return Released(kept, self._heard(watermark), duplicates=len(events) - len(kept))
+    def receive(
+        self,
+        source: str,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        position: StreamPosition | None = None,
+    ) -> Released:
+        return self.receive_all(((source, events, watermark, position),), now)
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
         kept: list[Event] = []
         received = 0
-        for source, events, watermark in arrivals:
+        for source, events, watermark, position in arrivals:
             self.sources.add(source)
-            kept += self.recent.unknown(events)
             received += len(events)
+            if position is None or self.intake.take(source, position, watermark, now)[0]:
+                kept += self.recent.unknown(events)
             self._heard(watermark)
-        return Released(in_order(kept), self.watermark, duplicates=received - len(kept))
+        return self._released(in_order(kept), received - len(kept))
 
-    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
-        if self.sources.isdisjoint(sources):
-            return Released([], self.watermark)
-        return Released([], self._heard(watermark))
+    def heartbeat(
+        self, sources: Iterable[str], watermark: int, now: int, positions: Sequence[Positions] = ()
+    ) -> Released:
+        heard = False
+        for source, each in zip(sources, chain(positions, repeat(())), strict=False):
+            if source in self.sources:
+                heard = True
+                if each:
+                    self.intake.claim(source, each, watermark, now)
+        if heard:
+            self._heard(watermark)
+        return self._released()
 
-    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+    def join(self, source: str, watermark: int, now: int, lease: int = 0, begins: Begins | None = None) -> int:
+        if begins is not None:
+            self._losses += self.intake.begin(source, begins, now)
         self.sources.add(source)
         return watermark
+
+    def missing(self, now: int) -> list[tuple[str, str, int, int]]:
+        return self.intake.missing(now)
+
+    def unavailable(self, lost: Unavailable, now: int) -> Released:
+        loss, _ = self.intake.unavailable(lost, now)
+        if loss is not None:
+            self._losses.append(loss)
+        return self._released()
 
     def waits_for(self) -> set[str]:
         return set(self.sources)
 
     def leave(self, source: str, now: int) -> Released:
         self.sources.discard(source)
-        return Released([], self.watermark)
+        self._losses += self.intake.end(source, "it is not waited for any more, and messages of it are missing")
+        return self._released()
 
     fence = leave
 
     def tick(self, now: int) -> Released:
-        return Released([], self.watermark)
+        return self._released()
 
     def is_level_with(self, other: Self) -> bool:
         same = self.watermark == other.watermark and self.sources == other.sources
         # What only one has received may still arrive here.
-        return same and self.recent <= other.recent
+        return same and self.recent <= other.recent and self.intake.is_level_with(other.intake)
 
     def copy(self) -> Self:
         made = type(self)()
         made.watermark, made.sources, made.recent = self.watermark, set(self.sources), self.recent.copy()
+        made.intake = self.intake.copy()
         return made
+
+    def _released(self, events: list[Event] | None = None, duplicates: int = 0) -> Released:
+        losses = self._losses
+        if losses:
+            self._losses = []
+        return Released(events or [], self.watermark, duplicates=duplicates, losses=losses)
 
     def _heard(self, watermark: int | None) -> int | None:
         if watermark is not None and (self.watermark is None or watermark > self.watermark):

@@ -1,7 +1,8 @@
 """Guaranteed detection: an event is consumed once stable, with every source's watermark beyond it.
 
-Events and heartbeats carry watermarks. A silent source holds the stream until fenced by an administrator or its lease;
-its later events are late. An event by itself promises nothing: it may be out of order beyond its source's watermark.
+Events and heartbeats carry watermarks, which count once all messages before them have come
+(`policies.detection.intake`). A silent source holds the stream until fenced by an administrator or its lease; its later
+events are late. An event by itself promises nothing: it may be out of order beyond its source's watermark.
 """
 
 from __future__ import annotations
@@ -9,17 +10,25 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import chain, repeat
 from typing import Any, Final, Self
 
-from distced.detectors.runtime.detection_policy import Arrival, Released
+from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released
 from distced.detectors.snapshot_format import pack_event, unpack_event, unpack_id
 from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.administration import Unavailable
+from distced.middleware.wire.numbered_stream import Loss, StreamPosition
+from distced.policies.detection.intake import Intake
 from distced.policies.detection.recent_ids import RecentIds
 
 HANDED_ON: Final = 1_000
 """Number of ids in the state and in a copy of a policy; they only separate duplicates from late events."""
+
+
+MOST_OUTDATED: Final = 1_000
+"""Number of outdated watermarks from which on, beside twice the number of sources, all are collected again."""
 
 
 @dataclass(slots=True)
@@ -46,6 +55,7 @@ class Guaranteed:
         waiting: unstable events, by order of consumption; detects redelivered ones.
         watermark: everything up to here is released; None before anything is. Never decreases.
         recent: ids of recent events, to separate redelivered from late ones.
+        intake: numbered streams of the sources.
     """
 
     name = "guaranteed"
@@ -56,8 +66,30 @@ class Guaranteed:
         self.waiting: dict[OrderKey, Event] = {}
         self.watermark: int | None = None
         self.recent = RecentIds()
+        self.intake = Intake()
+        # Not released yet.
+        self._losses: list[Loss] = []
         # The keys of `waiting`, the least first.
         self._heap: list[OrderKey] = []
+        # Watermarks of sources at some time, which only rise, the least first: each source has one at or below its own.
+        self._marks: list[tuple[int, str]] = []
+
+    @property
+    def base(self) -> int | None:
+        """Instant up to which sources may have published before they were read, ns; None for unknown as yet."""
+        base = self.intake.base
+        return None if self.intake.unlocated else INSTANT_MIN if base is None else base
+
+    def streams(self) -> list[tuple[str, str]]:
+        return list(self.intake.streams())
+
+    @property
+    def messages(self) -> int:
+        """Number of messages with numbers taken so far, here."""
+        return self.intake.messages
+
+    def received(self) -> dict[tuple[str, str], int]:
+        return self.intake.received()
 
     @property
     def held(self) -> int:
@@ -72,66 +104,107 @@ class Guaranteed:
         }
         waiting = [pack_event(self.waiting[key]) for key in sorted(self._heap)]
         # An older event that comes again is late, and not consumed a second time.
-        return [self.watermark, sources, self.fenced, waiting, self.recent.ids(HANDED_ON)]
+        return [self.watermark, sources, self.fenced, waiting, self.recent.ids(HANDED_ON), self.intake.state()]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
-        self.watermark, sources, fenced, waiting, ids = state
+        # Recorders have states without an intake on disk.
+        self.watermark, sources, fenced, waiting, ids, *intake = state
         self.sources = {name: SourceState(*each) for name, each in sources.items()}
         self.fenced = dict(fenced)
         self.waiting = {event.key: event for event in map(unpack_event, waiting)}
         # In order, so a heap.
         self._heap = list(self.waiting)
+        self._mark_all()
         for each in ids:
             self.recent.add(unpack_id(each))
+        self.intake.resume(intake[0] if intake else {})
 
-    def receive(self, source: str, events: Sequence[Event], watermark: int | None, now: int) -> Released:
-        return self.receive_all(((source, events, watermark),), now)
+    def receive(
+        self,
+        source: str,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        position: StreamPosition | None = None,
+    ) -> Released:
+        return self.receive_all(((source, events, watermark, position),), now)
 
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
         late: list[Event] = []
         unstable: list[OrderKey] = []
         duplicates = 0
-        for source, events, watermark in arrivals:
+        for source, events, watermark, position in arrivals:
+            numbered = position if source in self.sources else None
+            if numbered is not None:
+                new, watermark = self.intake.take(source, numbered, watermark, now)
+                if not new:
+                    duplicates += len(events)
+                    continue
             behind, again = self._take(source, events, watermark, now, unstable)
             late += behind
             duplicates += again
-        return self._released(late, duplicates, unstable=unstable)
+            if position is not None and numbered is None and source in self.sources:
+                # An unannounced source, from here on.
+                self.intake.take(source, position, watermark, now)
+        return self._released(now, late, duplicates, unstable=unstable)
 
-    def heartbeat(self, sources: Iterable[str], watermark: int, now: int) -> Released:
-        for source in sources:
+    def heartbeat(
+        self, sources: Iterable[str], watermark: int, now: int, positions: Sequence[Positions] = ()
+    ) -> Released:
+        for source, each in zip(sources, chain(positions, repeat(())), strict=False):
             state = self.sources.get(source)
             if state is not None:
-                self._hear(state, watermark, now)
-        return self._released()
+                reached = self.intake.claim(source, each, watermark, now)
+                self._hear(state, reached, now)
+        return self._released(now)
 
-    def join(self, source: str, watermark: int, now: int, lease: int = 0) -> int:
+    def join(self, source: str, watermark: int, now: int, lease: int = 0, begins: Begins | None = None) -> int:
+        if begins is not None:
+            self._losses += self.intake.begin(source, begins, now)
         self.fenced.pop(source, None)
         granted = max(watermark, self._floor)
         known = self.sources.get(source)
         if known is None:
             self.sources[source] = SourceState(granted, lease, now)
+            heappush(self._marks, (granted, source))
+            if len(self._marks) > 2 * len(self.sources) + MOST_OUTDATED:
+                self._mark_all()
             return granted
         known.lease = lease
-        self._hear(known, granted, now)
-        return known.watermark
+        # The promise of an entry that is published again says nothing of the messages before it.
+        self._hear(known, None if self.intake.reads(source) else granted, now)
+        return max(known.watermark, self._floor)
 
     def waits_for(self) -> set[str]:
         return set(self.sources)
 
     def leave(self, source: str, now: int) -> Released:
         self.sources.pop(source, None)
-        return self._released()
+        self._losses += self.intake.end(source, "it has left, and its last messages are missing")
+        return self._released(now)
+
+    def missing(self, now: int) -> list[tuple[str, str, int, int]]:
+        return self.intake.missing(now)
+
+    def unavailable(self, lost: Unavailable, now: int) -> Released:
+        loss, watermark = self.intake.unavailable(lost, now)
+        if loss is not None:
+            self._losses.append(loss)
+        state = self.sources.get(lost.source)
+        if state is not None:
+            self._hear(state, watermark, now)
+        return self._released(now)
 
     def fence(self, source: str, now: int) -> Released:
         self._fence(source)
-        return self._released()
+        return self._released(now)
 
     def tick(self, now: int) -> Released:
         silent = [name for name, each in self.sources.items() if each.lease and now - each.heard > each.lease]
         for source in silent:
             self._fence(source)
-        return self._released(fenced=silent)
+        return self._released(now, fenced=silent)
 
     def holding(self) -> list[str]:
         """Sources with the least watermark, which the stream waits for."""
@@ -144,13 +217,15 @@ class Guaranteed:
             and self.sources.keys() == other.sources.keys()
             and self.fenced.keys() == other.fenced.keys()
             and self.waiting.keys() == other.waiting.keys()
+            and self.intake.is_level_with(other.intake)
         )
 
     def copy(self) -> Self:
-        made = type(self)()
+        made = self._new()
         made.watermark, made.fenced, made.recent = self.watermark, dict(self.fenced), self.recent.copy(HANDED_ON)
         made.sources = {name: replace(each) for name, each in self.sources.items()}
-        made.waiting, made._heap = dict(self.waiting), list(self._heap)
+        made.waiting, made._heap, made._marks = dict(self.waiting), list(self._heap), list(self._marks)
+        made.intake = self.intake.copy()
         return made
 
     @property
@@ -191,6 +266,7 @@ class Guaranteed:
         return late, duplicates
 
     def _fence(self, source: str) -> None:
+        self._losses += self.intake.end(source, "it was fenced off, and messages of it are missing")
         state = self.sources.pop(source, None)
         self.fenced[source] = self._floor if state is None else state.watermark
 
@@ -199,20 +275,48 @@ class Guaranteed:
         if watermark is not None and watermark > state.watermark:
             state.watermark = watermark
 
+    def _least(self) -> int | None:
+        """Least watermark of the sources, None without any; only those that were the least are looked at."""
+        marks, sources = self._marks, self.sources
+        while marks:
+            mark, source = marks[0]
+            state = sources.get(source)
+            if state is None:
+                heappop(marks)
+            elif state.watermark == mark:
+                return mark
+            else:
+                heapreplace(marks, (state.watermark, source))
+        return None
+
+    def _mark_all(self) -> None:
+        self._marks = [(state.watermark, source) for source, state in self.sources.items()]
+        heapify(self._marks)
+
+    def _new(self) -> Self:
+        """A new policy with the same parameters."""
+        return type(self)()
+
+    def _mark(self, stable: int | None, now: int) -> int | None:
+        """Instant up to which events are released, given that up to which they are stable, ns; None for none."""
+        return stable
+
     def _released(
         self,
+        now: int,
         late: list[Event] | None = None,
         duplicates: int = 0,
         fenced: list[str] | None = None,
         unstable: list[OrderKey] | None = None,
     ) -> Released:
         """Release what has become stable; `unstable`: keys of further events that wait, not in the heap yet."""
-        stable = min((state.watermark for state in self.sources.values()), default=None)
+        stable = self._least()
         if stable is None and self.waiting:
             # All sources have left or were fenced off: no earlier event can arrive.
             stable = max(self.waiting)[0]
         heap, keys = self._heap, unstable or []
         events: list[Event] = []
+        stable = self._mark(stable, now)
         if stable is not None and (self.watermark is None or stable > self.watermark):
             self.watermark = stable
             keys.sort()
@@ -226,7 +330,10 @@ class Guaranteed:
             events = list(map(self.waiting.pop, due))
         for key in keys:
             heappush(heap, key)
-        return Released(events, self.watermark, late or [], duplicates, fenced or [])
+        losses = self._losses
+        if losses:
+            self._losses = []
+        return Released(events, self.watermark, late or [], duplicates, fenced or [], losses)
 
 
 def _instant(key: OrderKey) -> int:

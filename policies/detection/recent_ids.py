@@ -11,7 +11,7 @@ from distced.detectors.runtime.detection_policy import delivery_id
 from distced.detectors.snapshot_format import pack_id
 from distced.middleware.model.events import PRIMITIVE, Event, EventId
 
-REMEMBERED: Final = 10_000
+REMEMBERED: Final = 2_000
 """Number of ids kept; an event redelivered later counts as late or new."""
 
 

@@ -276,6 +276,43 @@ def bench_node(
 
 
 @_benchmark(steps=True)
+def bench_recovery(
+    detectors: Annotated[int, _number("Number of detectors.")] = 10_000,
+    instances: Annotated[int, _number("Number of their instances.")] = 1_000_000,
+    events: Annotated[int, _number("Tenth of the number of events of a round.", 100)] = 30_000,
+    rounds: RoundsOption = 3,
+) -> None:
+    """What checkpoints cost a broker node: processor time, the longest pause, and the rate with and without them."""
+
+
+@_benchmark(steps=True)
+def bench_detection(
+    seconds: Annotated[
+        float, typer.Option(metavar="SECONDS", help="Virtual time of each network, s.", min=1.0)
+    ] = 600.0,
+    seed: SeedOption = 1,
+) -> None:
+    """Delay and errors of the detection policies, on networks with several distributions of delays, in virtual time.
+
+    The exit code is 1 where guaranteed detection is wrong, or waits for more than a heartbeat on the steady network;
+    where more events turn out unstable than a probabilistic policy allows; or where probabilistic(0.99) does not halve
+    the delay beside a source with a heavy tail.
+    """
+
+
+@_benchmark(steps=True, remaining=True)
+def bench_soak(
+    hours: Annotated[float, typer.Option(metavar="HOURS", help="Time in the office.", min=0.1)] = 24.0,
+    seed: SeedOption = 1,
+) -> None:
+    """A day of the Active Office through a live node with checkpoints, at speed, and the memory of the node.
+
+    The exit code is 1 where the last quarter takes more memory than the second by a tenth, or a composite event is not
+    that of one engine.
+    """
+
+
+@_benchmark(steps=True)
 def bench_disturbance(
     subscriptions: Annotated[int, _number("Number of subscriptions.")] = 10_000,
     hostile: Annotated[int, _number("Number of subscriptions of a hostile client.")] = 100_000,

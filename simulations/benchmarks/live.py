@@ -242,7 +242,7 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
         client.wait_for_nodes(1, PATIENCE)
         client.register(TYPE)
         subscription = client.subscribe(ALL, quality=BEST_EFFORT)
-        receive = subscription.handler(client.bus)
+        receive = subscription.handler(client.bus, "")
 
         def timed(topic: str, payload: bytes, retain: bool) -> None:
             now = time.time_ns()

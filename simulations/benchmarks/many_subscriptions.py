@@ -34,7 +34,7 @@ from distced.detectors.runtime.shared_input import SharedInput
 from distced.detectors.shapes import Shapes
 from distced.detectors.warm_start import in_background
 from distced.middleware.client.client import Client
-from distced.middleware.client.quality import Detection, QualityOfService
+from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import Attribute, Event
@@ -81,7 +81,7 @@ class Case:
 
     kind: str
     subscriptions: int
-    detection: Detection
+    detection: str
 
 
 @dataclass
@@ -173,7 +173,7 @@ def _case(
             for frame in frames:
                 for _ in range(rounds):
                     batch = stream.take(events if frame == 1 else 10 * events)
-                    consumed, rate = _round(url, asking, batch, frame)
+                    consumed, rate = send_round(url, asking, batch, frame)
                     made.rates.setdefault(frame, []).append(rate)
                     made.lost += len(batch) - consumed
             made.node_after = (ask(asking, "memory") - before) / case.subscriptions
@@ -245,7 +245,7 @@ def reading_frame(events: Sequence[Event]) -> bytes:
     return encode(events, type=TYPE.name, source=SOURCE, watermark=events[-1].hi, check=False)
 
 
-def _round(url: str, asking: Any, events: Sequence[Event], frame: int) -> tuple[int, float]:
+def send_round(url: str, asking: Any, events: Sequence[Event], frame: int) -> tuple[int, float]:
     """Send events as fast as possible; number of those consumed, and events/s of the node."""
     ask(asking, "begin")
     payloads = [reading_frame(events[start : start + frame]) for start in range(0, len(events), frame)]
@@ -308,11 +308,11 @@ def _age(payload: bytes) -> float:
 # The node's process.
 
 
-def host_node(url: str, limit: int, asked: Any, name: str = "bench") -> None:
-    """Broker node that answers requests over a pipe until its stop."""
+def host_node(url: str, limit: int, asked: Any, name: str = "bench", checkpoints: str = "") -> None:
+    """Broker node that answers requests over a pipe until its stop; `checkpoints`: its store, empty for none."""
     quieten()
     times: list[float] = []
-    with LiveNode(url, name, limits=SubscriptionLimits(limit)) as node:
+    with LiveNode(url, name, limits=SubscriptionLimits(limit), checkpoints=checkpoints) as node:
         adapt_garbage_collection()
         counts, receive = node.node.counts, node.node.receive_all
         consumed = 0
@@ -406,7 +406,7 @@ def _directly(case: Case, events: Sequence[Event], frames: Sequence[int]) -> tup
         began = time.perf_counter()
         for start in range(place, place + count, frame):
             batch = events[start : start + frame]
-            passed = shared.receive([(SOURCE, batch, batch[-1].hi)], time.time_ns())
+            passed = shared.receive([(SOURCE, batch, batch[-1].hi, None)], time.time_ns())
             found += sum(len(composites) for _, composites in passed.found)
         rates[frame] = count / (time.perf_counter() - began)
         place += count

@@ -26,15 +26,19 @@ from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.participants.publisher import SimulatedPublisher
 from distced.simulations.network.participants.subscriber import SimulatedSubscriber
 from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.virtual_store import VirtualStore
 
 
 @dataclass(eq=False)
 class Deployment:
-    """Running nodes, publishers and subscribers, by name, on a network; nodes tick every `tick` ns."""
+    """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a store
+    where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start."""
 
     network: Fabric
     tick: int = TICK
     engine: EngineName = "auto"
+    store: VirtualStore | None = None
+    clock_error: int = 0
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
     subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
@@ -48,9 +52,16 @@ class Deployment:
         """Start a node of the topology."""
         described = self.topology.nodes[name]
         capacity = described.capacity or 0.0
-        node = self.nodes[name] = SimulatedNode(self.network, described.place, capacity, self.tick, self.engine)
+        node = self.nodes[name] = SimulatedNode(
+            self.network, described.place, capacity, self.tick, self.engine, self.store, self._skew()
+        )
         node.begin()
         return node
+
+    def _skew(self) -> int:
+        """Random error of the clock of a node, ns."""
+        most = self.clock_error
+        return self.network.engine.random.randint(-most, most) if most else 0
 
     def stop_node(self, name: str) -> SimulatedNode:
         """Stop a node with a farewell."""

@@ -26,6 +26,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND, parse_duration, parse_instant
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.numbered_stream import Loss
 from distced.policies.topology.model import BrokerNode, Link, Place, Site
 from distced.policies.topology.topology import Topology
 from distced.simulations.network.deployment import Administrator, Deployment
@@ -221,7 +222,7 @@ class InMemorySubscription(Subscription):
         super().end()
         self._schedule()
 
-    def _give(self, event: Event, now: int) -> None:
+    def _give(self, event: Event | Loss, now: int) -> None:
         super()._give(event, now)
         self._schedule()
 
@@ -239,9 +240,6 @@ class InMemorySubscription(Subscription):
             where=f"subscription {self.pattern}",
             advice="publish, and promise a watermark, before; `get(timeout)` gives up after seconds of virtual time",
         )
-
-    def _wait_for_room(self) -> None:
-        """Nothing can take events while one arrives."""
 
 
 class InMemoryClient(Client):
@@ -332,7 +330,7 @@ class VirtualDriver:
 
     post = do
 
-    def send(self, message: Publish) -> None:
+    def send_of_source(self, message: Publish, *, events: bool) -> None:
         self.do(lambda: [message])
 
     @property
@@ -351,8 +349,11 @@ class _Application(SimulatedClient):
         super().__init__(network, place, name, patience)
         self.client_id = f"distced-{name}"
 
-    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
-        cast(Subscription, subscription)(topic, payload, False)
+    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes, home: str) -> None:
+        cast(Subscription, subscription).receive(home, topic, payload, False)
+
+    def took(self, subscription: SubscriptionState, items: Iterable[Event | Loss], home: str) -> None:
+        cast(Subscription, subscription).take(lambda now: items, home)
 
     def waits(self, subscription: SubscriptionState, reason: str) -> None:
         cast(Subscription, subscription).notify_waiting(reason)

@@ -165,14 +165,31 @@ class Partition(_Scheduled, frozen=True, tag_field="kind", tag="partition"):
     site: str = ""
 
 
+class Cut(_Scheduled, frozen=True, tag_field="kind", tag="cut"):
+    """Loss of a connection, with the messages under way; the participant connects again.
+
+    Attributes:
+        role: `node`, `publisher` or `subscriber`.
+        name: of the participant.
+    """
+
+    role: str
+    name: str
+
+
 class ServerRestart(_Scheduled, frozen=True, tag_field="kind", tag="server-restart"):
-    """Restart of the server of a site, without its state."""
+    """Restart of the server of a site, without wills.
+
+    Attributes:
+        remembers: whether it has its retained messages still, as with persistence.
+    """
 
     until: int
     site: str
+    remembers: bool = False
 
 
-Fault: TypeAlias = Join | Leave | Crash | Partition | ServerRestart
+Fault: TypeAlias = Join | Leave | Crash | Partition | Cut | ServerRestart
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +210,9 @@ class Scenario:
         distribution: policy of subscriptions without their own.
         tick: interval between ticks of nodes, ns.
         hints: of a placement analysis, by detector.
+        checkpoints: whether nodes write checkpoints, to a store that all of them read.
+        store_fails: share of its reads and writes that fail.
+        clock_error: greatest error of the clocks of nodes, another one after each start, ns.
     """
 
     topology: Topology
@@ -214,6 +234,9 @@ class Scenario:
     tick: int = SECOND // 10
     policies: tuple[ScheduledPolicy, ...] = ()
     hints: Mapping[str, HintEntry] = field(default_factory=dict)
+    checkpoints: bool = False
+    store_fails: float = 0.0
+    clock_error: int = 0
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -245,6 +268,11 @@ def _check_fault(fault: Fault, topology: Topology) -> None:
     match fault:
         case Join(node=node) | Leave(node=node) | Crash(node=node):
             _known("node", node, topology.nodes, where)
+        case Cut(role=role, name=name):
+            there = {"node": topology.nodes, "publisher": topology.publishers, "subscriber": topology.subscribers}
+            if role not in there:
+                raise ScenarioError("not a participant", given=role, allowed=", ".join(there), where=where)
+            _known(role, name, there[role], where)
         case Partition(between=None, site=site) | ServerRestart(site=site):
             _known("site", site, topology.sites, where)
         case Partition(between=(one, other)):

@@ -21,6 +21,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import DAY, HOUR, MILLISECOND, MINUTE, SECOND
 from distced.middleware.wire.directory_entries import (
     DetectorEntry,
+    ExclusionEntry,
     LoadEntry,
     Measured,
     NodeEntry,
@@ -149,6 +150,8 @@ def test_report_on_nodes_holds_everything() -> None:
                 "latencies": {},
                 "isolates": False,
                 "reserved": None,
+                "behind": 0,
+                "waiting": 0,
             }
         ],
         "totals": {
@@ -164,6 +167,18 @@ def test_report_on_nodes_holds_everything() -> None:
         "left_over": [],
         "recorders": [],
     }
+
+
+def test_node_that_is_behind_says_how_far() -> None:
+    known = directory({"n1": NodeEntry(UP), "n2": NodeEntry(UP)})
+    known.loads["n1"] = LoadEntry(behind=75 * SECOND, waiting=1500)
+    lines = drawn(nodes_text(nodes_report(known), UP + 90 * SECOND), 140)
+    assert [" ".join(each.split()) for each in lines] == [
+        "node up since for detectors load behind waiting events composite events late dead letters",
+        "n1 2026-11-21 08:00:00Z 1 min 30 s 0 0/s 1 min 15 s 1,500 0 0 0 0",
+        "n2 2026-11-21 08:00:00Z 1 min 30 s 0 0 0 0 0 0",
+        "2 nodes 0 0/s 1,500 0 0 0 0",
+    ]
 
 
 def test_recorders_are_shown_below_nodes() -> None:
@@ -411,6 +426,33 @@ TREES = [
 @pytest.mark.parametrize(("known", "node", "expected"), TREES)
 def test_detectors_are_shown_as_a_tree(known: Directory, node: str | None, expected: list[str]) -> None:
     assert drawn(detectors_text(detectors_report(known, node=node))) == expected
+
+
+def test_excluded_detectors_and_suspects_are_shown_below_the_others() -> None:
+    known = directory(["n1"], {"ca": detector("n1", "[A]")})
+    reason = "one event concerns more instances of a pattern than nodes look at: 9 (allowed: 8), at pattern [B]; ..."
+    known.exclusions["cb"] = ExclusionEntry(UP, "n1", "[B]", reason)
+    known.exclusions["cc"] = ExclusionEntry(UP, "n2", "[C]", lost=2)
+    report = detectors_report(known)
+    assert drawn(detectors_text(report), 200)[-5:] == [
+        "1 detector on 1 node, 1 subscription of a client",
+        "",
+        f"cb excluded until 2026-11-21 09:00:00Z: {reason}",
+        "",
+        "cc suspected until 2026-11-21 08:10:00Z: 2 nodes lost while it ran there, the last n2, at pattern [C]",
+    ]
+    assert as_json(report)["excluded"][1] == {
+        "id": "cc",
+        "pattern": "[C]",
+        "reason": "",
+        "node": "n2",
+        "lost": 2,
+        "since": UP,
+        "until": UP + 600 * SECOND,
+    }
+    # Where there is nothing else, too; and not in the report of a node.
+    assert len(drawn(detectors_text(detectors_report(directory(["n1"]))), 200)) == 1
+    assert detectors_report(known, node="n1").excluded == ()
 
 
 def test_long_pattern_is_folded_to_the_width() -> None:

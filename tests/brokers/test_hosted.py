@@ -46,7 +46,7 @@ def test_detector_that_runs_has_a_meter() -> None:
     hosted = made()
     hosted.serve("q", ASKED)
     hosted.client_ready("q")
-    hosted.run()
+    hosted.run(0)
     with pytest.raises(AssertionError, match=r"\(running\): a meter while it runs"):
         hosted.validate()
     assert not hosted.begin(5, DetectorMeter(5))
@@ -60,7 +60,7 @@ def test_detector_refuses_a_phase_out_of_order() -> None:
         hosted.leave()
     hosted.end()
     with pytest.raises(AssertionError, match="gone and then running"):
-        hosted.run()
+        hosted.run(0)
 
 
 def test_detector_that_arrives_keeps_inputs_and_drops_subscriptions_that_ended() -> None:

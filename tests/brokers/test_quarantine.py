@@ -130,7 +130,8 @@ class System:
         for number in range(4):
             self.subscribe(self.hostile, number)
             self.subscribe(self.other, number)
-        self.network.run()
+        # An answer may come before its client knows the subscription; it is repeated.
+        self.network.pass_time(4 * SECOND)
         assert self.active(self.hostile) == self.active(self.other) == [0, 1, 2, 3]
 
     def subscribe(self, client: VirtualClient, number: int) -> None:

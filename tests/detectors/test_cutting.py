@@ -212,3 +212,9 @@ def test_throttlings_go_to_detectors_that_need_them() -> None:
     needed = {plan.compiled.text: len(plan.compiled.throttlings) for plan in graph.plans.values()}
     assert needed["[A] ; [C]"] == 0
     assert sum(needed.values()) >= 2
+
+
+@pytest.mark.parametrize(("atoms", "detectors"), [(64, 63), (65, 1), (1_000, 1)])
+def test_large_pattern_is_left_whole(atoms: int, detectors: int) -> None:
+    compiled = compile_pattern(" ; ".join(f"[A{each}]" for each in range(atoms)))
+    assert len(cut([compiled], full).plans) == detectors

@@ -256,7 +256,7 @@ def test_damaged_snapshots_are_refused(policy: str) -> None:
         (b"", "no snapshot"),
         (b"\xc1", "no snapshot"),
         (b"\x93\x01\x02\x03", "no snapshot"),
-        (_used().snapshot().replace(b"detector\x02", b"detector\x03"), "another version"),
+        (_used().snapshot().replace(b"detector\x03", b"detector\x04"), "another version"),
         (_used("best-effort").snapshot(), "another detector"),
         (Detector(compile_pattern("[B]"), Guaranteed()).snapshot(), "another detector"),
     ],

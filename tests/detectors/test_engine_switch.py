@@ -76,8 +76,9 @@ def test_switched_engine_finds_the_same_with_any_engine(policy: str, at_length: 
         for place, message in enumerate(arriving):
             said = f"seed {seed}, message {place}: {pattern.text}"
             if random.random() < 0.2:
+                now_at_work = changing.at_work
                 content = changing.snapshot()
-                assert changing.at_work == "stepwise"
+                assert changing.at_work == now_at_work
                 if random.random() < 0.5:
                     changing, before = Detector(pattern, detection_policy(policy), engines=engines), 0
                     changing.resume(content)
@@ -99,7 +100,7 @@ def test_switched_engine_finds_the_same_with_any_engine(policy: str, at_length: 
 
 
 def test_load_continues_after_a_switch() -> None:
-    pattern = compile_pattern("[A] ; [B where v > 0] by k")
+    pattern = compile_pattern("[A as a] ; [B where v > a.v] by k")
     events = [Event("AB"[at % 2], at, at, "s", at, {"k": at % 3, "v": -1}) for at in range(400)]
     detector = Detector(pattern, BestEffort(), engines=by_chance(1))
     whole = StepwiseEngine([pattern])
@@ -128,7 +129,7 @@ def test_size_is_similar_after_a_switch() -> None:
     assert sizes[0] == sizes[1]
 
 
-def test_snapshot_returns_to_the_stepwise_engine_and_resets_the_choice() -> None:
+def test_snapshot_leaves_the_engine_and_its_choice() -> None:
     made: list[Script] = []
 
     def choice() -> Script:
@@ -142,8 +143,8 @@ def test_snapshot_returns_to_the_stepwise_engine_and_resets_the_choice() -> None
             detector.snapshot()
         detector.receive("s", [Event("A", number, number, "s", number, {})], None, 0)
         at_work.append(detector.at_work)
-    assert at_work == ["stepwise", "columnar", "columnar", "stepwise", "columnar", "columnar"]
-    assert len(made) == 2
+    assert at_work == ["stepwise", *["columnar"] * 5]
+    assert len(made) == 1
 
 
 def test_pattern_with_derivations_stays_with_the_stepwise_engine() -> None:

@@ -129,13 +129,24 @@ def test_multiplying_definitions_are_refused() -> None:
         ("(([A]{100}){100}){100}", "up to 10000 atoms"),
         (" ".join(["[A]"] * 10_001), "up to 10000 atoms"),
         ("([A]*){600}", "up to 100000 paths"),
+        ("([A]*){9000}", "up to 100000 paths"),
+        (" ; ".join(f"[A{index}]*" for index in range(3000)), "up to 100000 paths"),
         ("(" + "|".join(f"[A{index}]" for index in range(400)) + ")*", "up to 100000 paths"),
         (
             "(" + "|".join(f"[A{index}]*" for index in range(20)) + "){4}[B]",
             "alternations combine to too many instances",
         ),
     ],
-    ids=["count of a count", "three counts", "atoms in a row", "loops", "alternatives in a loop", "loops in a count"],
+    ids=[
+        "count of a count",
+        "three counts",
+        "atoms in a row",
+        "loops",
+        "very many loops",
+        "loops in a row",
+        "alternatives in a loop",
+        "loops in a count",
+    ],
 )
 def test_too_large_patterns_are_refused(text: str, message: str) -> None:
     with pytest.raises(PatternError, match=message):

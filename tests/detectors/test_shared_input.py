@@ -178,7 +178,7 @@ def _in_order(arriving: list[Message]) -> list[Message]:
 
 
 def _arrival(message: Message) -> Arrival:
-    return message.source, message.events, message.watermark
+    return message.source, message.events, message.watermark, None
 
 
 def _received(arriving: Sequence[Message], now: int) -> Callable[[Any], Any]:
@@ -253,7 +253,7 @@ def test_event_behind_a_time_event_is_looked_at_after_it(policy: str) -> None:
         shared.add(Detector(compile_pattern(text), shared.policy))
     found = []
     for seq, (name, at) in enumerate((("A", 1), ("B", 3), ("B", 8))):
-        found += shared.receive([("s", [Event(name, at, at, "s", seq, {})], at)], at).found
+        found += shared.receive([("s", [Event(name, at, at, "s", seq, {})], at, None)], at).found
     ((_, composites),) = found
     assert [[each.hi for each in composite.events] for composite in composites] == [[1, 8]]
 

@@ -62,7 +62,7 @@ def _beside(patterns: Sequence[Compiled], engines: Engines) -> tuple[SharedInput
 
 
 def _feed(shared: SharedInput, events: list[Event], now: int = 0) -> dict[str, list[Any]]:
-    passed = shared.receive([("s", events, None)], now)
+    passed = shared.receive([("s", events, None, None)], now)
     shared.validate()
     return {detector.id: comparable(found) for detector, found in passed.found}
 

@@ -20,6 +20,9 @@ CASES = [
     ("[A] ; [B]", "C1 C2", 0),
     ("[A] ; [B] by k", "A1k1 A2k2 B3k1", 3),
     ("[A] ; [B] by k", "A1 B2k1", 0),
+    # Nor does an instance that waits for another value.
+    ("[A as a] ; [B where k == a.k]", "A1k1 A2k2 B3k1", 3),
+    ("init n = 0 : [A set n = k] ; [B where k == n]", "A1k1 A2k2 B3k1", 3),
     # The start is one instance, also where it has branches or looks at an event for several reasons.
     ("[A] | [A] ; [B]", "A1", 1),
     # The instance that hides B stays, and meets each.

@@ -16,6 +16,7 @@ from distced.middleware.client.aio import AsyncClient, AsyncSource, AsyncSubscri
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError, SubscriptionError, SubscriptionsError
 from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import directory_topic
 
 pytestmark = pytest.mark.mqtt
@@ -135,31 +136,38 @@ def test_subscription_that_is_cancelled_while_it_is_made_is_given_up(
     play(scenario)
 
 
-def test_slow_application_holds_the_events_back(play: Any) -> None:
+def test_slow_application_gets_all_events_from_a_short_queue(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
-        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=LONG))
-        await send(client, source, *range(1, 31))
-        heard = []
-        async for event in subscription:
-            heard.append(event.hi)
-            await asyncio.sleep(0.002)
-            assert len(subscription._waiting) <= 2
-            if len(heard) == 30:
-                break
-        assert heard == list(range(1, 31))
-        assert subscription.statistics.dropped == 0
+        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=20))
+        other = await client.subscribe("[A]")
+        for instant in range(1, 101):
+            await send(client, source, instant)
+            # So each event has a message of its own.
+            assert await other.wait_watermark(instant, LONG)
+        assert subscription.behind
+        assert len(subscription._waiting) <= 20
+        heard = [(await subscription.get(LONG)).hi for _ in range(100)]  # type: ignore[union-attr]
+        assert heard == list(range(1, 101))
+        assert await subscription.wait_watermark(100, LONG)
+        assert subscription.statistics.dropped == subscription.statistics.losses == 0
 
     play(scenario)
 
 
-def test_queue_that_is_full_is_no_obstacle_to_the_end(play: Any) -> None:
+def test_slow_application_that_wants_the_latest_gets_a_loss_before(play: Any) -> None:
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
-        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=1, patience=0.01))
-        await send(client, source, *range(1, 31))
-        while subscription.statistics.dropped < 29:
+        subscription = await client.subscribe(A, quality=QualityOfService(queue=4, overflow="drop"))
+        losses: list[Loss] = []
+        subscription.on_loss = losses.append
+        for instant in range(1, 31):
+            await send(client, source, instant)
+        while subscription.statistics.received + subscription.statistics.dropped < 30:
             await asyncio.sleep(0.005)
         await client.unsubscribe(subscription)
-        assert await asyncio.wait_for(taken(subscription), LONG) == [1]
+        heard = await asyncio.wait_for(taken(subscription), LONG)
+        (loss,) = losses
+        assert (loss.since, loss.until) == (0, 30 - len(heard))
+        assert heard == list(range(31 - len(heard), 31))
 
     play(scenario)
 
@@ -240,70 +248,6 @@ def test_cancelled_source_is_closed(play: Any) -> None:
         await again.heartbeat(2)
         await again.close()
         assert set(client._session.sources.sources) == {"s"}
-
-    play(scenario)
-
-
-def test_slow_consumer_loses_nothing_within_its_patience(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
-        # The patience ends after each event that is read, never without one: ended here, so that a stall is no failure.
-        subscription = await client.subscribe("[A]", quality=QualityOfService(queue=2, patience=3 * LONG))
-        for instant in range(1, 13):
-            await send(client, source, instant)
-        while not subscription._held:
-            await asyncio.sleep(0.005)
-        heard, ended = [], 0
-        for _ in range(12):
-            event = await subscription.get(LONG)
-            assert event is not None
-            heard.append(event.hi)
-            if subscription._timer is not None:
-                subscription._timer.cancel()
-                subscription._expired()
-                ended += 1
-        assert ended
-        assert heard == list(range(1, 13))
-        assert subscription.statistics.dropped == 0
-        assert not any(client._driver._paused.values())
-        assert not subscription._held
-
-    play(scenario)
-
-
-def test_paused_bus_of_several_subscriptions_is_read_after_the_last(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
-        quality = QualityOfService(queue=1, patience=LONG)
-        first, second = [await client.subscribe("[A]", quality=quality) for _ in range(2)]
-        await send(client, source, 1, 2, 3)
-        main = client._driver.connections.main
-        while client._driver._paused[main] < 2:
-            await asyncio.sleep(0.005)
-        first.end()
-        assert client._driver._paused[main] == 1
-        assert [(await second.get(LONG)).hi for _ in range(3)] == [1, 2, 3]  # type: ignore[union-attr]
-        assert client._driver._paused[main] == 0
-
-    play(scenario)
-
-
-def test_held_events_of_a_slow_consumer_are_bounded_and_counted(play: Any) -> None:
-    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
-        # The consumer makes progress within each patience, so it is waited for; the bus is read to keep it alive.
-        subscription = await client.subscribe(A, quality=QualityOfService(queue=2, patience=0.1))
-        for start in (1, 21, 41):
-            await send(client, source, *range(start, start + 20))
-        heard, most = [], 0
-        while len(heard) + subscription.statistics.dropped < 60:
-            event = await subscription.get(LONG)
-            assert event is not None
-            heard.append(event.hi)
-            most = max(most, len(subscription._held))
-            await asyncio.sleep(0.01)
-        # A message is held as a whole, none behind it.
-        assert 2 < most < 20
-        assert heard == sorted(heard)
-        assert subscription.statistics.dropped >= 20
-        assert subscription.statistics.received == len(heard)
 
     play(scenario)
 

@@ -1,4 +1,4 @@
-"""The bus on asyncio itself: no threads, waiting tasks and their cancellation, pauses, and a pool of connections."""
+"""The bus on asyncio itself: no threads, waiting tasks and their cancellation, and a pool of connections."""
 
 import asyncio
 import socket
@@ -240,36 +240,6 @@ def test_condition_wakes_tasks_when_it_holds() -> None:
             items.append(number)
             condition.notify_all()
         assert await asyncio.gather(*waiting) == [True] * 3
-
-    run(test())
-
-
-# Pauses
-
-
-def test_paused_bus_receives_nothing_until_it_resumes(mosquitto: Server, root: str) -> None:
-    async def test() -> None:
-        got: list[bytes] = []
-
-        def handle(topic: str, payload: bytes, retain: bool) -> None:
-            got.append(payload)
-            if len(got) == 10:
-                bus.pause_reading()
-
-        async with AsyncBus(mosquitto.url) as bus, AsyncBus(mosquitto.url) as other:
-            await bus.wait_connected()
-            await other.wait_connected()
-            await bus.subscribe(f"{root}/a", handle)
-            for number in range(200):
-                await other.publish(f"{root}/a", b"%d" % number)
-            await until(lambda: len(got) >= 10)
-            await asyncio.sleep(0.1)
-            assert len(got) == 10
-            await bus.publish(f"{root}/b", b"")  # Sending goes on.
-            assert await bus.flush()
-            bus.resume_reading()
-            await until(lambda: len(got) == 200)
-        assert got == [b"%d" % number for number in range(200)]
 
     run(test())
 

@@ -226,6 +226,20 @@ def test_end_leaves_a_clean_directory(
 
 
 @pytest.mark.slow
+def test_broker_starts_beside_an_entry_of_its_name_that_nobody_answers_for(
+    distced: Callable[..., Verb], start_mosquitto: Callable[..., Server], make_bus: Callable[..., Bus]
+) -> None:
+    """As after a power cut, from a server with persistence."""
+    url = start_mosquitto().url
+    make_bus(url).publish("ced/d/node/b", b'{"since": 1}', qos=1, retain=True)
+    broker = distced("broker", "--server", url, "--no-ray", "--name", "b")
+    broker.wait_for("node replaced")
+    broker.wait_for("Ctrl-C")
+    assert broker.terminate() == 0
+    assert "ced/d/node/b" not in retained(url)
+
+
+@pytest.mark.slow
 def test_bridge_continues_after_it_was_killed(
     distced: Callable[..., Verb], start_mosquitto: Callable[..., Server], tmp_path: Path, make_bus: Callable[..., Bus]
 ) -> None:

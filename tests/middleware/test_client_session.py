@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from distced.middleware.client.client_effects import Done, Ended, Flush, Leave, Listen, SetTimer
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
-from distced.middleware.client.source_session import SourceState
+from distced.middleware.client.source_session import SourceState, heartbeat
 from distced.middleware.client.subscription_session import AT_ONCE, LINGER
 from distced.middleware.client.subscription_state import Place, SubscriptionState
-from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import derive, event_type
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import HOUR, SECOND
 from distced.middleware.wire.administration import Acknowledgement, Answer, Answers, Listening, Pointer
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import (
@@ -599,6 +599,25 @@ def test_sources_that_are_not_acknowledged_leave_nothing() -> None:
     assert "'t': n1" in str(done.error)
     assert (driven.published("ced/d/source/s"), driven.published("ced/d/source/t")) == ([b""], [b""])
     opened(driven, "s")
+
+
+def test_event_and_promise_that_nodes_reject_are_refused_by_the_clock_of_the_client() -> None:
+    driven = Driven()
+    driven.entry("node", "n1", NodeEntry(0, max_ahead=HOUR))
+    driven.entry("node", "n2", NodeEntry(0, max_ahead=60 * SECOND))
+    now, most = 10 * SECOND, 60 * SECOND
+    source = SourceState("ann", "s", {"A": A}, 5, 1, 0, max_ahead=driven.session.sources.max_ahead)
+    ahead = source.create("A", 7, now + most + 1, k=1)
+    with pytest.raises(EventError, match="up to 1min beyond 1970-01-01T00:00:10Z"):
+        list(source.messages([source.create("A", 6, k=1), ahead], None, now))
+    with pytest.raises(EventError, match="a promise of the source 's' far beyond the clock"):
+        list(source.messages([], now + most + 1, now))
+    with pytest.raises(EventError, match="--max-ahead"):
+        heartbeat("ann", [source], now + most + 1, now)
+    assert (source.published, source.watermark) == (0, 5)
+    # As far as nodes accept it, and the past.
+    assert len(list(source.messages([source.create("A", 6, k=1), source.create("A", now + most, k=1)], 9, now))) == 1
+    assert source.watermark == 9
 
 
 def test_source_of_another_client_is_taken() -> None:

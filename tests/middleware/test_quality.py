@@ -28,7 +28,7 @@ def test_distribution_policy_is_left_to_nodes() -> None:
     [
         ({"decomposition": "some"}, "decomposition: some"),
         ({"decomposition": "full", "detection": "best-effort"}, "guaranteed detection only"),
-        ({"detection": "perhaps"}, "detection: perhaps"),
+        ({"detection": "perhaps"}, "unknown detection policy: perhaps"),
         ({"matches": "last"}, "matches: last"),
         ({"distribution": 3}, "not a distribution policy: 3"),
         ({"hints": Hints(nodes=("a", "b"), avoid=("b", "c"))}, "to avoid: b"),

@@ -55,7 +55,7 @@ def test_any_msgpack_library_reads_a_frame() -> None:
 
 
 def test_fields_of_later_formats_are_passed_over_and_missing_ones_filled_in() -> None:
-    later = ["e", 1, "A", "s", 5, [[1, 2, 3, {}, "a later field"]], {"another": 1}]
+    later = ["e", 1, "A", "s", 5, [[1, 2, 3, {}, "a later field"]], None, None, {"another": 1}]
     assert decode(msgpack.packb(later)) == Frame("e", "A", "s", 5, [Event("A", 1, 2, "s", 3, {})])
     earlier = ["c", 1, "A", "s", 5, [[1, 2, b"\x00" * 12, {}, []]]]
     assert decode(msgpack.packb(earlier)).events == [CompositeEvent("A", 1, 2, "s", 0, {}, constituents=())]

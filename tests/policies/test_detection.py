@@ -8,10 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from distced.detectors.runtime.detection_policy import Released
+from distced.detectors.runtime.detection_policy import Begins, Released
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.administration import Unavailable
+from distced.middleware.wire.numbered_stream import ASK_AGAIN, StreamPosition
 from distced.policies.detection import detection_policy
 from distced.policies.detection import guaranteed as guaranteed_detection
 from distced.policies.detection.best_effort import BestEffort
@@ -274,6 +276,44 @@ def test_state_of_best_effort_restores_policy() -> None:
     assert resumed.state() == policy.state()
     assert resumed.receive("s", [event(5)], None, 0).duplicates == 1
     assert resumed.heartbeat(["s"], 8, 0).watermark == 8
+
+
+def test_detector_from_a_checkpoint_requests_positions_until_they_come() -> None:
+    """What a source has published since, and then nothing more, is not shown by any message."""
+    policy = guaranteed(s=0)
+    policy.join("s", 0, 0, begins=Begins(["A"], 10))
+    policy.receive("s", [event(5)], 5, 0, StreamPosition("A", 10))
+    resumed = again(policy)
+    resumed.join("s", 0, 0, begins=Begins(["A"], 10))
+    assert resumed.missing(0) == [("s", "A", 0, 0)] and resumed.missing(ASK_AGAIN - 1) == []
+    assert resumed.missing(ASK_AGAIN) == [("s", "A", 0, 0)]
+    resumed.unavailable(Unavailable("e", "s", 12, 8, "A", position=True, watermark=9), ASK_AGAIN)
+    assert resumed.missing(3 * ASK_AGAIN) == [("s", "A", 11, 12)]
+    assert his(resumed.receive("s", [event(8)], 9, 0, StreamPosition("A", 11))) == [8]
+    assert resumed.watermark == 9 and resumed.missing(9 * ASK_AGAIN) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_watermark_is_the_least_of_the_sources(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sources that come, rise, leave, are fenced off and come back; with a copy and a state in between."""
+    monkeypatch.setattr(guaranteed_detection, "MOST_OUTDATED", 3)
+    random, policy = Random(seed), Guaranteed()
+    names = [f"s{number}" for number in range(6)]
+    for now in range(300):
+        source, known = random.choice(names), policy.watermark
+        match random.randrange(6):
+            case 0 if source not in policy.sources:
+                policy.join(source, random.randrange(now + 1), now)
+            case 1 if source in policy.sources:
+                random.choice((policy.leave, policy.fence))(source, now)
+            case 2:
+                policy = policy.copy() if random.random() < 0.5 else again(policy)
+            case _:
+                policy.heartbeat([source], random.randrange(2 * now + 1), now)
+        least = min((each.watermark for each in policy.sources.values()), default=None)
+        expected = known if least is None or (known is not None and least < known) else least
+        assert policy.tick(now).watermark == expected
+    assert policy.watermark is not None and policy.watermark > 100
 
 
 # Both.

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.cli.command import main
-from distced.simulations.benchmarks import disturbance, live, many_subscriptions
+from distced.simulations.benchmarks import detection, disturbance, live, many_subscriptions, soak
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 from distced.simulations.report import as_dict
@@ -89,6 +89,43 @@ def test_disturbance_leaves_the_subscriptions() -> None:
         figures.delays[phase]["detected"] = [0.125 if phase == "hostile client" else 0.025]
     again = as_dict(disturbance.report(figures))["figures"]["p99 beyond the baseline"]
     assert again["detected"] == pytest.approx(100.0) and len(beyond) == 4
+
+
+@needs_matplotlib
+@pytest.mark.slow
+def test_detection_policies_are_compared() -> None:
+    figures = detection.measure(20.0, 2, policies=("best-effort", "bounded(100ms)", "guaranteed"))
+    assert len(figures.runs) == 3 * len(detection.NETWORKS)
+    assert figures.runs[detection.TAIL, "best-effort"].unstable > 0 == figures.runs[detection.TAIL, "guaranteed"].late
+    report = detection.report(figures)
+    assert report.sound, report.faults
+    assert len(json.loads(json.dumps(as_dict(report)))["figures"]["runs"]) == len(figures.runs)
+    for plot in report.plots.values():
+        ElementTree.fromstring(plot())
+
+
+@needs_matplotlib
+@pytest.mark.mqtt
+@pytest.mark.spawn
+@pytest.mark.slow
+def test_office_day_is_detected_as_by_one_engine() -> None:
+    figures = soak.measure(0.4, 3)
+    report = soak.report(figures)
+    assert figures.unlike == 0 and sum(figures.expected.values()) > 10 and figures.expected == figures.found
+    assert len(figures.memory) == 5 and all(each > 10**7 for each in figures.memory)
+    figures.memory = [100, 110, 115, 130, 140]
+    assert "memory grows" in soak.report(figures).faults[0]
+    ElementTree.fromstring(report.plots["soak-memory.svg"]())
+
+
+def test_detection_faults_are_named() -> None:
+    """A policy that is wrong more often than it may be, and one that waits for too long."""
+    tail, steady = detection.TAIL, detection.STEADY
+    figures = detection.DetectionFigures(1, 1.0)
+    figures.runs[tail, "probabilistic(0.99)"] = detection.PolicyRun([1] * 1_000, 5, 100)
+    figures.runs[steady, "guaranteed"] = detection.PolicyRun([10**9] * 100)
+    faults = detection.report(figures).faults
+    assert len(faults) == 2 and "0.01 unstable" in faults[0] and "not p99" in faults[1]
 
 
 def test_node_measures_many_subscriptions() -> None:

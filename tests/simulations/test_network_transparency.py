@@ -361,7 +361,7 @@ def test_composite_events_do_not_depend_on_the_columnar_pass(seeds: int, monkeyp
         choice = passes_by_chance(seed)
         monkeypatch.setattr(broker_node, "engines", lambda *_, choice=choice: choice)
         check(seed, crowded=True)
-    assert entered > seeds
+    assert entered > seeds // 2
 
 
 @pytest.mark.slow

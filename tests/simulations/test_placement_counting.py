@@ -26,6 +26,7 @@ from distced.policies.topology.random_topology import random_topology
 from distced.policies.topology.topology_file import parse_topology
 from distced.simulations.network.scenario.random_scenario import random_patterns
 from distced.simulations.placement.history_figures.counting import (
+    NUMBER,
     Counting,
     HistoryCounts,
     add,
@@ -80,8 +81,8 @@ def test_counts_are_those_made_by_hand() -> None:
     assert {key: each.events for key, each in streams.items()} == {("A", "a"): 3, ("B", "b"): 2, ("C", "b"): 1}
     # Of a source of one type the promise travels with the event; of others it does not.
     first, third = events[0], events[2]
-    one = len(encode([first], type="A", source="a", watermark=first.hi)) + len(event_topic("A", "a"))
-    other = len(encode([third], type="B", source="b")) + len(event_topic("B", "b"))
+    one = len(encode([first], type="A", source="a", watermark=first.hi, number=NUMBER)) + len(event_topic("A", "a"))
+    other = len(encode([third], type="B", source="b", number=NUMBER, top=third.hi)) + len(event_topic("B", "b"))
     assert counts.streams["A"]["a"].bytes == 3 * one
     assert counts.streams["B"]["b"].bytes == 2 * other
     assert streams_of(counts)[Stream("event", "A", "a")] == OutputTraffic(3 * one / 10, 0.3)
@@ -216,7 +217,7 @@ def test_source_without_a_publisher_is_refused() -> None:
 
 def test_frame_size_is_that_of_an_empty_frame_with_its_topic() -> None:
     name = _space("[A] ; [B]").roots[0]
-    empty = encode((), type=name, source=name, watermark=START, kind="c")
+    empty = encode((), type=name, source=name, watermark=START, kind="c", number=1, life=START, base=START)
     assert frame_size(name) == len(empty) + len(f"ced/c/{name}")
 
 

@@ -16,7 +16,7 @@ from msgspec import structs
 
 from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
 from distced.brokers.node.node import Node
-from distced.middleware.client.client_effects import Leave, Listen, SetTimer
+from distced.middleware.client.client_effects import Leave, Listen, NotAvailable, Redelivered, SetTimer
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription_state import SubscriptionState
@@ -28,6 +28,7 @@ from distced.middleware.wire.administration import Answer, Answers, DeadLetter, 
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import SourceEntry, SubscriptionEntry
 from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import (
     ROOT,
     Area,
@@ -62,6 +63,8 @@ class Participant:
         self.network = network
         self.will = will
         self.connected = False
+        # As a process that is stopped: the server keeps its connection.
+        self.stalled = False
         self.filters: set[str] = set()
         self.wanted: dict[str, None] = {}
         self.out: deque[Effect] = deque()
@@ -152,22 +155,26 @@ class Network:
         if lost.will is not None:
             self._publish(lost.will)
 
-    def restart(self) -> None:
-        """The server starts again, without a memory."""
+    def restart(self, *, remembers: bool = False, killed: Iterable[Participant] = ()) -> None:
+        """The server starts again, without wills and perhaps without a memory; participants are killed with it."""
+        for each in killed:
+            self.participants.remove(each)
         for each in self.participants:
             each.connected = False
             each.filters.clear()
             each.into.clear()
             each.disconnected()
-        self.retained.clear()
+        if not remembers:
+            self.retained.clear()
 
     # What happens.
 
     def step(self) -> bool:
         """One message goes one way further; False where none was under way."""
-        ready = [(each, each.out) for each in self.participants if each.connected and each.out]
-        ready += [(each, each.into) for each in self.participants if each.connected and each.into]
-        serving = [each for each in self.nodes if each.connected and each.node.waiting]
+        going = [each for each in self.participants if each.connected and not each.stalled]
+        ready = [(each, each.out) for each in going if each.out]
+        ready += [(each, each.into) for each in going if each.into]
+        serving = [each for each in going if isinstance(each, VirtualNode) and each.node.waiting]
         if not ready and not serving:
             return False
         # A request is served between any two messages.
@@ -207,7 +214,8 @@ class Network:
         while self.now < end:
             self.now = min(self.now + every, end)
             for each in list(self.participants):
-                each.tick()
+                if not each.stalled:
+                    each.tick()
             self.run()
 
     def publish(self, topic: str, payload: bytes, *, retain: bool = False) -> None:
@@ -304,6 +312,7 @@ class VirtualClient(Participant):
         answers: the answers of nodes to each subscription, in order.
         found: the composite events of each subscription, each once.
         watermarks: how far each was heard, ns.
+        losses: of each subscription.
         acknowledged: by source and node or recorder, the acknowledgements.
         accepts: whether it answers offers.
     """
@@ -315,6 +324,7 @@ class VirtualClient(Participant):
         self.answers: dict[str, list[Answer]] = {}
         self.found: dict[str, dict[Any, CompositeEvent]] = {}
         self.watermarks: dict[str, int] = {}
+        self.losses: dict[str, list[Loss]] = {}
         self.acknowledged: dict[str, dict[str, bytes]] = {}
         self.accepts = True
         self._subscriptions: dict[str, SubscriptionState] = {}
@@ -389,6 +399,11 @@ class VirtualClient(Participant):
                     self._listening[topic_filter].remove(effect.subscription)
                     if not self._listening[topic_filter]:
                         passed.append(Unsubscribe(topic_filter))
+                case Redelivered(subscription=identity, topic=topic, payload=payload):
+                    self._heard(self._subscriptions[identity], topic, payload)
+                case NotAvailable(subscription=identity, lost=lost):
+                    state = self._subscriptions[identity]
+                    self._take(state, state.unavailable("", lost, self.network.now))
                 case SetTimer(delay=delay, number=number):
                     self._timers.append((self.network.now + delay, number))
                 case Publish() | Subscribe() | Note():
@@ -426,8 +441,15 @@ class VirtualClient(Participant):
         self.do(self.session.receive(topic, payload, self.network.now))
 
     def _heard(self, state: SubscriptionState, topic: str, payload: bytes) -> None:
-        for event in state.arrived(topic, payload, self.network.now):
-            if isinstance(event, CompositeEvent):
+        self._take(state, state.arrived(topic, payload, self.network.now))
+        if not state.complete:
+            self.do(self.session.subscriptions.incomplete(state.id, self.network.now))
+
+    def _take(self, state: SubscriptionState, items: Iterable[Event | Loss]) -> None:
+        for event in items:
+            if isinstance(event, Loss):
+                self.losses.setdefault(state.id, []).append(event)
+            elif isinstance(event, CompositeEvent):
                 self.found[state.id].setdefault(event.id, event)
         assert not state.statistics.errors
         if state.statistics.watermark is not None:

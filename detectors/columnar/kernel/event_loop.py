@@ -41,6 +41,7 @@ from distced.detectors.columnar.word_offsets import (
     C_PHASE,
     C_PREVIOUS,
     C_SEEN,
+    C_STOP,
     C_TIMERS,
     C_TIMES,
     C_TOGETHER,
@@ -55,6 +56,7 @@ from distced.detectors.columnar.word_offsets import (
     I_LENGTH,
     I_OFFSET,
     KEYED,
+    LOOK,
     M_FLAGS,
     NONE,
     R_LAST,
@@ -89,6 +91,8 @@ def run(program, events, state, until):
     """Consume the events of a batch from the loop's position to `until`; the reason for stopping."""
     counters = state.counters
     while 0 <= counters[C_EVENT] < until:
+        if counters[C_TOUCHED] > counters[C_STOP]:
+            return LOOK
         event = counters[C_EVENT]
         hi = events.hi[event]
         if counters[C_TIMERS] > 0 and state.timers[0, 0] < hi and fire(program, events, state, hi - 1) == ROOM:
@@ -267,6 +271,13 @@ def start(program, events, state, visit, move, known, event, position, lo, hi):
             return
     none = np.int64(-1)
     follow(program, events, state, unit, move, none, blank, none, lo, hi, event, position, lo, hi, key, tag)
+
+
+@compiled
+def end_all(program, state, places):
+    """End the instances in these rows, perhaps between two instances of a run."""
+    for place in range(len(places)):
+        end(program, state, places[place])
 
 
 @compiled

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+from distced.detectors.automata.lookup_atoms import Atoms, atoms_of
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import plain
-from distced.detectors.columnar.program.lookup_atoms import Atoms, atoms_of
 from distced.detectors.columnar.program.record_space import RecordSpace
 from distced.detectors.columnar.program.record_writer import RecordWriter
 from distced.detectors.columnar.program.start_table import StartTable

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from distced.detectors.automata.automaton import timer_type
+from distced.detectors.automata.lookup_atoms import atoms_of
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import plain
-from distced.detectors.columnar.program.lookup_atoms import atoms_of
 from distced.detectors.columnar.program.record_space import RecordSpace
 from distced.detectors.columnar.program.record_writer import RecordWriter
 from distced.detectors.columnar.program.type_index import Open, TypeIndex

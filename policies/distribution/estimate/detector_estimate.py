@@ -3,7 +3,8 @@
 A flow of instances through its automaton: arrivals per second in each state, share of awaited events that match, next
 states. An instance leaves its state with the first event of the state's domain (design, section 1), so the share that
 continues is the rate of the state's moves by the rate of its domain; events of the domain's types touch it until then.
-So `[A] ; [B]` has as many composite events as A's.
+So `[A] ; [B]` has as many composite events as A's. Instances that are looked up by a value they wait for
+(`detectors.automata.wait_keys`) are touched by the events with it alone.
 
 Results of a history (`Foreseen`) come first. Without one:
 
@@ -26,11 +27,12 @@ Watermarks are about as frequent as messages of the rarest source, once for each
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonState, AutomatonTimer
+from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.timestamps import DAY, SECOND
@@ -221,10 +223,16 @@ def flow_of(automaton: Automaton, rates: Rates) -> Flow:
 
 def _flow(automaton: Automaton, own: dict[str, float], inner_touched: float, lengths: dict[str, float]) -> Flow:
     types = frozenset(own)
+    waits = wait_keys(automaton)
+    # Of each position once, as each may be reached from all before it.
+    positions = [(shares(each.domain, types), shares(each.label, types)) for each in automaton.positions]
     states = [
-        _Waiting.of(automaton, state, own, types, lengths, begins=place in automaton.starts)
+        _Waiting.of(
+            automaton, state, own, positions, lengths, begins=place in automaton.starts,
+            looked_up=waits is not None and waits[place] is not None,
+        )
         for place, state in enumerate(automaton.states)
-    ]
+    ]  # fmt: skip
     arriving = [0.0] * len(states)
     # How many events have been matched on arrival, times how many arrive.
     matched = [0.0] * len(states)
@@ -281,16 +289,17 @@ class _Waiting:
 
     @classmethod
     def of(
-        cls, automaton: Automaton, state: AutomatonState, own: Mapping[str, float], types: frozenset[str],
-        lengths: Mapping[str, float], *, begins: bool,
+        cls, automaton: Automaton, state: AutomatonState, own: Mapping[str, float],
+        positions: Sequence[tuple[Mapping[str, float], Mapping[str, float]]],
+        lengths: Mapping[str, float], *, begins: bool, looked_up: bool,
     ) -> _Waiting:  # fmt: skip
         inside: dict[str, float] = {}
-        labels: list[dict[str, float]] = []
+        labels: list[Mapping[str, float]] = []
         for move in state.moves:
-            position = automaton.positions[move.position]
-            for name, share in shares(position.domain, types).items():
+            looked_at, label = positions[move.position]
+            for name, share in looked_at.items():
                 inside[name] = max(inside.get(name, 0.0), share)
-            labels.append(shares(position.label, types))
+            labels.append(label)
         domain = sum(own[name] * share for name, share in inside.items())
         seen = sum(own[name] for name in inside if name[0] != TIMER_PREFIX)
         survive = 1.0 if begins else _survive(automaton, state, domain)
@@ -302,7 +311,8 @@ class _Waiting:
                 size = parts / rate
                 onward.append((min(rate / domain, 1.0) * survive, size, automaton.arrivals[move.position]))
         # One that has run out of its window is touched once more, which ends it.
-        touches = seen / domain * survive + 1.0 - survive if domain else 0.0
+        met = seen * EQUAL if looked_up else seen
+        touches = met / domain * survive + 1.0 - survive if domain else 0.0
         return cls(seen, domain, touches, tuple(onward), state.accepting)
 
 

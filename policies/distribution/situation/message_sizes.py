@@ -11,9 +11,9 @@ from typing import Final
 
 # Bytes.
 MESSAGE: Final = 90.0  # of a message on a link beside payload and topic
-EVENT: Final = 75.0  # of a frame with one primitive event, and its topic
-FRAME: Final = 75.0  # of a frame without events, a watermark, and its topic
-HEARTBEAT: Final = 95.0  # of a publisher's heartbeat, and its topic
+EVENT: Final = 85.0  # of a frame with one primitive event, and its topic
+FRAME: Final = 96.0  # of a frame without events, a watermark, and its topic
+HEARTBEAT: Final = 135.0  # of a publisher's heartbeat, and its topic
 COMPOSITE: Final = 30.0  # of a composite event without its constituents
 ID: Final = 15.0  # of the id of a constituent
 DERIVATION: Final = 125.0  # of the derivation of a part

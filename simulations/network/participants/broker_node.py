@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from distced.brokers.core.effects import Publish
+from distced.brokers.core.effects import Effect, Load, Publish, Save
 from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName, has_columnar
@@ -17,6 +17,7 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.virtual_store import VirtualStore
 
 TICK: Final = 100 * MILLISECOND
 """Interval between ticks of a node, ns; as live."""
@@ -67,22 +68,40 @@ class SimulatedNode(Participant):
     quarantined: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, network: Fabric, place: Place, capacity: float, tick: int = TICK, engine: EngineName = "auto"
+        self,
+        network: Fabric,
+        place: Place,
+        capacity: float,
+        tick: int = TICK,
+        engine: EngineName = "auto",
+        store: VirtualStore | None = None,
+        skew: int = 0,
     ) -> None:
+        """Args: skew: by which its clock is fast, ns."""
         super().__init__(network, place)
+        self._skew = skew
+        self._store = store
         self.node = Node(
             self.name,
-            network.engine.now(),
+            self.now,
             home=self.home,
             events_over=EVENTS,
             capacity=capacity,
             engines=engines(engine, VirtualReadiness(network.engine.now)),
+            checkpoints=store is not None,
             validate=True,
         )
+        if store is not None:
+            self.node.checkpoints.stored(store.stored(self.name), self.now)
         self.received = 0
         self._interval = tick
         self._waits = False
         self._late: list[tuple[str, bytes]] = []
+
+    @property
+    def now(self) -> int:
+        """Instant by its clock, ns."""
+        return self.network.engine.instant + self._skew
 
     def begin(self) -> None:
         super().begin()
@@ -94,6 +113,22 @@ class SimulatedNode(Participant):
         self.do(self.node.stop())
         self.end()
 
+    def act(self, effect: Effect) -> None:
+        """Carry out an effect on the store."""
+        if self._store is None:
+            return
+        match effect:
+            case Save(number=number, entries=entries):
+                self._store.save(self.name, entries, lambda problem: self._answered("saved", number, problem))
+            case Load(detector=detector):
+                self._store.load(detector, lambda found, problem: self._answered("loaded", detector, found, problem))
+
+    def _answered(self, how: str, *answer: object) -> None:
+        """The store has answered, perhaps to a node that is gone by now."""
+        if self.alive:
+            self.do(getattr(self.node, how)(*answer, self.now))
+            self._serve()
+
     def server_of(self, connection: str) -> str:
         return "" if connection == EVENTS else connection
 
@@ -104,7 +139,7 @@ class SimulatedNode(Participant):
         return None if home else self.node.will()
 
     def connected(self, home: str) -> None:
-        now = self.network.engine.instant
+        now = self.now
         self.do(self.node.linked(home, now) if home else self.node.start(now))
         self._serve()
 
@@ -129,9 +164,9 @@ class SimulatedNode(Participant):
             self._waits = True
             engine.after(engine.random.randrange(LONGEST_DELAY), self._go_on)
         if self._waits:
-            self.do(self.node.receive_all(((topic, payload),), engine.instant, home, at_once=0))
+            self.do(self.node.receive_all(((topic, payload),), self.now, home, at_once=0))
         else:
-            self.do(self.node.receive(topic, payload, engine.instant, home))
+            self.do(self.node.receive(topic, payload, self.now, home))
             self._serve()
 
     def _go_on(self) -> None:
@@ -142,13 +177,13 @@ class SimulatedNode(Participant):
     def _serve(self) -> None:
         """Serve all requests at once, unless they wait."""
         while self.node.waiting and not self._waits:
-            self.do(self.node.serve(self.network.engine.instant))
+            self.do(self.node.serve(self.now))
 
     def _tick(self) -> None:
         if self.alive:
             engine = self.network.engine
-            self.do(self.node.tick(engine.instant))
+            self.do(self.node.tick(self.now))
             if self.quarantines and engine.random.random() < self.quarantines:
-                self.do(self.node.quarantine_all([engine.random.choice(self.quarantined)], engine.instant))
+                self.do(self.node.quarantine_all([engine.random.choice(self.quarantined)], self.now))
             self._serve()
             engine.after(self._interval, self._tick)

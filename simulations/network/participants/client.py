@@ -11,11 +11,25 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from distced.brokers.core.effects import Effect, Publish
-from distced.middleware.client.client_effects import ClientEffect, Done, Ended, Flush, Leave, Listen, SetTimer, Waits
+from distced.middleware.client.client_effects import (
+    ClientEffect,
+    Done,
+    Ended,
+    Flush,
+    Leave,
+    LeftHome,
+    Listen,
+    NotAvailable,
+    Redelivered,
+    SetTimer,
+    Waits,
+)
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import ROOT, Area, directory_topic, matches
 from distced.policies.topology.model import Place
 from distced.simulations.network.transport.connections import Participant
@@ -58,8 +72,17 @@ class SimulatedClient(Participant):
         """Stop with a farewell."""
         self.do(self.session.stop(lambda error: self.end()))
 
-    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
-        """Handle a message of a subscription."""
+    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes, home: str) -> None:
+        """Handle a message of a subscription, from a home."""
+        self.took(subscription, subscription.arrived(topic, payload, self.network.engine.instant, home), home)
+        self._look_whether_complete(subscription)
+
+    def _look_whether_complete(self, subscription: SubscriptionState) -> None:
+        if not subscription.complete:
+            self.do(self.session.subscriptions.incomplete(subscription.id, self.network.engine.instant))
+
+    def took(self, subscription: SubscriptionState, items: Iterable[Event | Loss], home: str) -> None:
+        """Handle events of a subscription, and losses."""
 
     def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
         """Handle the end of a subscription by others."""
@@ -101,6 +124,16 @@ class SimulatedClient(Participant):
                 operation(error)
             case Ended(subscription=identity, error=error):
                 self.ended(self.subscriptions[identity], error)
+            case Redelivered(subscription=identity, home=home, topic=topic, payload=payload):
+                self.heard(self.subscriptions[identity], topic, payload, home)
+            case NotAvailable(subscription=identity, home=home, lost=lost):
+                subscription, now = self.subscriptions[identity], self.network.engine.instant
+                self.took(subscription, subscription.unavailable(home, lost, now), home)
+                self._look_whether_complete(subscription)
+            case LeftHome(subscription=identity, home=home):
+                subscription = self.subscriptions[identity]
+                self.took(subscription, subscription.left(home, self.network.engine.instant), home)
+                self._look_whether_complete(subscription)
             case Waits(subscription=identity, reason=reason):
                 self.waits(self.subscriptions[identity], reason)
             case _:
@@ -128,11 +161,11 @@ class SimulatedClient(Participant):
 
     def arrived(self, topic: str, payload: bytes, home: str) -> None:
         if topic[_AREA] not in (Area.EVENTS, Area.COMPOSITE_EVENTS):
-            self.do(self.session.receive(topic, payload, self.network.engine.instant))
+            self.do(self.session.receive(topic, payload, self.network.engine.instant, home))
             return
         routes = self._routes.get((home, topic))
         if routes is None:
             wanted = [each for (at, some), each in self._routes.items() if at == home and matches(some, topic)]
             routes = {name: subscription for each in wanted for name, subscription in each.items()}
         for subscription in list(routes.values()):
-            self.heard(subscription, topic, payload)
+            self.heard(subscription, topic, payload, home)

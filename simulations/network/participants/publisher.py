@@ -39,8 +39,8 @@ class SimulatedPublisher(SimulatedClient):
 
     Attributes:
         sources: by name.
-        published: events sent and not lost, in order.
-        lost: number of messages lost on the way to the server.
+        published: events sent, in order.
+        lost: number of messages lost on the way to the server, which readers request again.
         late: events not sent, at or before the watermark of their new source.
     """
 
@@ -80,7 +80,9 @@ class SimulatedPublisher(SimulatedClient):
             stream, qos = source.stream, 0 if self._loss else 1
             floor = now - 1 if stream.floor is None else stream.floor
             named = {name: types[name] for name in stream.types}
-            source.state = SourceState(session.name, stream.source, named, floor, qos, now, home=self.home)
+            source.state = SourceState(
+                session.name, stream.source, named, floor, qos, now, home=self.home, streams=session.sources.streams
+            )
             self.do(session.open_sources([source.state], stream.lease, partial(self._opened, source)))
 
     def _opened(self, source: _Source, error: DistcedError | None) -> None:
@@ -106,23 +108,23 @@ class SimulatedPublisher(SimulatedClient):
         promised = [each.watermark for each in source.stream.sends if each.watermark is not None]
         if promised and self._publishes(source):
             self.network.engine.after(PROMISE_AGAIN, self._repeat, source)
-            self._publish(heartbeat(self.session.name, [source.state], source.state.watermark, home=self.home))
+            now = self.network.engine.instant
+            self._publish(heartbeat(self.session.name, [source.state], source.state.watermark, now, home=self.home))
 
     def _send(self, source: SourceState, send: Send) -> None:
         events = [each for each in send.events if each.hi > source.watermark]
         self.late += [each for each in send.events if each.hi <= source.watermark]
         watermark = None if send.watermark is None else max(send.watermark, source.watermark)
-        for frame, message in source.messages(events, watermark):
-            if self._publish(message):
-                self.published += frame
+        for frame, message in source.messages(events, watermark, self.network.engine.instant):
+            self._publish(message)
+            self.published += frame
 
-    def _publish(self, message: Publish) -> bool:
-        """Send a message, unless it is lost; returns whether it was sent."""
+    def _publish(self, message: Publish) -> None:
+        """Send a message, unless it is lost."""
         if self._loss and self.network.engine.random.random() < self._loss:
             self.lost += 1
-            return False
-        self.do([message])
-        return True
+        else:
+            self.do([message])
 
     def _publishes(self, source: _Source) -> bool:
         """Whether a source continues; one whose entry was cleared has been fenced off."""

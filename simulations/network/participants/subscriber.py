@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.events import CompositeEvent, EventId
+from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answer, Answers
 from distced.middleware.wire.codec import decode
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants.client import SimulatedClient
@@ -44,11 +46,13 @@ class SimulatedSubscription(SubscriptionState):
         active_at: first activity of its detector, ns; None before.
         found: composite events by id, in order of arrival.
         refused: why it was refused or ended by others; else empty.
+        lost: losses, in order of arrival.
+        twice: number of composite events given a second time.
     """
 
     def __init__(self, asked: ScenarioSubscription, distribution: str) -> None:
         quality = QualityOfService(
-            detection=asked.detection,  # type: ignore[arg-type]
+            detection=asked.detection,
             consumption=asked.consumption,  # type: ignore[arg-type]
             constituents=asked.constituents,
             decomposition=asked.decomposition or None,  # type: ignore[arg-type]
@@ -62,6 +66,8 @@ class SimulatedSubscription(SubscriptionState):
         self.active_at: int | None = None
         self.found: dict[EventId, Received] = {}
         self.refused = ""
+        self.lost: list[Loss] = []
+        self.twice = 0
 
     @property
     def watermark(self) -> int | None:
@@ -113,12 +119,16 @@ class SimulatedSubscriber(SimulatedClient):
                     self.subscriptions[answer.subscription].answers.append((self.network.engine.instant, answer))
         super().arrived(topic, payload, home)
 
-    def heard(self, subscription: SubscriptionState, topic: str, payload: bytes) -> None:
+    def took(self, subscription: SubscriptionState, items: Iterable[Event | Loss], home: str) -> None:
         assert isinstance(subscription, SimulatedSubscription)
         now = self.network.engine.instant
-        for event in subscription.arrived(topic, payload, now):
-            assert isinstance(event, CompositeEvent)
-            subscription.found[event.id] = Received(event, now)
+        for item in items:
+            if isinstance(item, Loss):
+                subscription.lost.append(item)
+                continue
+            assert isinstance(item, CompositeEvent)
+            subscription.twice += item.id in subscription.found
+            subscription.found[item.id] = Received(item, now)
 
     def ended(self, subscription: SubscriptionState, error: DistcedError) -> None:
         assert isinstance(subscription, SimulatedSubscription)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO, Final, TypeAlias
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
@@ -13,6 +13,7 @@ from distced.simulations.network.participants.subscriber import SimulatedSubscri
 from distced.simulations.network.scenario.outcome import LinkTraffic, Moved, NodeFigures, Noted, ScenarioOutcome
 from distced.simulations.network.scenario_model import (
     Crash,
+    Cut,
     Fault,
     Join,
     Leave,
@@ -23,9 +24,11 @@ from distced.simulations.network.scenario_model import (
     ScheduledPolicy,
     ServerRestart,
 )
+from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 from distced.simulations.network.transport.links import DirectedLink
 from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
+from distced.simulations.network.transport.virtual_store import VirtualStore
 
 LOOK_EVERY: Final = 100 * MILLISECOND
 """Interval between checks for completion, ns of virtual time."""
@@ -65,7 +68,8 @@ class Simulation:
             one_home=scenario.one_home,
             log=log,
         )
-        self.deployment = Deployment(self.network, tick=scenario.tick)
+        store = VirtualStore(self.network.engine, scenario.store_fails) if scenario.checkpoints else None
+        self.deployment = Deployment(self.network, tick=scenario.tick, store=store, clock_error=scenario.clock_error)
         self.administrator = Administrator(self.network)
         self.subscribed: dict[str, SimulatedSubscription] = {}
         self._begin()
@@ -92,7 +96,7 @@ class Simulation:
         final = self.final
         return final is None or all(
             each.refused
-            or each.asked.detection != "guaranteed"
+            or each.asked.detection == "best-effort"
             or each.asked.until is not None
             or (each.watermark is not None and each.watermark >= final)
             for each in self.subscribed.values()
@@ -198,15 +202,34 @@ class Simulation:
             case Crash(at=at, node=node, until=until, silent=silent):
                 time.at(start + at, self._if_there, node, lambda name: deployment.crash_node(name, silent=silent))
                 if until is not None:
-                    time.at(start + until, deployment.start_node, node)
+                    time.at(start + until, self._start_again, node)
             case Partition(at=at, until=until, between=between, site=site):
                 links = network.links.of_site(site) if between is None else network.links.between(*between)
                 time.at(start + at, network.fail, links)
                 time.at(start + until, network.mend, links)
-            case ServerRestart(at=at, until=until, site=site):
+            case Cut(at=at, role=kind, name=name):
+                time.at(start + at, self._cut, kind, name)
+            case ServerRestart(at=at, until=until, site=site, remembers=remembers):
                 server = network.server_at(site)
-                time.at(start + at, server.stop)
+                time.at(start + at, lambda: server.stop(remembers=remembers))
                 time.at(start + until, server.start)
+
+    def _cut(self, kind: str, name: str) -> None:
+        """Cut one of the connections of a participant, at random."""
+        deployment = self.deployment
+        there: Mapping[str, Participant] = {
+            "node": deployment.nodes,
+            "publisher": deployment.publishers,
+            "subscriber": deployment.subscribers,
+        }[kind]  # type: ignore[assignment]
+        if name in there:
+            connections = there[name].connections
+            connections[self.network.engine.random.choice(sorted(connections))].cut()
+
+    def _start_again(self, node: str) -> None:
+        """Start a lost node, unless it is back from another fault."""
+        if node not in self.deployment.nodes:
+            self.deployment.start_node(node)
 
     def _if_there(self, node: str, act: Callable[[str], object]) -> None:
         if node in self.deployment.nodes:

@@ -16,6 +16,7 @@ import msgspec
 
 from distced.detectors.conformance.cases import parse_event
 from distced.middleware.mapping.schema import shape
+from distced.middleware.model.detection import parse_detection
 from distced.middleware.model.errors import DistcedError, MappingError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Attribute, Event
@@ -63,7 +64,7 @@ class _Subscription(msgspec.Struct, forbid_unknown_fields=True):
     at: int | None = None
     until: int | None = None
     policy: str = ""
-    detection: Literal["guaranteed", "best-effort"] = "guaranteed"
+    detection: str = "guaranteed"
     consumption: Literal["ordered", "epoch"] = "ordered"
     decomposition: Literal["", "none", "full", "for-reuse"] = ""
     constituents: bool = False
@@ -237,7 +238,8 @@ def _subscription(number: int, raw: Any, folder: Path) -> ScenarioSubscription:
                 raise ScenarioError("cannot read the pattern", given=given.file, advice=str(error)) from None
         return ScenarioSubscription(
             given.name, given.subscriber, pattern.strip(), given.at, given.until, given.definitions, given.consumption,
-            given.detection, given.constituents, given.decomposition, given.policy, _shape(given.hints, Hints, "hints"),
+            parse_detection(given.detection).text, given.constituents, given.decomposition, given.policy,
+            _shape(given.hints, Hints, "hints"),
             check_json_topic(given.publish_json) if given.publish_json else "",
         )  # fmt: skip
 

@@ -126,6 +126,14 @@ class SimulatedConnection:
         else:
             self._end(ControlPacket.CLOSED)
 
+    def cut(self) -> None:
+        """Lose the connection, with the messages under way in both directions; both ends miss it."""
+        session = self._session
+        if session is not None and self.on:
+            session.out.open = session.back.open = False
+            self._network.engine.after(session.out.latency, session.server.end, session)
+            self.lost(session)
+
     # From the network.
 
     def uses(self, session: ServerSession) -> bool:
@@ -252,6 +260,11 @@ class Participant:
                     self.connection(home).unsubscribe(topic_filter)
                 case Note():
                     self.network.note(self.name, effect)
+                case _:
+                    self.act(effect)
+
+    def act(self, effect: Effect) -> None:
+        """Carry out an effect that is neither MQTT nor a log event."""
 
     def end(self) -> None:
         """Disconnect from all servers."""

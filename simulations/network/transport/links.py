@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.topics import ROOT
+from distced.middleware.wire.topics import ROOT, Area
 from distced.policies.topology.model import Link
 from distced.policies.topology.paths import NetworkPath
 from distced.policies.topology.topology import Topology
@@ -71,11 +71,19 @@ OTHER: Final = "other"
 
 _BELOW: Final = f"{ROOT}/"
 _AREA: Final = len(_BELOW)
+_OF_DIRECTORY: Final = tuple(f"{ROOT}/{Area.ADMINISTRATION}/{each}/" for each in ("known", "alive"))
+_DIRECTORY: Final = str(Area.DIRECTORY)
 
 
 def area_of(topic: str) -> str:
-    """Area of a topic, one letter, as of `Area`; `OTHER` for topics that are not distced's."""
-    return topic[_AREA] if topic.startswith(_BELOW) else OTHER
+    """Area of a topic, one letter, as of `Area`; `OTHER` for foreign topics.
+
+    Barriers and renewals count for the directory.
+    """
+    if not topic.startswith(_BELOW):
+        return OTHER
+    # Barriers read the directory and measure servers, renewals keep its entries, whatever is detected.
+    return _DIRECTORY if topic.startswith(_OF_DIRECTORY) else topic[_AREA]
 
 
 class DirectedLink:

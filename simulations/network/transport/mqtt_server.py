@@ -197,12 +197,13 @@ class SimulatedServer:
         if will and session.will is not None:
             self.publish(session.will)
 
-    def stop(self) -> None:
-        """Stop with all state lost; connections close."""
+    def stop(self, *, remembers: bool = False) -> None:
+        """Stop, with all state lost, wills among it, but perhaps retained messages; connections close."""
         self.up = False
         sessions = list(self.sessions.values())
         self.sessions.clear()
-        self.retained.clear()
+        if not remembers:
+            self.retained.clear()
         self._tree = MQTTMatcher()  # type: ignore[no-untyped-call]
         self._by_filter.clear()
         self._known.clear()
@@ -212,7 +213,7 @@ class SimulatedServer:
                 self._time.after(session.back.latency, session.owner.lost, session)
 
     def start(self) -> None:
-        """Start again without state."""
+        """Start again."""
         self.up = True
 
     def _connect(self, session: ServerSession) -> None:

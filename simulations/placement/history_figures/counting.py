@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import attrgetter
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -113,6 +113,9 @@ def total(counts: Iterable[HistoryCounts]) -> HistoryCounts:
 
 TICK = 5_000
 """Approximate number of events consumed at once."""
+
+NUMBER: Final = 2**50
+"""Number of a message of the present, as long as any."""
 
 
 @dataclass(slots=True)
@@ -217,8 +220,10 @@ class Counting:
                 topics[key] = len(event_topic(*key).encode())
             # With one type the promise travels along.
             alone = len(self.sources.get(event.source, ())) == 1
-            frame = encode([event], type=event.type, source=event.source, watermark=event.hi if alone else None,
-                           check=False)  # fmt: skip
+            frame = encode(
+                [event], type=event.type, source=event.source, watermark=event.hi if alone else None, check=False,
+                number=NUMBER, top=None if alone else event.hi,
+            )  # fmt: skip
             count = self.counts.stream(*key)
             count.events += 1
             count.bytes += len(frame) + topics[key]
@@ -259,4 +264,6 @@ def frame_size(name: str) -> int:
 def _size(name: str, events: Sequence[CompositeEvent]) -> int:
     type_name = events[0].type if events else name
     # An instant of the present takes nine bytes.
-    return len(encode(events, type=type_name, source=name, watermark=2**62, kind="c", check=False))
+    base = None if events else 2**62
+    position: dict[str, Any] = {"number": 1, "life": NUMBER, "base": base}
+    return len(encode(events, type=type_name, source=name, watermark=2**62, kind="c", check=False, **position))

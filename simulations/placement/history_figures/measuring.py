@@ -34,6 +34,7 @@ from distced.policies.topology.errors import TopologyError
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
 from distced.simulations.placement.history_figures.counting import (
+    NUMBER,
     Counting,
     DetectorCount,
     HistoryCounts,
@@ -184,7 +185,8 @@ def heartbeats_of(sources: Mapping[str, SourceEntry]) -> dict[Stream, OutputTraf
         publisher = entry.publisher or source
         # A client is called as it is in the simulator; an instant of the present has 19 digits.
         topic = administration_topic("heartbeat", f"publisher-{publisher}")
-        size = len(encode(Heartbeat((source,), 2**62))) + len(topic.encode())
+        beat = Heartbeat((source,), 2**62, (tuple((NUMBER, None) for _ in entry.types),))
+        size = len(encode(beat)) + len(topic.encode())
         # At the server of the directory those of all publishers arrive.
         stream = Stream("heartbeat", entry.home, publisher) if entry.home else AT_DIRECTORY
         known = found.get(stream, OutputTraffic(0.0, 0.0))

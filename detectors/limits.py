@@ -1,0 +1,106 @@
+"""Limits of a detector: what one pattern may take of its node, before it is excluded.
+
+A pattern of a few characters may double its instances with every event, or the length of a text in a register. Numbers
+need no limit, as those that leave 64 bits go on as floats (`middleware.sets.values`). An engine counts in any case, and
+compares where a count has become large: in buckets of many instances, as arrays grow, with every sweep. So an event
+costs the same with limits, and one that would bring forth a million instances is cut short.
+
+Work is counted in instances, not measured as time: the decision is then the same on every machine, and in every replay
+of the same calls. Rejected: to drop the oldest instances (composite events would be missing silently), and an event
+consumed in several goes (all others of the node would wait for it all the same).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from distced.middleware.model.errors import LimitError
+
+TOGETHER: Final = 20
+"""Work of all events consumed in one go, as a multiple of that of one event."""
+
+COLUMNAR: Final = 20
+"""Instances that the columnar engine looks at in the time of one of the stepwise engine (`runtime.engine_choice`)."""
+
+FAILURES: Final = (LimitError, MemoryError, RecursionError)
+"""Exceptions of an engine that are the fault of its pattern."""
+
+UNBOUNDED: Final = 2**62
+"""Number beyond any count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of each detector of a node; approximate, as not everything is counted at once.
+
+    Attributes:
+        instances: instances at a time; a million take half a gigabyte in the stepwise engine.
+        work: instances that one event is offered to, or brings forth: half a second in the stepwise engine, two where
+            each completes a match. As many as there may be at a time, as an innocent pattern without a key or window
+            may have an event look at all of its instances. The events consumed in one go may take `TOGETHER` times as
+            much.
+        memory: bytes of instances, with their events and texts.
+        text: characters of a text in a register.
+        losses: nodes lost with it within ten minutes (`brokers.node.exclusion`).
+    """
+
+    instances: int = 1_000_000
+    work: int = 1_000_000
+    memory: int = 2**30
+    text: int = 100_000
+    losses: int = 4
+
+
+LIMITS: Final = Limits()
+
+UNLIMITED: Final = Limits(UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED)
+"""Limits of a replay, which takes what it needs."""
+
+
+def too_many_instances(limits: Limits, number: int) -> LimitError:
+    """Error of a detector with n instances."""
+    return LimitError(
+        "more instances of a pattern than nodes hold",
+        given=f"{number:,}",
+        allowed=f"{limits.instances:,}",
+        advice="give it a window or a key, or start nodes with --max-instances",
+    )
+
+
+def too_much_work(number: int, allowed: int, *, together: bool = False) -> LimitError:
+    """Error of an event, or of several consumed in one go, with n instances to be looked at or made."""
+    subject = "events that arrived together concern" if together else "one event concerns"
+    return LimitError(
+        f"{subject} more instances of a pattern than nodes look at",
+        given=f"{number:,}",
+        allowed=f"{allowed:,}",
+        advice="give it a window or a key, or start nodes with --max-work",
+    )
+
+
+def too_much_memory(limits: Limits, number: int) -> LimitError:
+    """Error of a detector with n bytes of state."""
+    return LimitError(
+        "more memory for the instances of a pattern than nodes give it",
+        given=f"{number:,} bytes",
+        allowed=f"{limits.memory:,}",
+        advice="give it a window, or start nodes with --max-memory",
+    )
+
+
+def too_long_text(number: int, allowed: int) -> LimitError:
+    """Error of a register with a text of n characters."""
+    return LimitError(
+        "a longer text in a register of a pattern than nodes hold",
+        given=f"{number:,} characters",
+        allowed=f"{allowed:,}",
+        advice="join fewer texts, or start nodes with --max-text",
+    )
+
+
+def excess_of(error: BaseException) -> LimitError:
+    """Error of a detector whose engine has failed."""
+    if isinstance(error, LimitError):
+        return error
+    return LimitError("an engine that could not go on", given=type(error).__name__, advice="simplify the pattern")

@@ -1,0 +1,56 @@
+"""Memory of an engine's state: estimated by a walk over its instances, their events and their texts.
+
+A walk takes as long as the instances are many, so it is made when work enough was done for a state beyond the limit.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.middleware.model.events import Attribute, Event
+
+INSTANCE: Final = 400
+"""Bytes of an instance, with its place in a bucket."""
+
+LINK: Final = 72
+EVENT: Final = 400
+"""Bytes of a link of a chain, and of an event besides its texts."""
+
+
+class StateSize(NamedTuple):
+    """Bytes of a state, and the mean of those of an instance or event."""
+
+    memory: int
+    mean: int
+
+
+def state_size(engine: StepwiseEngine) -> StateSize:
+    """Size of the state of an engine; what instances share counts once."""
+    seen: set[int] = set()
+    memory = count = 0
+
+    def text(value: Attribute) -> int:
+        if value.__class__ is not str or id(value) in seen:
+            return 0
+        seen.add(id(value))
+        return len(value)
+
+    def event(each: Event) -> int:
+        if id(each) in seen:
+            return 0
+        seen.add(id(each))
+        return EVENT + sum(map(text, each.attributes.values()))
+
+    for unit in engine.units:
+        for instance in unit.matcher.store.instances():
+            count += 1
+            memory += INSTANCE + sum(map(text, instance.registers))
+            memory += sum(event(each) for each in instance.bindings if each is not None)
+            link = instance.chain
+            while link is not None and id(link) not in seen:
+                seen.add(id(link))
+                count += 1
+                memory += LINK + event(link[1])
+                link = link[0]
+    return StateSize(memory, memory // max(count, 1))
