@@ -3,14 +3,18 @@
 Expected is what one engine finds over the published events. A composite event is *lost* where it did not come, *wrong*
 where it came and is not expected, *doubled* where the application got it twice; *reported* are those of the lost and
 wrong ones that lie within a `Loss` of their subscription. A subscription that is behind the last promise of the sources
-at the end has fallen silent.
+at the end has fallen silent. Runs are spread over processes; of a run only its figures are kept, and its schedule if
+it fails, so that memory does not grow with their number.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import islice
+from multiprocessing import get_context
 from typing import Final, TypeVar
 
 from distced.middleware.model.events import CompositeEvent
@@ -22,6 +26,9 @@ from distced.simulations.network.scenario.run import Simulation
 from distced.simulations.network.scenario_model import Fault, Scenario
 
 T = TypeVar("T")
+
+AHEAD: Final = 4
+"""Number of runs for each process that have begun, or wait, before the first of them is taken."""
 
 LOOK_EVERY: Final = 100 * MILLISECOND
 """Interval at which recovery is looked for, ns of virtual time."""
@@ -57,6 +64,11 @@ class Verdict:
     def holds(self) -> bool:
         """Whether nothing was lost, wrong or doubled, and nothing has fallen silent."""
         return not (self.lost or self.wrong or self.doubled or self.silent or self.problem)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it breaks the promise; with a store that fails only what is lost without a report does."""
+        return not self.holds and not (self.scenario.store_fails and self.is_honest)
 
     @property
     def is_honest(self) -> bool:
@@ -179,16 +191,61 @@ def _without(items: tuple[T, ...], place: int) -> tuple[T, ...]:
     return items[:place] + items[place + 1 :]
 
 
-def faults_by_kind(verdicts: Sequence[Verdict]) -> Counter[str]:
-    """Number of faults injected, by their kind in scenario files."""
-    return Counter(kind_of(each) for verdict in verdicts for each in verdict.scenario.faults)
+@dataclass
+class Tally:
+    """Figures of many runs, in bounded memory.
+
+    Attributes:
+        runs: number of them.
+        counts: composite events of each verdict, and losses, by name.
+        faults: number by kind, as in scenario files.
+        recovery: times to recovery by kind, s.
+        failed: verdicts that break the promise.
+    """
+
+    runs: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    recovery: dict[str, list[float]] = field(default_factory=dict)
+    failed: list[Verdict] = field(default_factory=list)
+
+    def add(self, verdict: Verdict) -> None:
+        """Count a run."""
+        self.runs += 1
+        for name in ("expected", "lost", "wrong", "doubled", "reported", "losses"):
+            self.counts[name] += getattr(verdict, name)
+        self.faults.update(map(kind_of, verdict.scenario.faults))
+        for fault, took in verdict.recovery:
+            self.recovery.setdefault(kind_of(fault), []).append(took / SECOND)
+        if verdict.failed:
+            self.failed.append(verdict)
+
+
+def run_all(seeds: Sequence[int], kinds: Sequence[str], jobs: int = 1) -> Iterator[Verdict]:
+    """Verdicts of the schedules of these seeds, in their order, in several processes at once; streams of those that do
+    not fail are left out.
+    """
+    if jobs == 1:
+        yield from (_brief(seed, kinds) for seed in seeds)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        left = iter(seeds)
+        begun: deque[Future[Verdict]] = deque()
+        try:
+            while True:
+                begun += [pool.submit(_brief, each, kinds) for each in islice(left, jobs * AHEAD - len(begun))]
+                if not begun:
+                    return
+                yield begun.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _brief(seed: int, kinds: Sequence[str]) -> Verdict:
+    verdict = run(seed, kinds)
+    return verdict if verdict.failed else replace(verdict, scenario=replace(verdict.scenario, streams=()))
 
 
 def kind_of(fault: Fault) -> str:
     """Kind of a fault, as in scenario files."""
     return str(fault.__struct_config__.tag)
-
-
-def seconds(duration: int) -> float:
-    """A duration in seconds."""
-    return duration / SECOND

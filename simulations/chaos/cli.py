@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -12,6 +13,9 @@ from distced.middleware.cli.output_files import ForceOption, check_report
 from distced.middleware.model.errors import DistcedError
 from distced.simulations.options import ReportOption, SeedOption
 from distced.simulations.report import Report, present, progress_bar
+
+RUNS_EACH: Final = 20
+"""Least number of runs for which a process of its own is started."""
 
 
 def chaos(
@@ -23,6 +27,9 @@ def chaos(
     live: Annotated[bool, typer.Option("--live", help="On this machine: processes, an MQTT server, kill -9.")] = False,
     faults: Annotated[int, typer.Option(metavar="N", help="Number of faults, live.", min=1)] = 50,
     pace: Annotated[int, typer.Option(metavar="RATE", help="Events a second, live.", min=1)] = 200,
+    jobs: Annotated[
+        int, typer.Option(metavar="N", help="Number of runs at once; 0 for one on each processor.", min=0)
+    ] = 0,
     shrink: Annotated[bool, typer.Option(help="Show the first failing run with as few faults as still fail.")] = True,
     report: ReportOption = None,
     force: ForceOption = False,
@@ -43,26 +50,28 @@ def chaos(
       distced chaos --live --faults 200
     """
     check_report(report, ["chaos.md", "chaos-faults.csv", "chaos-events.csv"], force=force)
-    made = _live(faults, seed, kinds, pace) if live else _simulated(runs, seed, kinds, shrink=shrink)
+    made = (
+        _live(faults, seed, kinds, pace) if live else _simulated(range(seed, seed + runs), kinds, jobs, shrink=shrink)
+    )
     return present(made, report, as_json=as_json)
 
 
-def _simulated(runs: int, seed: int, kinds: str, *, shrink: bool) -> Report:
-    from distced.simulations.chaos.campaign import Verdict, run, shrunk
+def _simulated(seeds: range, kinds: str, jobs: int, *, shrink: bool) -> Report:
+    from distced.simulations.chaos.campaign import Tally, run_all, shrunk
     from distced.simulations.chaos.outcome_report import simulated
     from distced.simulations.chaos.schedule import KINDS
 
     chosen = _chosen(kinds, KINDS)
-    verdicts: list[Verdict] = []
+    tally = Tally()
+    processes = min(jobs or os.cpu_count() or 1, max(len(seeds) // RUNS_EACH, 1))
     with progress_bar(steps=True, remaining=True) as on_progress:
-        for number in range(runs):
-            on_progress("runs", number, runs)
-            verdict = run(seed + number, chosen)
-            if shrink and not verdict.holds and all(each.holds for each in verdicts):
-                on_progress(f"seed {verdict.seed} made small", number, runs)
-                verdict = shrunk(verdict, lambda each: not each.holds)
-            verdicts.append(verdict)
-    return simulated(verdicts, seed)
+        for number, verdict in enumerate(run_all(seeds, chosen, processes), 1):
+            if shrink and verdict.failed and not tally.failed:
+                on_progress(f"seed {verdict.seed} made small", number, len(seeds))
+                verdict = shrunk(verdict, lambda each: each.failed)
+            tally.add(verdict)
+            on_progress("runs", number, len(seeds))
+    return simulated(tally, seeds.start)
 
 
 def _live(faults: int, seed: int, kinds: str, pace: int) -> Report:

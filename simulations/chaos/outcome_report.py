@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from distced.simulations.chaos.campaign import Verdict, faults_by_kind, kind_of
+from distced.simulations.chaos.campaign import Tally, Verdict, kind_of
 from distced.simulations.chaos.live import LiveFigures
 from distced.simulations.network.scenario_model import Fault
 from distced.simulations.plots import percentile
@@ -17,31 +17,25 @@ _FAULTS = (Column("fault"), Column("injected", format=","), *number_columns(",.2
 _EVENTS = (Column("composite events"), *number_columns(",", *COUNTS))
 
 
-def simulated(verdicts: Sequence[Verdict], seed: int) -> Report:
+def simulated(tally: Tally, seed: int) -> Report:
     """Report of a campaign in virtual time."""
-    recovery: dict[str, list[float]] = {}
-    for verdict in verdicts:
-        for fault, took in verdict.recovery:
-            recovery.setdefault(kind_of(fault), []).append(took / 1e9)
-    counts = {name: sum(getattr(each, name) for each in verdicts) for name in COUNTS if name != "received"}
+    counts, losses = tally.counts, tally.counts["losses"]
     counts["received"] = counts["expected"] - counts["lost"] + counts["wrong"]
-    failed = [each for each in verdicts if not each.holds and not (each.scenario.store_fails and each.is_honest)]
     return Report(
         "chaos",
         {
-            "runs": len(verdicts),
+            "runs": tally.runs,
             "seed": seed,
-            **counts,
-            "losses": sum(each.losses for each in verdicts),
-            "failed": {each.seed: each.text for each in failed},
+            **{name: counts[name] for name in COUNTS},
+            "losses": losses,
+            "failed": {each.seed: each.text for each in tally.failed},
         },
-        [_fault_table(faults_by_kind(verdicts), recovery), ReportTable(_EVENTS, [_row("all", counts)], "events")],
+        [_fault_table(tally.faults, tally.recovery), ReportTable(_EVENTS, [_row("all", counts)], "events")],
         [
-            f"{len(verdicts):,} runs from seed {seed}; {sum(each.losses for each in verdicts):,} losses reported to "
-            "subscriptions; recovery: virtual time from the end of a fault, of a lost node from its begin, until all "
-            "subscriptions are beyond it"
+            f"{tally.runs:,} runs from seed {seed}; {losses:,} losses reported to subscriptions; recovery: virtual "
+            "time from the end of a fault, of a lost node from its begin, until all subscriptions are beyond it"
         ],
-        [f"seed {each.seed}: {each.text}\n{described(each)}" for each in failed],
+        [f"seed {each.seed}: {each.text}\n{described(each)}" for each in tally.failed],
     )
 
 
