@@ -128,26 +128,41 @@ class _SnapshotWriter:
         )
 
     def instances(self, instances: list[Instance], constants: int) -> list[Any]:
-        # A million of them take two seconds: what most have not is not looked at, and what is known not asked for.
-        event_numbers, link_numbers, event_of, chain_of = (
-            self._event_numbers,
-            self._link_numbers,
-            self.event,
-            self.chain,
-        )
+        # There may be a million: what most have not is not looked at, and the usual event and link, those of an
+        # instance with one event, are numbered here.
+        events, event_numbers, event_of = self.events, self._event_numbers, self.event
+        links, link_numbers, chain_of = self.links, self._link_numbers, self.chain
         packed: list[Any] = []
         for each in instances:
             chain, last, bindings = each.chain, each.last, each.bindings
-            link = -1 if chain is None else link_numbers.get(id(chain))
-            if link is None:
-                link = chain_of(chain)
-            number = -1 if last is None else event_numbers.get(id(last))
-            if number is None:
-                number = event_of(last)
-            if len(bindings) == 1 and bindings[0] is last:
-                bound: Any = (number,)
+            if last is None:
+                number = -1
             else:
-                bound = [event_of(event) for event in bindings] if bindings else bindings
+                known = event_numbers.get(id(last))
+                if known is not None:
+                    number = known
+                elif last.__class__ is Event and last.seq < WIDE:
+                    number = event_numbers[id(last)] = len(events)
+                    events.append(("e", last.type, last.lo, last.hi, last.source, last.seq, last.attributes))
+                else:
+                    number = event_of(last)
+            if chain is None:
+                link = -1
+            else:
+                known = link_numbers.get(id(chain))
+                if known is not None:
+                    link = known
+                elif chain[0] is None and chain[1] is last:
+                    link = link_numbers[id(chain)] = len(links)
+                    links.append((-1, number))
+                else:
+                    link = chain_of(chain)
+            if not bindings:
+                bound: Any = ()
+            elif bindings[0] is last and len(bindings) == 1:
+                bound = (number,)
+            else:
+                bound = [event_of(event) for event in bindings]
             key, registers, spent, origin = each.key, each.registers, each.spent, each.origin
             kept = len(registers) - constants
             packed.append(

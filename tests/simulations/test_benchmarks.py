@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.cli.command import main
-from distced.simulations.benchmarks import detection, disturbance, live, many_subscriptions, soak
+from distced.simulations.benchmarks import detection, disturbance, live, many_subscriptions, recovery, soak
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 from distced.simulations.report import as_dict
@@ -116,6 +116,17 @@ def test_office_day_is_detected_as_by_one_engine() -> None:
     figures.memory = [100, 110, 115, 130, 140]
     assert "memory grows" in soak.report(figures).faults[0]
     ElementTree.fromstring(report.plots["soak-memory.svg"]())
+
+
+@pytest.mark.mqtt
+@pytest.mark.spawn
+def test_checkpoint_and_recovery_are_measured() -> None:
+    figures = recovery.measure(detectors=60, instances=600, events=200, rounds=1)
+    assert (figures.detectors, figures.instances) == (60, 600)
+    assert len(figures.pauses) >= 2
+    assert figures.size > 600 * 20
+    assert all(figures.rates[each][0] > 0 for each in (False, True))
+    assert {row[0] for row in recovery.report(figures).tables[0].rows} >= {"longest pause", "continued from it"}
 
 
 def test_detection_faults_are_named() -> None:
