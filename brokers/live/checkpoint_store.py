@@ -175,11 +175,13 @@ class CheckpointStore:
         damaged: files that cannot be read, with the reason; each is named once.
     """
 
-    def __init__(self, where: str, root: str, node: str, now: int) -> None:
-        """Open a store. Raises `StoreError` where it cannot be used."""
+    def __init__(self, where: str, root: str, node: str, now: int, folder: Folder | None = None) -> None:
+        """Open a store, in a folder of `where` or another one. Raises `StoreError` where it cannot be used."""
         self.where = where
         self.damaged: dict[str, str] = {}
-        self._folder: Folder = RemoteFolder(where) if "://" in where else LocalFolder(Path(where).expanduser())
+        if folder is None:
+            folder = RemoteFolder(where) if "://" in where else LocalFolder(Path(where).expanduser())
+        self._folder = folder
         self._nodes = _plain(root)
         self._own = f"{self._nodes}/{_plain(node)}"
         # By file, in order of their names.
@@ -193,6 +195,11 @@ class CheckpointStore:
             self._folder.check()
             for name in self._look_at(self._own):
                 self._note(name)
+            # A clock that was set back meanwhile must not put later files before earlier ones.
+            there = [*self._files, *self.damaged]
+            self._number = max(
+                [self._number, *(_number_of(each) for each in there if each.startswith(f"{self._own}/"))]
+            )
         except OSError as error:
             advice = "name another with --checkpoints, or none with --checkpoints none"
             raise StoreError("a store that cannot be used", given=where, where=str(error), advice=advice) from None
@@ -287,7 +294,13 @@ class CheckpointStore:
         if zlib.crc32(head) != checksum:
             self.damaged[name] = "its index is damaged"
             return
-        self._indices[name] = _placed(_decoder.decode(head).places, _HEAD.size + length)
+        index = _placed(_decoder.decode(head).places, _HEAD.size + length)
+        end = max((begin + size for spans in index.places.values() for begin, size in spans or ()), default=0)
+        if end and not self._folder.read(name, end - 1, 1):
+            # It must not count as one of the last checkpoints of its detectors.
+            self.damaged[name] = "it is cut off"
+            return
+        self._indices[name] = index
 
     def _note(self, name: str) -> None:
         """Add the last file of this node."""
@@ -349,6 +362,12 @@ def default_folder(server: str) -> str:
     """Folder for checkpoints of the nodes at a server on this machine, as the XDG base directories say."""
     below = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return str(Path(below) / "distced" / _plain(server))
+
+
+def _number_of(name: str) -> int:
+    """Number of a file; 0 for a file of another name."""
+    number = name.rpartition("/")[2].removesuffix(_SUFFIX)
+    return int(number) if number.isdecimal() else 0
 
 
 def _plain(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from distced.brokers.core.effects import Pieces
 from distced.brokers.live.checkpoint_store import CheckpointStore
@@ -19,18 +20,27 @@ Loaded = Callable[[list[Pieces], str], None]
 """Takes the checkpoints of a detector, and why some could not be read; empty for all."""
 
 
-class CheckpointThread:
-    """A store and its thread."""
+class Queue(Protocol):
+    """Requests, carried out one after the other: an executor with one thread."""
 
-    def __init__(self, store: CheckpointStore) -> None:
+    def submit(self, act: Callable[..., object], /, *arguments: Any) -> object:
+        """Queue a request."""
+        ...
+
+
+class CheckpointThread:
+    """A store and its thread, or another queue of its requests."""
+
+    def __init__(self, store: CheckpointStore, queue: Queue | None = None) -> None:
         self._store = store
-        self._thread = ThreadPoolExecutor(1, "checkpoints")
+        self._own = None if queue is not None else ThreadPoolExecutor(1, "checkpoints")
+        self._queue: Queue = queue or self._own  # type: ignore[assignment]
         self._lock = threading.Lock()
         self._to_read: dict[str, Loaded] = {}
 
     def save(self, entries: Mapping[str, Pieces | None], then: Saved) -> None:
         """Write checkpoints, without waiting."""
-        self._thread.submit(self._save, entries, then)
+        self._queue.submit(self._save, entries, then)
 
     def load(self, detector: str, then: Loaded) -> None:
         """Read the checkpoints of a detector, without waiting."""
@@ -38,11 +48,12 @@ class CheckpointThread:
             alone = not self._to_read
             self._to_read[detector] = then
         if alone:
-            self._thread.submit(self._load)
+            self._queue.submit(self._load)
 
     def close(self) -> None:
         """Carry out what was requested, and end."""
-        self._thread.shutdown()
+        if self._own is not None:
+            self._own.shutdown()
 
     def _save(self, entries: Mapping[str, Pieces | None], then: Saved) -> None:
         then(self._tried(lambda: self._store.save(entries)))

@@ -59,7 +59,8 @@ class Announcements(NodePart):
         """Answer to a subscription about its detector."""
         homes, output = self._homes_for(name, hosted), hosted.output
         life, number = (output.life, output.number) if homes == (hosted.home,) and output.life else (0, 0)
-        watermark = hosted.published if life and output.base is not None and state == "active" else None
+        known = output.base is not None and (life or hosted.detector.policy.name != "best-effort")
+        watermark = hosted.published if known and state == "active" else None
         return Answer(
             name, state, hosted.detector.id, self.name, hosted.publishes, homes=homes, life=life, number=number,
             watermark=watermark,

@@ -332,7 +332,7 @@ class SubscriptionSession:
                 course.state.node = intern(answer.node)
                 course.state.begun(answer.homes[0], answer.life, answer.number, answer.watermark)
                 if course.attempt is None:
-                    return [*self._activate(course), *self._look_whether_complete(answer.subscription)]
+                    return self._activate(course)
                 course.attempt.activated = True
         return []
 
@@ -719,7 +719,7 @@ class SubscriptionSession:
     def _activate(self, course: Course) -> list[ClientEffect]:
         """Complete the subscription, and leave the places of earlier detectors in a while."""
         self.places.ready_no_more(course)
-        effects = [*self._complete(course), *self._waits(course, "")]
+        effects = [*self._complete(course), *self._waits(course, ""), *self._look_whether_complete(course.state.id)]
         if self._besides(course.state):
             effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
         return effects

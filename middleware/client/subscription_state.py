@@ -327,18 +327,22 @@ class SubscriptionState:
 
     def begun(self, home: str, life: int, number: int, watermark: int | None) -> None:
         """Its detector is active, with a life at a home, the number of its next frame, 0 for unknown, and its last
-        watermark, ns."""
-        if self._streams is None and len(self.homes) == 1:
+        watermark, ns. Without a life, as of a replica, positions are requested: a quiet detector publishes none."""
+        if self._streams is None and len(self.homes) == 1 and (life or watermark is None):
             if not self._life:
                 self._life, self._next = life, number or 1
             if life and (life, number) == (self._life, self._next):
                 if watermark is not None:
                     self.progressed(watermark)
                 return
-        if life or self._streams is not None:
-            reached = self._all_streams().begin(home, life, number or None, watermark)
-            if reached is not None:
-                self.progressed(reached)
+        if life or watermark is not None or self._streams is not None or len(self.homes) > 1:
+            streams = self._all_streams()
+            for each in (home,) if life else self.homes:
+                reached = streams.begin(each, life, number or None, watermark)
+                if reached is not None:
+                    self.progressed(reached)
+            if streams.floor is None:
+                streams.floor = watermark
 
     def located(self, homes: tuple[str, ...]) -> None:
         """Its detector publishes at these homes from now on."""

@@ -7,6 +7,7 @@ the simulator hand in a `ManualClock`, so that a run replays, as in trio.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -18,25 +19,34 @@ class Clock(Protocol):
         ...
 
 
-class SystemClock:
-    """Wall clock of the machine, steady: it never goes back, and follows a step of the wall clock at half its rate.
+class SteadyClock:
+    """Wall clock that never goes back, and follows a step at half its rate.
 
     Timers, leases and numbers of lives would otherwise wait for as long as the wall clock was set back, or all be due
     at once. It may be used by several threads.
     """
 
-    def __init__(self) -> None:
-        self._at = time.monotonic_ns()
+    def __init__(self, steady: Callable[[], int], wall: Callable[[], int]) -> None:
+        """Args: steady, wall: a clock that no one sets, and the one that is followed, ns."""
+        self._steady, self._wall = steady, wall
+        self._at = steady()
         # From the steady clock to this one, ns.
-        self._offset = time.time_ns() - self._at
+        self._offset = wall() - self._at
 
     def now(self) -> int:
-        steady = time.monotonic_ns()
-        error = time.time_ns() - steady - self._offset
+        steady = self._steady()
+        error = self._wall() - steady - self._offset
         most = max(steady - self._at, 0) // 2
         self._at = steady
         self._offset += min(max(error, -most), most)
         return steady + self._offset
+
+
+class SystemClock(SteadyClock):
+    """Clock of the machine."""
+
+    def __init__(self) -> None:
+        super().__init__(time.monotonic_ns, time.time_ns)
 
 
 class ManualClock:

@@ -35,6 +35,9 @@ from distced.middleware.wire.numbered_stream import ASK_AFTER, ASK_AGAIN, Loss, 
 
 _LOST_HOST: Final = "a host of its detector was lost"
 
+_NO_LIFE: Final = 2
+"""Life that no host has, of a reader that has received nothing."""
+
 UNKNOWN_ROUNDS: Final = 2
 """Number of requests about a life, answered by hosts that do not know of it, until it counts as lost. Another host may
 have it, and its answers or frames come in between."""
@@ -200,6 +203,11 @@ class HomeStream:
             each.numbers.complete if each.trusted else not each.whole and each.begin is None
             for each in self.lives.values()
         )
+
+    @property
+    def located(self) -> bool:
+        """Whether it is known which messages of a life have come."""
+        return any(each.numbers.next is not None for each in self.lives.values())
 
     def begin_with(self, life: int = 0, number: int | None = None) -> None:
         """Begin with the next message of a life by its number; where these are unknown they are requested."""
@@ -415,6 +423,8 @@ class Streams:
 
     Attributes:
         losses: not taken by the reader yet.
+        floor: watermark of the detector when the reader began, ns, behind which nothing may be missing; None for
+            unknown. It counts where a home is lost before anything of it has come.
     """
 
     def __init__(self, homes: Iterable[str] = (), *, ordered: bool = True, exact: bool = True) -> None:
@@ -424,6 +434,7 @@ class Streams:
         self.trusted: set[str] = set(self.wanted)
         self.left = False
         self.losses: list[Loss] = []
+        self.floor: int | None = None
         self._ordered, self._exact = ordered, exact
         # The others, with the instants from which they are complete; None for unknown.
         self._first: dict[str, int | None] = {}
@@ -551,8 +562,10 @@ class Streams:
         self.left = True
         there = self._at.pop(home, None)
         if was_trusted and not self.trusted:
-            if there is not None and there.lives:
+            if there is not None and there.located:
                 self._left_off, there = there, None
+            elif self.floor is not None and self._watermark is None:
+                self._left_off = HomeStream.of([(_NO_LIFE, 1, self.floor)], ordered=self._ordered)
             else:
                 self._lost_at = INSTANT_MIN if self._watermark is None else self._watermark
         self._settle()
@@ -607,7 +620,7 @@ class Streams:
     def _home(self, home: str) -> HomeStream:
         there = self._at.get(home)
         if there is None:
-            continues = self._watermark is not None
+            continues = self._watermark is not None or self.floor is not None
             there = self._left_at.pop(home, None) or HomeStream(ordered=self._ordered, continues=continues)
             self._at[home] = there
         return there

@@ -106,7 +106,10 @@ def judge(seed: int, planned: Scenario) -> Verdict:
     for name, subscribed in outcome.subscriptions.items():
         if name not in compared:
             # One that began amid the streams has no single right answer.
-            if subscribed.refused or subscribed.active_at is None:
+            if subscribed.refused or (subscribed.active_at is None and not subscribed.killed):
+                if subscribed.is_back and subscribed.asked.distribution and len(outcome.nodes) == 1:
+                    # It wants more replicas than there are nodes.
+                    continue
                 verdict.silent.append(f"{name}, {subscribed.refused or 'never active'}")
             continue
         found = compared[name]
@@ -119,6 +122,8 @@ def judge(seed: int, planned: Scenario) -> Verdict:
         verdict.reported += sum(is_reported(each, subscribed.lost) for each in unlike)
         if subscribed.refused:
             verdict.silent.append(f"{name}, {subscribed.refused}")
+        elif subscribed.killed:
+            continue
         elif outcome.final is None or subscribed.watermark is None or subscribed.watermark < outcome.final:
             verdict.silent.append(f"{name}, {subscribed.pattern}")
     return verdict
@@ -136,7 +141,7 @@ def _advance(simulation: Simulation, verdict: Verdict) -> None:
     open_faults = sorted(planned.faults, key=lambda each: each.at)
     while engine.instant < end or (not simulation.complete and engine.instant < end + planned.patience):
         engine.run(engine.instant + LOOK_EVERY)
-        marks = [each.watermark for each in simulation.subscribed.values() if not each.refused]
+        marks = [each.watermark for each in simulation.subscribed.values() if not (each.refused or each.killed)]
         reached = min((-1 if each is None else each for each in marks), default=-1)
         for fault in [each for each in open_faults if planned.start + each.at < reached]:
             open_faults.remove(fault)

@@ -20,10 +20,15 @@ from distced.policies.topology.topology import Topology
 from distced.simulations.network.scenario.random_scenario import streams_by_rates
 from distced.simulations.network.scenario_model import (
     START,
+    ClockJump,
     Crash,
     Cut,
+    Delay,
+    Disk,
     Fault,
+    Kill,
     Partition,
+    Reorder,
     Scenario,
     ScenarioSubscription,
     ServerRestart,
@@ -77,6 +82,7 @@ def scenario(seed: int, kinds: Sequence[str]) -> Scenario:
         one_home=random.random() < 0.3,
         checkpoints=True,
         store_fails=random.choice((0.0, 0.2)) if "disk" in kinds else 0.0,
+        torn="torn" in kinds,
         clock_error=random.randrange(10 * SECOND) if "clock" in kinds else 0,
     )
 
@@ -155,6 +161,31 @@ def _power(random: Random, topology: Topology, at: int, until: int) -> list[Faul
     return made
 
 
+def _delay(random: Random, topology: Topology, at: int, until: int) -> list[Fault]:
+    site = random.choice(sorted(topology.sites))
+    return [Delay(at, until, site, random.randrange(SECOND))] if topology.links else []
+
+
+def _reorder(random: Random, topology: Topology, at: int, until: int) -> list[Fault]:
+    return [Reorder(at, until, random.choice(sorted(topology.sites)))]
+
+
+def _jump(random: Random, topology: Topology, at: int, _: int) -> list[Fault]:
+    return [ClockJump(at, random.choice(sorted(topology.nodes)), random.randrange(-LONGEST, LONGEST))]
+
+
+def _full(random: Random, topology: Topology, at: int, until: int) -> list[Fault]:
+    return [Disk(at, until)]
+
+
+def _slow(random: Random, topology: Topology, at: int, until: int) -> list[Fault]:
+    return [Disk(at, until, random.randrange(SECOND, 4 * SECOND))]
+
+
+def _kill(random: Random, topology: Topology, at: int, until: int) -> list[Fault]:
+    return [Kill(at, random.choice(sorted(topology.subscribers)), until, random.random() < 0.5)]
+
+
 _MAKERS: Final[Mapping[str, Callable[[Random, Topology, int, int], list[Fault]]]] = {
     "cut": _cut,
     "partition": _partition,
@@ -163,6 +194,12 @@ _MAKERS: Final[Mapping[str, Callable[[Random, Topology, int, int], list[Fault]]]
     "all-nodes": _all_nodes,
     "server": _server,
     "power": _power,
+    "delay": _delay,
+    "reorder": _reorder,
+    "clock-jump": _jump,
+    "disk-full": _full,
+    "disk-slow": _slow,
+    "client": _kill,
 }
 
 KINDS: Final[Mapping[str, str]] = {
@@ -176,6 +213,13 @@ KINDS: Final[Mapping[str, str]] = {
     "twice": "servers deliver messages twice",
     "clock": "clocks of nodes are wrong by seconds, by others after each start",
     "disk": "the store of checkpoints fails at times",
+    "torn": "checkpoints whose node is lost as it writes them may be written in part",
+    "delay": "messages over the links of a site take longer for a while",
+    "reorder": "a server lets messages with events overtake each other for a while",
+    "clock-jump": "the clock of a node is set forward or back",
+    "disk-full": "the store of checkpoints takes no writes for a while",
+    "disk-slow": "the store of checkpoints takes seconds for a while",
+    "client": "a subscriber is killed, and comes back",
 }
 """Kinds of faults in virtual time."""
 

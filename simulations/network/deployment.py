@@ -26,18 +26,18 @@ from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.participants.publisher import SimulatedPublisher
 from distced.simulations.network.participants.subscriber import SimulatedSubscriber
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.virtual_store import VirtualStore
+from distced.simulations.network.transport.virtual_store import VirtualDisk
 
 
 @dataclass(eq=False)
 class Deployment:
-    """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a store
+    """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a disk
     where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start."""
 
     network: Fabric
     tick: int = TICK
     engine: EngineName = "auto"
-    store: VirtualStore | None = None
+    disk: VirtualDisk | None = None
     clock_error: int = 0
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class Deployment:
         described = self.topology.nodes[name]
         capacity = described.capacity or 0.0
         node = self.nodes[name] = SimulatedNode(
-            self.network, described.place, capacity, self.tick, self.engine, self.store, self._skew()
+            self.network, described.place, capacity, self.tick, self.engine, self.disk, self._skew()
         )
         node.begin()
         return node
@@ -81,6 +81,12 @@ class Deployment:
         publisher = self.publishers[name] = SimulatedPublisher(self.network, described.place, described.loss)
         publisher.begin()
         return publisher
+
+    def kill_subscriber(self, name: str, *, silent: bool = True) -> SimulatedSubscriber:
+        """Kill a subscriber; see `SimulatedConnection.crash`."""
+        subscriber = self.subscribers.pop(name)
+        subscriber.crash(silent=silent)
+        return subscriber
 
     def connect_subscriber(self, name: str) -> SimulatedSubscriber:
         """Connect a subscriber of the topology."""

@@ -177,6 +177,60 @@ class Cut(_Scheduled, frozen=True, tag_field="kind", tag="cut"):
     name: str
 
 
+class Delay(_Scheduled, frozen=True, tag_field="kind", tag="delay"):
+    """Messages over all links of a site, and within it, that take longer for a while.
+
+    Attributes:
+        by: delay in each direction, ns.
+    """
+
+    until: int
+    site: str
+    by: int
+
+
+class Reorder(_Scheduled, frozen=True, tag_field="kind", tag="reorder"):
+    """Messages with events that overtake each other in the server of a site, those of one topic among them."""
+
+    until: int
+    site: str
+
+
+class ClockJump(_Scheduled, frozen=True, tag_field="kind", tag="clock-jump"):
+    """Step of the clock of a node, which it follows at half its rate.
+
+    Attributes:
+        by: forward, or with a negative step back, ns.
+    """
+
+    node: str
+    by: int
+
+
+class Disk(_Scheduled, frozen=True, tag_field="kind", tag="disk"):
+    """Store of checkpoints that is full, or slow, for a while.
+
+    Attributes:
+        slowest: longest time for a read or a write, ns; 0 for a full one.
+    """
+
+    until: int
+    slowest: int = 0
+
+
+class Kill(_Scheduled, frozen=True, tag_field="kind", tag="kill"):
+    """Loss of a subscriber with its state; it comes back, and subscribes again.
+
+    Attributes:
+        subscriber: of the topology.
+        silent: as of `Crash`.
+    """
+
+    subscriber: str
+    until: int
+    silent: bool = True
+
+
 class ServerRestart(_Scheduled, frozen=True, tag_field="kind", tag="server-restart"):
     """Restart of the server of a site, without wills.
 
@@ -189,7 +243,7 @@ class ServerRestart(_Scheduled, frozen=True, tag_field="kind", tag="server-resta
     remembers: bool = False
 
 
-Fault: TypeAlias = Join | Leave | Crash | Partition | Cut | ServerRestart
+Fault: TypeAlias = Join | Leave | Crash | Partition | Cut | ServerRestart | Delay | Reorder | ClockJump | Disk | Kill
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +266,7 @@ class Scenario:
         hints: of a placement analysis, by detector.
         checkpoints: whether nodes write checkpoints, to a store that all of them read.
         store_fails: share of its reads and writes that fail.
+        torn: whether a write whose node is lost may leave a part of its file.
         clock_error: greatest error of the clocks of nodes, another one after each start, ns.
     """
 
@@ -236,6 +291,7 @@ class Scenario:
     hints: Mapping[str, HintEntry] = field(default_factory=dict)
     checkpoints: bool = False
     store_fails: float = 0.0
+    torn: bool = False
     clock_error: int = 0
 
     def __post_init__(self) -> None:
@@ -266,22 +322,25 @@ class Scenario:
 def _check_fault(fault: Fault, topology: Topology) -> None:
     where = f"faults, {fault.__struct_config__.tag}"
     match fault:
-        case Join(node=node) | Leave(node=node) | Crash(node=node):
+        case Join(node=node) | Leave(node=node) | Crash(node=node) | ClockJump(node=node):
             _known("node", node, topology.nodes, where)
         case Cut(role=role, name=name):
             there = {"node": topology.nodes, "publisher": topology.publishers, "subscriber": topology.subscribers}
             if role not in there:
                 raise ScenarioError("not a participant", given=role, allowed=", ".join(there), where=where)
             _known(role, name, there[role], where)
-        case Partition(between=None, site=site) | ServerRestart(site=site):
+        case Kill(subscriber=name):
+            _known("subscriber", name, topology.subscribers, where)
+        case Partition(between=None, site=site) | ServerRestart(site=site) | Delay(site=site) | Reorder(site=site):
             _known("site", site, topology.sites, where)
         case Partition(between=(one, other)):
             pairs = {pair for link in topology.links for pair in link.directions}
             if (one, other) not in pairs and (other, one) not in pairs:
                 known = ", ".join(link.name for link in topology.links)
                 raise ScenarioError("no link between these sites", given=f"{one}, {other}", allowed=known, where=where)
-    if isinstance(fault, Partition | ServerRestart | Crash) and fault.until is not None and fault.until < fault.at:
-        raise ScenarioError("a fault that ends before it begins", given=fault.until, allowed=f"from {fault.at}",
+    until = getattr(fault, "until", None)
+    if until is not None and until < fault.at:
+        raise ScenarioError("a fault that ends before it begins", given=until, allowed=f"from {fault.at}",
                             where=where)  # fmt: skip
 
 

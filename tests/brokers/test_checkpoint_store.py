@@ -84,6 +84,26 @@ def test_many_writes_take_few_files(where: str) -> None:
     assert opened(where, "n2").load(["old"]) == {"old": [(b"kept",)]}
 
 
+def test_files_written_in_part_are_none_of_the_last_ones(tmp_path: Path) -> None:
+    store = opened(str(tmp_path))
+    store.save({"a": (b"a0",)})
+    for _ in range(3):
+        # Its node is lost as it writes, and starts again.
+        store.save({"a": (b"x" * 100,)})
+        last = tmp_path / files(store)[-1]
+        last.write_bytes(last.read_bytes()[:-50])
+        store = opened(str(tmp_path))
+        assert store.load(["a"]) == {"a": [(b"a0",)]} and "it is cut off" in store.damaged.values()
+    store.save({"a": (b"a1",)})
+    assert opened(str(tmp_path)).load(["a"]) == {"a": [(b"a0",), (b"a1",)]}
+
+
+def test_last_file_is_the_last_one_after_a_clock_was_set_back(where: str) -> None:
+    opened(where, now=9_000_000).save({"a": (b"before",)})
+    opened(where, now=1_000_000).save({"a": (b"behind",)})
+    assert opened(where).load(["a"]) == {"a": [(b"before",), (b"behind",)]}
+
+
 def test_damaged_files_are_left_out_and_named(tmp_path: Path) -> None:
     store = opened(str(tmp_path))
     for number in range(4):

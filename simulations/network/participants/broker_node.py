@@ -13,11 +13,12 @@ from distced.brokers.core.effects import Effect, Load, Publish, Save
 from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName, has_columnar
+from distced.middleware.model.clock import SteadyClock
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.topology.model import Place
 from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
-from distced.simulations.network.transport.virtual_store import VirtualStore
+from distced.simulations.network.transport.virtual_store import VirtualDisk
 
 TICK: Final = 100 * MILLISECOND
 """Interval between ticks of a node, ns; as live."""
@@ -74,13 +75,14 @@ class SimulatedNode(Participant):
         capacity: float,
         tick: int = TICK,
         engine: EngineName = "auto",
-        store: VirtualStore | None = None,
+        disk: VirtualDisk | None = None,
         skew: int = 0,
     ) -> None:
         """Args: skew: by which its clock is fast, ns."""
         super().__init__(network, place)
         self._skew = skew
-        self._store = store
+        self._clock = SteadyClock(network.engine.now, lambda: network.engine.instant + self._skew)
+        self._store = None if disk is None else disk.open(self.name, self.now)
         self.node = Node(
             self.name,
             self.now,
@@ -88,11 +90,11 @@ class SimulatedNode(Participant):
             events_over=EVENTS,
             capacity=capacity,
             engines=engines(engine, VirtualReadiness(network.engine.now)),
-            checkpoints=store is not None,
+            checkpoints=disk is not None,
             validate=True,
         )
-        if store is not None:
-            self.node.checkpoints.stored(store.stored(self.name), self.now)
+        if self._store is not None:
+            self.node.checkpoints.stored(self._store.stored, self.now)
         self.received = 0
         self._interval = tick
         self._waits = False
@@ -101,7 +103,11 @@ class SimulatedNode(Participant):
     @property
     def now(self) -> int:
         """Instant by its clock, ns."""
-        return self.network.engine.instant + self._skew
+        return self._clock.now()
+
+    def set_clock(self, by: int) -> None:
+        """Set the wall clock forward, or with a negative step back, ns."""
+        self._skew += by
 
     def begin(self) -> None:
         super().begin()
@@ -113,13 +119,18 @@ class SimulatedNode(Participant):
         self.do(self.node.stop())
         self.end()
 
+    def crash(self, *, silent: bool) -> None:
+        super().crash(silent=silent)
+        if self._store is not None:
+            self._store.crash()
+
     def act(self, effect: Effect) -> None:
         """Carry out an effect on the store."""
         if self._store is None:
             return
         match effect:
             case Save(number=number, entries=entries):
-                self._store.save(self.name, entries, lambda problem: self._answered("saved", number, problem))
+                self._store.save(entries, lambda problem: self._answered("saved", number, problem))
             case Load(detector=detector):
                 self._store.load(detector, lambda found, problem: self._answered("loaded", detector, found, problem))
 

@@ -48,6 +48,8 @@ class SimulatedSubscription(SubscriptionState):
         refused: why it was refused or ended by others; else empty.
         lost: losses, in order of arrival.
         twice: number of composite events given a second time.
+        killed: whether its subscriber was killed.
+        is_back: whether it was made again by one that had been killed.
     """
 
     def __init__(self, asked: ScenarioSubscription, distribution: str) -> None:
@@ -68,6 +70,7 @@ class SimulatedSubscription(SubscriptionState):
         self.refused = ""
         self.lost: list[Loss] = []
         self.twice = 0
+        self.killed = self.is_back = False
 
     @property
     def watermark(self) -> int | None:
@@ -104,7 +107,7 @@ class SimulatedSubscriber(SimulatedClient):
         def complete(error: DistcedError | None) -> None:
             if error is None:
                 subscribed.active_at = self.network.engine.instant
-            elif subscribed.answers and subscribed.answers[-1][1].state == "refused":
+            elif subscribed.answers and subscribed.answers[-1][1].state == "refused" and not subscribed.is_back:
                 subscribed.refused = subscribed.answers[-1][1].message
             elif not subscribed.ended:
                 self.network.engine.after(RETRY_AFTER, self._subscribe, subscribed)

@@ -1,7 +1,9 @@
 """Outcome of a run, and its comparison with one engine over the published events.
 
 Design, section 2, "Transparency": under guaranteed detection composite events are a function of the pattern and the
-events. Only subscriptions active from before the streams until the end have a single right answer.
+events. Subscriptions active from before the streams have a single right answer: until the end, or up to the watermark
+at which their subscriber was killed. Of one that is back, composite events that begin behind its return are compared,
+and earlier ones have to be right, but need not come.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import DeadLetter
 from distced.middleware.wire.directory_entries import DetectorEntry, LoadEntry
 from distced.simulations.network.participants.subscriber import SimulatedSubscription
@@ -158,7 +161,7 @@ def compare(outcome: ScenarioOutcome) -> dict[str, Comparison]:
         if event.source in found and event.hi <= final:
             found[event.source].append(event)
     return {
-        name: _comparison(found[compiled[name].canonical_id], each.events, final)
+        name: _comparison(found[compiled[name].canonical_id], each, outcome)
         for name, each in comparable.items()
         if name in compiled
     }
@@ -169,7 +172,7 @@ def _is_comparable(each: SimulatedSubscription, outcome: ScenarioOutcome) -> boo
         each.asked.detection == "guaranteed"
         and each.asked.until is None
         and each.active_at is not None
-        and each.active_at <= outcome.scenario.start
+        and (each.active_at <= outcome.scenario.start or each.is_back)
     )
 
 
@@ -203,11 +206,17 @@ def _compiled(subscriptions: Iterable[SimulatedSubscription], outcome: ScenarioO
     return compiled
 
 
-def _comparison(expected: Iterable[CompositeEvent], got: Iterable[CompositeEvent], final: int) -> Comparison:
+def _comparison(
+    expected: Iterable[CompositeEvent], subscribed: SimulatedSubscription, outcome: ScenarioOutcome
+) -> Comparison:
+    final = outcome.final or 0
+    due = INSTANT_MIN if subscribed.watermark is None else subscribed.watermark
+    due = min(due, final) if subscribed.killed else final
+    since = subscribed.active_at if subscribed.is_back and subscribed.active_at is not None else INSTANT_MIN
     wanted = {_comparable(each): each for each in expected}
-    heard = {_comparable(each): each for each in got if each.hi <= final}
+    heard = {_comparable(each): each for each in subscribed.events if each.hi <= final}
     return Comparison(
-        tuple(wanted[each] for each in wanted if each not in heard),
+        tuple(each for key, each in wanted.items() if key not in heard and since < each.lo and each.hi <= due),
         tuple(heard[each] for each in heard if each not in wanted),
         len(wanted.keys() & heard.keys()),
     )

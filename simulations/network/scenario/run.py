@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import IO, Final, TypeAlias
 
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
@@ -12,12 +13,17 @@ from distced.simulations.network.deployment import Administrator, Deployment
 from distced.simulations.network.participants.subscriber import SimulatedSubscription
 from distced.simulations.network.scenario.outcome import LinkTraffic, Moved, NodeFigures, Noted, ScenarioOutcome
 from distced.simulations.network.scenario_model import (
+    ClockJump,
     Crash,
     Cut,
+    Delay,
+    Disk,
     Fault,
     Join,
+    Kill,
     Leave,
     Partition,
+    Reorder,
     Scenario,
     ScenarioSubscription,
     ScheduledMove,
@@ -28,7 +34,7 @@ from distced.simulations.network.transport.connections import Participant
 from distced.simulations.network.transport.fabric import Fabric
 from distced.simulations.network.transport.links import DirectedLink
 from distced.simulations.network.transport.mqtt_server import DuplicateDeliveries
-from distced.simulations.network.transport.virtual_store import VirtualStore
+from distced.simulations.network.transport.virtual_store import VirtualDisk
 
 LOOK_EVERY: Final = 100 * MILLISECOND
 """Interval between checks for completion, ns of virtual time."""
@@ -68,10 +74,13 @@ class Simulation:
             one_home=scenario.one_home,
             log=log,
         )
-        store = VirtualStore(self.network.engine, scenario.store_fails) if scenario.checkpoints else None
-        self.deployment = Deployment(self.network, tick=scenario.tick, store=store, clock_error=scenario.clock_error)
+        engine = self.network.engine
+        disk = VirtualDisk(engine, scenario.store_fails, torn=scenario.torn) if scenario.checkpoints else None
+        self.deployment = Deployment(self.network, tick=scenario.tick, disk=disk, clock_error=scenario.clock_error)
         self.administrator = Administrator(self.network)
         self.subscribed: dict[str, SimulatedSubscription] = {}
+        # Number of subscribers that were killed, and are not back.
+        self._away = 0
         self._begin()
 
     def run(self, watch: Watch | None = None) -> ScenarioOutcome:
@@ -91,11 +100,16 @@ class Simulation:
     def complete(self) -> bool:
         """Whether all sources have sent everything, and the watermark of every subscription is at or beyond `final`."""
         publishers = self.deployment.publishers.values()
-        if not all(each.done for each in publishers) or len(self.subscribed) < len(self.scenario.subscriptions):
+        if (
+            self._away
+            or not all(each.done for each in publishers)
+            or len(self.subscribed) < len(self.scenario.subscriptions)
+        ):
             return False
         final = self.final
         return final is None or all(
             each.refused
+            or each.killed
             or each.asked.detection == "best-effort"
             or each.asked.until is not None
             or (each.watermark is not None and each.watermark >= final)
@@ -187,9 +201,10 @@ class Simulation:
         scenario = self.scenario
         return scenario.start + (round(scenario.lead * (share - 1)) if at is None else at)
 
-    def _subscribe(self, asked: ScenarioSubscription) -> None:
+    def _subscribe(self, asked: ScenarioSubscription) -> SimulatedSubscription:
         subscriber = self.deployment.subscribers[asked.subscriber]
-        self.subscribed[asked.name] = subscriber.subscribe(asked, self.scenario.distribution)
+        made = self.subscribed[asked.name] = subscriber.subscribe(asked, self.scenario.distribution)
+        return made
 
     def _arrange(self, fault: Fault) -> None:
         network, deployment, start = self.network, self.deployment, self.scenario.start
@@ -213,6 +228,40 @@ class Simulation:
                 server = network.server_at(site)
                 time.at(start + at, lambda: server.stop(remembers=remembers))
                 time.at(start + until, server.start)
+            case Delay(at=at, until=until, site=site, by=by):
+                time.at(start + at, self._delay, site, by)
+                time.at(start + until, self._delay, site, -by)
+            case Reorder(at=at, until=until, site=site):
+                server = network.server_at(site)
+                time.at(start + at, server.reorder, 1)
+                time.at(start + until, server.reorder, -1)
+            case ClockJump(at=at, node=node, by=by):
+                time.at(start + at, self._if_there, node, lambda name: deployment.nodes[name].set_clock(by))
+            case Disk(at=at, until=until, slowest=slowest) if deployment.disk is not None:
+                time.at(start + at, deployment.disk.fail, slowest)
+                time.at(start + until, deployment.disk.mend, slowest)
+            case Kill(at=at, until=until, subscriber=name, silent=silent):
+                time.at(start + at, self._kill, name, silent, start + until)
+
+    def _delay(self, site: str, by: int) -> None:
+        for link in self.network.links.of_site(site):
+            link.delay += by
+
+    def _kill(self, name: str, silent: bool, until: int) -> None:
+        """Kill a subscriber, unless it is away from another fault, and start it again."""
+        if name not in self.deployment.subscribers:
+            return
+        killed = self.deployment.kill_subscriber(name, silent=silent)
+        for each in killed.subscriptions.values():
+            each.killed = True
+        self._away += 1
+        self.network.engine.at(until, self._back, name, list(killed.subscriptions.values()))
+
+    def _back(self, name: str, before: list[SimulatedSubscription]) -> None:
+        self._away -= 1
+        self.deployment.connect_subscriber(name)
+        for each in before:
+            self._subscribe(replace(each.asked, name=f"{each.asked.name}, again")).is_back = True
 
     def _cut(self, kind: str, name: str) -> None:
         """Cut one of the connections of a participant, at random."""

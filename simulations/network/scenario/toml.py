@@ -42,7 +42,9 @@ from distced.simulations.network.scenario_model import (
 
 _T = TypeVar("_T", bound=msgspec.Struct)
 
-_DURATIONS: Final = frozenset({"at", "until", "duration", "lead", "patience", "keepalive", "heartbeat"})
+_DURATIONS: Final = frozenset(
+    {"at", "until", "duration", "lead", "patience", "keepalive", "heartbeat", "by", "slowest"}
+)
 _FAULTS: Final = {each.__struct_config__.tag: each for each in get_args(Fault)}
 
 

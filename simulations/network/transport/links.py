@@ -96,12 +96,13 @@ class DirectedLink:
         cost: of a byte.
         free: instant at which the queue is sent, ns.
         down: number of faults that keep it down.
+        delay: by which faults delay messages on it, ns.
         held: messages waiting for it: path, place on it, message.
         traffic: messages and bytes by area, `mqtt` for the packets of connections.
     """
 
     __slots__ = (
-        "bandwidth", "cost", "down", "free", "held", "jitter", "latency", "origin", "target", "traffic",
+        "bandwidth", "cost", "delay", "down", "free", "held", "jitter", "latency", "origin", "target", "traffic",
     )  # fmt: skip
 
     def __init__(self, origin: str, target: str, link: Link) -> None:
@@ -113,6 +114,7 @@ class DirectedLink:
         self.cost = link.cost
         self.free = 0
         self.down = 0
+        self.delay = 0
         self.held: list[tuple[LinkPath, int, Any, int, str]] = []
         self.traffic: dict[str, list[int]] = {}
 
@@ -203,7 +205,7 @@ class LinkPath:
                 instant = link.free
             instant -= -size * SECOND // link.bandwidth
             link.free = instant
-        instant += link.latency
+        instant += link.latency + link.delay
         if link.jitter:
             instant += int(time.random.random() * link.jitter)
         last = self._last[place]

@@ -14,15 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from paho.mqtt.matcher import MQTTMatcher
 
 from distced.brokers.core.effects import Publish, Subscribe, Unsubscribe
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.topics import matches
 from distced.simulations.network.transport.links import ACKNOWLEDGEMENT, MQTT, LinkPath, area_of, message_size
 from distced.simulations.network.transport.trace import Trace
 from distced.simulations.network.transport.virtual_time import VirtualTime
+
+OVERTAKEN: Final = "ec"
+OVERTAKEN_BY: Final = SECOND
+"""Areas of messages that may be overtaken, and the longest time by which, ns."""
 
 
 class ControlPacket(Enum):
@@ -120,6 +125,7 @@ class SimulatedServer:
         name: in the trace.
         published: gets the home, topic and payload of each forwarded message.
         up: whether it runs.
+        reorders: number of faults for which messages with events overtake each other.
         retained: messages by topic.
         sessions: known connections, by client.
     """
@@ -131,6 +137,7 @@ class SimulatedServer:
     duplicates: DuplicateDeliveries
     published: Callable[[str, str, bytes], object]
     up: bool = True
+    reorders: int = 0
     retained: dict[str, bytes] = field(default_factory=dict)
     sessions: dict[str, ServerSession] = field(default_factory=dict)
     # Subscribers of each filter, and the cached receivers of each topic.
@@ -182,6 +189,10 @@ class SimulatedServer:
         for session, granted in known:
             level = min(qos, granted)
             sent = (topic, payload, level)
+            if self.reorders and area in OVERTAKEN and self._time.random.random() < 0.3:
+                delay = self._time.random.randrange(OVERTAKEN_BY)
+                self._time.after(delay, session.back.send, sent, sizes[level], area)
+                continue
             session.back.send(sent, sizes[level], area)
             if twice and level and self._time.random.random() < twice:
                 session.back.send(sent, sizes[level], area)
@@ -215,6 +226,10 @@ class SimulatedServer:
     def start(self) -> None:
         """Start again."""
         self.up = True
+
+    def reorder(self, faults: int) -> None:
+        """Begin faults for which messages with events overtake each other, or with a negative number end them."""
+        self.reorders += faults
 
     def _connect(self, session: ServerSession) -> None:
         if not self.up:
