@@ -389,7 +389,9 @@ class EventPath:
         for reader in self.inputs.readers():
             if any(map(reader.takes, entry.types)):
                 target = reader.shared if isinstance(reader, HostedInput) else reader.detector
-                begins = Begins([each for each in entry.types if reader.takes(each)], entry.first)
+                types = [each for each in entry.types if reader.takes(each)]
+                begins = Begins(types, entry.first, running=entry.resumed > 0)
+                self.asks = self.asks or entry.resumed > 0
                 watermark = max(watermark, target.join(source, entry.watermark, now, entry.lease, begins))
                 read = True
                 self.stories.happened("source", source, f"read by {reader.name}")

@@ -104,6 +104,8 @@ class AsyncDriver(BaseDriver[AsyncBus]):
             deadline = loop.time() + ROOM_WITHIN
             while not self._has_room(late=loop.time() >= deadline):
                 await asyncio.sleep(ROOM_EVERY)
+        if self._outbox.log is not None:
+            self.report_outbox()
         if not self._deferred(message, events=events):
             await self.send(message)
 
@@ -155,6 +157,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         """Connect and read the directory; see `Client.start`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
+        self._open_outbox()
         try:
             await self._driver.start(timeout)
             with self._directed():
@@ -173,6 +176,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
                 await self._driver.stop(1.0)
             else:
                 await self._driver.give_up(1.0)
+            self._close_outbox()
             raise
         return self
 
@@ -180,7 +184,10 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         """Unsubscribe, announce the end of every source, and disconnect."""
         for subscription in list(self._driver.subscriptions.values()):
             subscription.end()
-        await self._driver.stop()
+        try:
+            await self._driver.stop()
+        finally:
+            self._close_outbox()
 
     async def __aenter__(self) -> Self:
         return await self.start()
@@ -193,10 +200,10 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         outbox = self._session.sources.outbox
-        while outbox.unsent and loop.time() < deadline:
+        while outbox.waits and loop.time() < deadline:
             await asyncio.sleep(ROOM_EVERY)
         taken = await self._driver.connections.flush(max(deadline - loop.time(), 0.0))
-        return taken and not outbox.unsent
+        return taken and not outbox.waits
 
     async def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait for n broker nodes, up to a timeout in seconds."""
@@ -244,7 +251,8 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         uncertainty: Uncertainty = 0,
     ) -> list[AsyncSource]:
         """Open several sources at once; see `Client.sources`."""
-        made = self._described(partial(AsyncSource, self), named, watermark, lease, qos, uncertainty)
+        async with self._publishing:
+            made = self._described(partial(AsyncSource, self), named, watermark, lease, qos, uncertainty)
         opened = self._driver.begin(partial(self._session.open_sources, made, lease))
         try:
             await asyncio.shield(opened)

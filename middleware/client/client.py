@@ -27,6 +27,7 @@ from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import server_name
 from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import ROOM_EVERY, BaseDriver, ClientDriver
+from distced.middleware.client.outbox_folder import OutboxFolder
 from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, check_watermark, heartbeat
@@ -49,6 +50,7 @@ from distced.middleware.patterns.statements import FileStatements, failed, read_
 from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, NodeEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.outbox import Outbox
+from distced.middleware.wire.outbox_log import OutboxLog
 from distced.middleware.wire.topics import ROOT
 
 D = TypeVar("D", bound=BaseDriver[Any])
@@ -77,7 +79,7 @@ class BaseClient(ABC, Generic[D, S]):
         clock: Clock | None = None,
         root: str = ROOT,
         patience: float = 5.0,
-        outbox: Outbox | None = None,
+        outbox: Outbox | str | Path | None = None,
     ) -> None:
         """Describe a client; nothing happens before `start`.
 
@@ -89,7 +91,7 @@ class BaseClient(ABC, Generic[D, S]):
             name: random where left out.
             patience: seconds to wait for broker nodes, and for servers that are needed, to answer.
             outbox: of this client alone, for the messages of its sources; with one they are queued while the server is
-                away.
+                away. A path is that of an outbox that outlives the process.
         """
         if name is not None and name.startswith(NODE_CLIENT):
             raise DistcedError(
@@ -100,7 +102,7 @@ class BaseClient(ABC, Generic[D, S]):
         self.root = root
         self._url = url
         self._finds = home is None
-        self._outbox = outbox
+        self._outbox = Outbox(path=outbox) if isinstance(outbox, str | Path) else outbox
         self._sources: dict[str, S] = {}
         # Messages are numbered in the order in which they are handed to the bus.
         self._publishing = self._lock()
@@ -157,6 +159,19 @@ class BaseClient(ABC, Generic[D, S]):
             return self._session.directory.published_type(name)
 
     # For clients.
+
+    def _open_outbox(self) -> None:
+        """Continue from the folder of the outbox, where it has one."""
+        outbox = self._outbox
+        if outbox is not None and outbox.path is not None and outbox.log is None:
+            folder = OutboxFolder(outbox.path, outbox.sync_every)
+            outbox.attach(OutboxLog(folder, self.name, outbox.most_bytes, self.clock.now()))
+            self._driver.report_outbox()
+
+    def _close_outbox(self) -> None:
+        if self._outbox is not None:
+            self._driver.report_outbox()
+            self._outbox.detach()
 
     def _following(self) -> D | None:
         """Driver for the server of the directory, if that is another; that of the own site is the one given."""
@@ -281,6 +296,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def start(self, timeout: float = 10.0) -> Self:
         """Connect and read the directory; raise `BusError` where that takes longer than a timeout, seconds."""
         deadline = time.monotonic() + timeout
+        self._open_outbox()
         try:
             self._driver.start(timeout)
             with self._directed():
@@ -299,6 +315,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
                 self._driver.stop(1.0)
             else:
                 self._driver.give_up(1.0)
+            self._close_outbox()
             raise
         return self
 
@@ -308,14 +325,16 @@ class Client(BaseClient[ClientDriver, "Source"]):
         for subscription in list(self._driver.subscriptions.values()):
             subscription.end()
         self._driver.stop()
+        with self._publishing:
+            self._close_outbox()
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait up to `timeout` seconds until the servers have taken every message; whether they have."""
         deadline = time.monotonic() + timeout
-        while self._session.sources.outbox.unsent and time.monotonic() < deadline:
+        while self._session.sources.outbox.waits and time.monotonic() < deadline:
             time.sleep(ROOM_EVERY)
         taken = self._driver.connections.flush(max(deadline - time.monotonic(), 0.0))
-        return taken and not self._session.sources.outbox.unsent
+        return taken and not self._session.sources.outbox.waits
 
     def __enter__(self) -> Self:
         return self.start()
@@ -394,7 +413,8 @@ class Client(BaseClient[ClientDriver, "Source"]):
             TypeRegistryError: a type that nobody publishes.
             SubscriptionError: no answer of broker nodes; none of the sources is open then.
         """
-        made = self._described(partial(Source, self), named, watermark, lease, qos, uncertainty)
+        with self._publishing:
+            made = self._described(partial(Source, self), named, watermark, lease, qos, uncertainty)
         self._driver.run(partial(self._session.open_sources, made, lease))
         self._sources.update((source.name, source) for source in made)
         return made

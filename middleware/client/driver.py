@@ -144,6 +144,12 @@ class BaseDriver(ABC, Generic[B]):
         with self.lock:
             return self._sources.defer(message, events=events)
 
+    def report_outbox(self) -> None:
+        """Log what has happened to the folder of the outbox."""
+        log = self._outbox.log
+        while log is not None and log.notes:
+            self._carry(log.notes.pop(0))
+
     def post(self, decide: Callable[[], list[ClientEffect]]) -> None:
         """Decide on effects and carry them out, without waiting."""
         self._main.call_soon(lambda: self._take(decide))
@@ -373,6 +379,8 @@ class ClientDriver(BaseDriver[Bus]):
             deadline = time.monotonic() + (0.0 if threading.get_ident() == self._thread else ROOM_WITHIN)
             while not self._has_room(late=time.monotonic() >= deadline):
                 time.sleep(ROOM_EVERY)
+        if self._outbox.log is not None:
+            self.report_outbox()
         if not self._deferred(message, events=events):
             self.send(message)
 

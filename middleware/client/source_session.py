@@ -43,8 +43,10 @@ class SourceState:
         published: number of events it has published.
         qos: 0 or 1.
         first: number of its first message of each type (`middleware.wire.numbered_stream`).
+        resumed: microsecond of its start where it continues an earlier life, by the log of an outbox; else 0.
         next_seq: sequence number of the next event; beyond those of an earlier life of the source.
         uncertainty: of the clock of its instants, ns, given one of them.
+        streams: of all sources of its publisher.
     """
 
     def __init__(
@@ -65,14 +67,15 @@ class SourceState:
         further than `max_ahead` beyond the client's clock is refused, ns."""
         self.name = name
         self.types = dict(types)
-        self.watermark = watermark
         self.published = 0
         self.qos = qos
-        self.first = self.next_seq = max(now // 1_000, 0)
         self.uncertainty: Callable[[int], int] = _certain
-        self._streams = PublishedStreams() if streams is None else streams
-        for each in self.types:
-            self._streams.begin(name, each, self.first)
+        self.streams = PublishedStreams() if streams is None else streams
+        start = max(now // 1_000, 0)
+        mark = self.streams.open(name, list(self.types), start)
+        self.first, self.next_seq = mark.first, max(start, mark.seq)
+        self.resumed = start if mark.first < start else 0
+        self.watermark = max(watermark, mark.promised)
         self._publisher = publisher
         self._max_ahead = max_ahead
         self._home = home
@@ -122,22 +125,32 @@ class SourceState:
                 frame = group[start : start + FRAME]
                 promised = None if apart or start + FRAME < len(group) else watermark
                 type_name = frame[0].type
-                number, top = self._streams.position(self.name, type_name, promised)
+                number, top = self.streams.position(self.name, type_name, promised)
                 payload = encode_frame(
                     frame, type=type_name, source=self.name, watermark=promised, check=False, number=number, top=top
                 )
-                yield frame, Publish(self._topics[type_name], payload, self.qos, home=self._home)
-                self._streams.published(self.name, type_name, payload, max([each.hi for each in frame]), now)
+                self.streams.publishing(self.name, type_name, payload, frame, promised, now)
+                try:
+                    yield frame, self.message(type_name, payload)
+                except GeneratorExit:
+                    # It could not be sent.
+                    self.streams.withdrawn(self.name, type_name)
+                    raise
+                self.streams.published(self.name, type_name, payload, max([each.hi for each in frame]), now)
                 self.published += len(frame)
         if watermark is not None:
             self.promise(watermark)
             if apart:
                 yield (), heartbeat(self._publisher, [self], watermark, now, home=self._home, root=self._root)
 
+    def message(self, type_name: str, payload: bytes) -> Publish:
+        """Message with a frame of events of a type."""
+        return Publish(self._topics[type_name], payload, self.qos, home=self._home)
+
     def promise(self, watermark: int) -> None:
         """Note a promise, ns."""
         self.watermark = max(self.watermark, watermark)
-        self._streams.promise(self.name, self.watermark)
+        self.streams.promise(self.name, self.watermark)
 
     def check_ahead(self, what: str, instant: int, now: int) -> None:
         """Raise `EventError` where an instant, ns, is so far beyond the clock of the client that nodes reject it."""
@@ -151,7 +164,7 @@ class SourceState:
 
     def positions(self, watermark: int) -> tuple[tuple[int, int | None], ...]:
         """Positions of its streams, as of `Heartbeat`."""
-        return tuple([self._streams.position(self.name, each, watermark) for each in self.types])
+        return tuple([self.streams.position(self.name, each, watermark) for each in self.types])
 
     def _check(self, event: Event) -> None:
         event_type = self.types.get(event.type)
@@ -188,6 +201,8 @@ def heartbeat(
         source.check_ahead("a promise", watermark, now)
     for source in sources:
         source.promise(watermark)
+    if sources:
+        sources[0].streams.promising([each.name for each in sources], watermark)
     names, positions = [each.name for each in sources], [each.positions(watermark) for each in sources]
     beat = encode(Heartbeat(tuple(names), watermark, tuple(positions)))
     qos = max((source.qos for source in sources), default=0)
@@ -256,13 +271,22 @@ class SourceSession:
         """
         for source in sources:
             self._check_free(source.name)
+        if self.outbox.log is not None:
+            self.outbox.log.force()
         opening = _Opening(operation, sources, {source.name: {} for source in sources})
         effects: list[ClientEffect] = []
         for source in sources:
             self._opening[source.name] = opening
-            entry = SourceEntry(tuple(source.types), source.watermark, lease, self.name, self.home, source.first)
-            effects.append(self.directory.put("source", source.name, entry))
+            effects.append(self.directory.put("source", source.name, self._entry(source, lease)))
         return effects + self._advance(opening, begun=True)
+
+    def _entry(self, source: SourceState, lease: int) -> SourceEntry:
+        """Entry of a source; it promises nothing about events that are published again."""
+        log = self.outbox.log
+        least = None if log is None or source.name not in log.messages else log.floor(source.name)
+        watermark = source.watermark if least is None else min(source.watermark, max(least - 1, INSTANT_MIN))
+        types = tuple(source.types)
+        return SourceEntry(types, watermark, lease, self.name, self.home, source.first, source.resumed)
 
     def close(self, names: Iterable[str], then: Callable[[], list[ClientEffect]]) -> list[ClientEffect]:
         """End sources: detectors do not wait for them any more; continue when their events are at the server."""
@@ -297,8 +321,9 @@ class SourceSession:
         if not self._up:
             return []
         effects: list[ClientEffect] = list(self.outbox.take_unsent(DEFERRED_AT_ONCE))
-        if self.outbox.unsent:
+        if self.outbox.waits:
             return [*effects, self.timers.flush(self.home, self.patience, lambda now: self._send_deferred())]
+        self.streams.again.clear()
         return [*effects, self._last_beat(list(self.sources.values()))] if self.sources else effects
 
     def missing(self, payload: bytes, topic: str) -> list[ClientEffect]:
@@ -333,7 +358,7 @@ class SourceSession:
     def defer(self, message: Publish, *, events: bool) -> bool:
         """Queue a message of a source in an outbox that queues, as long as its server is away, or messages before it
         wait; whether it does. A heartbeat is dropped: the last one is repeated over the new connection."""
-        if not self.outbox.queues or (self._up and not self.outbox.unsent):
+        if not self.outbox.queues or (self._up and not self.outbox.waits):
             return False
         if events:
             self.outbox.defer(message)
@@ -369,10 +394,21 @@ class SourceSession:
                 return self._wait(opening, expected) if begun or opening.done > before else []
             opening.done += 1
         self._finish(opening)
+        effects: list[ClientEffect] = []
         for source in opening.sources:
             source.watermark = max([source.watermark, *opening.acknowledged[source.name].values()])
             self.sources[source.name] = source
-        return [Done(opening.operation)]
+            effects += self._publish_again(source)
+        return [*effects, *(self._send_deferred() if self.outbox.again else ()), Done(opening.operation)]
+
+    def _publish_again(self, source: SourceState) -> list[ClientEffect]:
+        """Queue the messages of a source by an earlier process, before any other."""
+        log = self.outbox.log
+        messages = [] if log is None else log.messages.pop(source.name, [])
+        again = [source.message(each.stream[1], each.payload) for each in messages if each.stream[1] in source.types]
+        self.outbox.again.extend(again)
+        fields: dict[str, object] = {"source": source.name, "messages": len(again)}
+        return [Note("info", "source continued", fields)] if source.resumed else []
 
     def _wait(self, opening: _Opening, expected: set[str]) -> list[ClientEffect]:
         self.timers.cancel(opening.timer)
@@ -402,6 +438,8 @@ class SourceSession:
     def _ended(self, sources: Iterable[SourceState]) -> list[ClientEffect]:
         for source in sources:
             self.sources.pop(source.name, None)
+            if self.outbox.log is not None:
+                self.outbox.log.ended(source.name)
         return [self.directory.clear("source", source.name) for source in sources]
 
     def _check_free(self, name: str) -> None:
@@ -409,7 +447,9 @@ class SourceSession:
             raise DistcedError("a source of this name is open already", given=name, advice="close it, or share it")
         entries = self.directory.entries
         known = entries.sources.get(name)
-        if known is not None and known.publisher in entries.clients.keys() - {self.name}:
+        # The process before this one has ended, as its outbox is free.
+        former = {self.name} if self.outbox.log is None else {self.name, self.outbox.log.former}
+        if known is not None and known.publisher in entries.clients.keys() - former:
             raise DistcedError(
                 "a source of this name is open already", given=name, where=f"client {known.publisher}",
                 advice="choose another name: it identifies events",

@@ -481,7 +481,8 @@ class SubscriptionSession:
                 if course.state.event_type is not None:
                     place = self._directory.events_at(entry.home, course.state.type_name)
                     effects += self.places.listen(course, [place])
-                    if change.before is None and entry.first and course.operation is None:
+                    begins = entry.first > 0 and not entry.resumed
+                    if change.before is None and begins and course.operation is None:
                         topic = event_topic(course.state.type_name, change.name, root=self._root)
                         course.state.expect(topic, entry.first)
                     asked: Asked = {}

@@ -59,6 +59,8 @@ class SourceEntry(msgspec.Struct, frozen=True):
         publisher: client that publishes it.
         home: home server of its topics and heartbeats.
         first: number of its first message of each type (`middleware.wire.numbered_stream`); 0 where they have none.
+        resumed: microsecond at which another process has continued this life; 0 for none. Readers to which the source
+            is new ask for its position.
     """
 
     types: tuple[str, ...]
@@ -67,6 +69,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     publisher: str = ""
     home: str = ""
     first: Annotated[int, Meta(ge=0)] = 0
+    resumed: Annotated[int, Meta(ge=0)] = 0
 
 
 class NodeEntry(msgspec.Struct, frozen=True):

@@ -5,7 +5,8 @@ the next host of its detectors, requests what came behind. Recent messages are k
 `KeptMessages`; older ones as long as a node has not acknowledged them, up to a limit of bytes over all. Nodes without
 checkpoints acknowledge nothing, and hold nothing.
 
-An outbox that queues takes the messages of a client whose server is away, too.
+An outbox that queues takes the messages of a client whose server is away, too. One with a path outlives its process
+(`middleware.wire.outbox_log`): a client that starts again with it continues the streams of its sources.
 
 Where the outbox is full, nodes that have left the directory hold nothing any more: they may never come back. If others
 still do, the publisher waits, or by its choice drops the oldest messages; readers that request them get a loss.
@@ -18,10 +19,13 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.outbox_log import KeptMessage, OutboxLog
 from distced.middleware.wire.published_streams import KEPT_BYTES, KEPT_FOR, OVERHEAD, KeptMessages, StreamKey
 
 OUTBOX_BYTES: Final = 64 * 1024 * 1024
@@ -37,6 +41,9 @@ class Outbox(KeptMessages):
     for messages, meanwhile.
 
     Attributes:
+        path: folder in which it outlives its process; None for memory alone.
+        sync_every: interval at which the folder is forced to the disk, s; 0 before each message, None for never.
+        again: messages of an earlier process that are published again, in order.
         queues: whether messages wait here for a server that is away.
         unsent: those that do, in order; and `unsent_bytes` of them.
         held_bytes: of the messages beyond the recent ones.
@@ -47,6 +54,8 @@ class Outbox(KeptMessages):
         self,
         most_bytes: int = OUTBOX_BYTES,
         when_full: WhenFull = "wait",
+        path: str | Path | None = None,
+        sync_every: float | None = 1.0,
         *,
         recent_bytes: int = KEPT_BYTES,
         recent_for: int = KEPT_FOR,
@@ -57,15 +66,24 @@ class Outbox(KeptMessages):
         Args:
             most_bytes: limit over all.
             when_full: `wait` for acknowledgements and servers, for some seconds; or `drop` the oldest messages.
+            path: folder of this outbox alone, in which it outlives its process.
+            sync_every: interval at which the folder is forced to the disk, s: what a power cut may take. 0 before each
+                message is published, None for when the system sees fit.
             recent_bytes, recent_for: limits of recent messages, age in ns.
         """
         if type(most_bytes) is not int or most_bytes <= 0:
             raise DistcedError("not a size of an outbox", given=most_bytes, allowed="bytes, 1 or more")
         if when_full not in ("wait", "drop"):
             raise DistcedError("not a choice for a full outbox", given=when_full, allowed="wait or drop")
+        if sync_every is not None and not sync_every >= 0:
+            raise DistcedError("not an interval of an outbox", given=sync_every, allowed="seconds, 0 or more; or None")
         super().__init__(min(recent_bytes, most_bytes), recent_for)
         self.when_full: WhenFull = when_full
+        self.most_bytes = most_bytes
+        self.path = None if path is None else Path(path).expanduser()
+        self.sync_every = sync_every
         self.queues = queues
+        self.again: deque[Publish] = deque()
         self.unsent: deque[Publish] = deque()
         self.unsent_bytes = 0
         self.held_bytes = 0
@@ -77,8 +95,34 @@ class Outbox(KeptMessages):
         # Number of the first message that a node has not acknowledged, and the least of all nodes.
         self._acknowledged: dict[StreamKey, dict[str, int]] = {}
         self._least: dict[StreamKey, int] = {}
-        # Streams with acknowledgements since messages were last added.
-        self._news: deque[StreamKey] = deque()
+        # Acknowledgements since messages were last added: node, stream, number.
+        self._news: deque[tuple[str, StreamKey, int]] = deque()
+
+    def attach(self, log: OutboxLog) -> None:
+        """Continue from a log, and write to it from now on."""
+        self._kept.clear()
+        self._held.clear()
+        self._first_held.clear()
+        self._acknowledged.clear()
+        self._least.clear()
+        self._news.clear()
+        self.again.clear()
+        self.unsent.clear()
+        self.size = self.held_bytes = self.unsent_bytes = 0
+        self.log = log
+        for node, numbers in log.acknowledged.items():
+            for stream, number in numbers.items():
+                self._count(node, stream, number)
+        for each in sorted(chain(*log.messages.values()), key=lambda each: each.at):
+            super().keep(each.stream, each.number, each.payload, each.top, each.at)
+        log.needed = self._needed
+
+    def detach(self) -> None:
+        """Close the log, at the end of the client."""
+        if self.log is not None:
+            self._drop_acknowledged()
+            self.log.close()
+            self.log = None
 
     @property
     def full(self) -> bool:
@@ -97,15 +141,28 @@ class Outbox(KeptMessages):
         self.unsent.append(message)
         self.unsent_bytes += len(message.payload) + OVERHEAD
 
+    @property
+    def waits(self) -> bool:
+        """Whether messages wait here."""
+        return bool(self.again or self.unsent)
+
     def take_unsent(self, most: int | None = None) -> Iterator[Publish]:
         """Messages that have waited, in order; each is forgotten as it is taken."""
-        for _ in range(len(self.unsent) if most is None else min(most, len(self.unsent))):
+        left = len(self.again) + len(self.unsent) if most is None else most
+        while self.again and left:
+            left -= 1
+            yield self.again.popleft()
+        for _ in range(min(left, len(self.unsent))):
             message = self.unsent.popleft()
             self.unsent_bytes -= len(message.payload) + OVERHEAD
             yield message
 
     def acknowledge(self, node: str, stream: StreamKey, number: int) -> None:
         """A node has acknowledged the messages of a stream before a number; with 0 it holds none of them any more."""
+        self._count(node, stream, number)
+        self._news.append((node, stream, number))
+
+    def _count(self, node: str, stream: StreamKey, number: int) -> None:
         nodes = self._acknowledged.setdefault(stream, {})
         if number:
             nodes[node] = number
@@ -116,7 +173,6 @@ class Outbox(KeptMessages):
         else:
             del self._acknowledged[stream]
             self._least.pop(stream, None)
-        self._news.append(stream)
 
     def keep(self, stream: StreamKey, number: int, payload: bytes, top: int | None, now: int) -> None:
         super().keep(stream, number, payload, top, now)
@@ -140,7 +196,7 @@ class Outbox(KeptMessages):
         while self.full and self.when_full == "drop":
             self.dropped += 1
             if not self._held:
-                next(self.take_unsent(1))
+                self.unsent_bytes -= len(self.unsent.popleft().payload) + OVERHEAD
                 continue
             (stream, number), _ = next(iter(self._held.items()))
             self._drop_held(stream, number)
@@ -172,10 +228,14 @@ class Outbox(KeptMessages):
             self._held[key] = kept
             self._first_held.setdefault(stream, number)
             self.held_bytes += size
+        elif self.log is not None:
+            self.log.forget(*key)
 
     def _drop_acknowledged(self) -> None:
         while self._news:
-            stream = self._news.popleft()
+            node, stream, acknowledged = self._news.popleft()
+            if self.log is not None:
+                self.log.acknowledge(node, stream, acknowledged)
             least = self._least.get(stream)
             while (first := self._first_held.get(stream)) is not None and (least is None or first < least):
                 self._drop_held(stream, first)
@@ -183,11 +243,18 @@ class Outbox(KeptMessages):
     def _drop_held(self, stream: StreamKey, number: int) -> None:
         payload, *_ = self._held.pop((stream, number))
         self.held_bytes -= len(payload) + OVERHEAD
+        if self.log is not None:
+            self.log.forget(stream, number)
         # Those of one stream are without gaps.
         if (stream, number + 1) in self._held:
             self._first_held[stream] = number + 1
         else:
             del self._first_held[stream]
+
+    def _needed(self) -> Iterator[KeptMessage]:
+        """All messages, as the log has them."""
+        for (stream, number), (payload, at, top) in chain(self._held.items(), self._kept.items()):
+            yield KeptMessage(stream, number, payload, at, top)
 
 
 def waits_for(holders: Iterable[tuple[str, int]]) -> str:

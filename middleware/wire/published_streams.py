@@ -8,13 +8,15 @@ the event time that they reach to.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
+from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE
 from distced.middleware.wire.administration import Missing, MissingMessages, Unavailable
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.mqtt_effects import Publish
+from distced.middleware.wire.outbox_log import OutboxLog, SourceMark
 from distced.middleware.wire.topics import administration_topic
 
 KEPT_BYTES: Final = 16 * 1024 * 1024
@@ -32,7 +34,7 @@ AT_ONCE: Final = 2_000
 NOT_KEPT: Final = "its publisher does not keep the messages any more"
 """Reason of a loss."""
 
-StreamKey: TypeAlias = Hashable
+StreamKey: TypeAlias = tuple[str, Any]
 """Source and type of its events, or detector and life of its host."""
 
 
@@ -41,11 +43,13 @@ class KeptMessages:
 
     Attributes:
         size: bytes, with what it takes to keep them.
+        log: of what outlives the process; None for nothing.
     """
 
     def __init__(self, most_bytes: int = KEPT_BYTES, longest: int = KEPT_FOR) -> None:
         """Args: most_bytes, longest: limits of size, and of age, ns."""
         self.size = 0
+        self.log: OutboxLog | None = None
         self._most_bytes = most_bytes
         self._longest = longest
         # With the instant of publication, in its order, and the greatest `hi` of all earlier ones, ns.
@@ -109,14 +113,36 @@ class PublishedStreams:
         self._next: dict[StreamKey, tuple[int, int | None]] = {}
         # Last promise of each source, ns.
         self._promised: dict[str, int] = {}
+        # Of streams that continue, as long as messages are published again: the position of the first of these.
+        self.again: dict[StreamKey, tuple[int, int | None]] = {}
 
     def promise(self, source: str, watermark: int) -> None:
         """Note the last promise of a source, ns, published or about to be."""
         self._promised[source] = watermark
 
-    def begin(self, source: str, type_name: str, first: int) -> None:
-        """Begin a stream with the number of its first message."""
-        self._next[source, type_name] = first, None
+    def promising(self, sources: Sequence[str], watermark: int) -> None:
+        """Write a promise of sources to the log, if there is one, before it is published, ns."""
+        if self._kept.log is not None:
+            self._kept.log.promised(sources, watermark)
+
+    def open(self, source: str, types: Sequence[str], start: int) -> SourceMark:
+        """Begin the streams of a source at the microsecond of its start, or continue those of the log."""
+        log = self._kept.log
+        if log is None:
+            for each in types:
+                self.begin(source, each, start)
+            return SourceMark(start)
+        log.begun(source, types, start)
+        for message in reversed(log.messages.get(source, ())):
+            self.again[message.stream] = message.number, message.top
+        for each in types:
+            self.begin(source, each, *log.streams[source, each])
+        return log.sources[source]
+
+    def begin(self, source: str, type_name: str, first: int, top: int | None = None) -> None:
+        """Begin a stream with the number of its first message; continue one with the number of its next message, and
+        the greatest `hi` of all earlier ones, ns."""
+        self._next[source, type_name] = first, top
 
     def end(self, source: str, type_name: str) -> None:
         """End a stream; its messages are dropped with their age."""
@@ -127,6 +153,20 @@ class PublishedStreams:
         """Number of the next message, and `top`, ns; None where it is not beyond the watermark sent along."""
         number, top = self._next[source, type_name]
         return number, None if top is None or (watermark is not None and top <= watermark) else top
+
+    def publishing(
+        self, source: str, type_name: str, payload: bytes, events: Sequence[Event], watermark: int | None, now: int
+    ) -> None:
+        """Write a message to the log, if there is one, before it is published; then `published`, or `withdrawn` where
+        that has failed."""
+        if self._kept.log is not None:
+            number, top = self._next[source, type_name]
+            self._kept.log.publishing((source, type_name), number, top, events, watermark, now, payload)
+
+    def withdrawn(self, source: str, type_name: str) -> None:
+        """The message was not published."""
+        if self._kept.log is not None:
+            self._kept.log.withdrawn((source, type_name), *self._next[source, type_name])
 
     def published(self, source: str, type_name: str, payload: bytes, hi: int, now: int) -> None:
         """Count a message as published, and keep it; `hi`: the greatest of its events, ns."""
@@ -146,6 +186,8 @@ class PublishedStreams:
             following, top = known
             if not each.begin and each.end == 0:
                 promised = self._promised.get(each.source)
+                if (each.source, each.type) in self.again:
+                    (following, top), promised = self.again[each.source, each.type], None
                 lost = Unavailable("e", each.source, following, top, each.type, position=True, watermark=promised)
                 yield unavailable(missing.reader, lost, root, over)
                 continue

@@ -4,7 +4,7 @@ administrator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -26,19 +26,22 @@ from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.participants.publisher import SimulatedPublisher
 from distced.simulations.network.participants.subscriber import SimulatedSubscriber
 from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.virtual_outbox import VirtualOutbox
 from distced.simulations.network.transport.virtual_store import VirtualDisk
 
 
 @dataclass(eq=False)
 class Deployment:
     """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a disk
-    where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start."""
+    where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start. With
+    `outboxes` those of publishers outlive these."""
 
     network: Fabric
     tick: int = TICK
     engine: EngineName = "auto"
     disk: VirtualDisk | None = None
     clock_error: int = 0
+    outboxes: dict[str, VirtualOutbox] | None = None
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
     subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
@@ -78,9 +81,23 @@ class Deployment:
     def connect_publisher(self, name: str) -> SimulatedPublisher:
         """Connect a publisher of the topology."""
         described = self.topology.publishers[name]
-        publisher = self.publishers[name] = SimulatedPublisher(self.network, described.place, described.loss)
+        folder = None if self.outboxes is None else self.outboxes.setdefault(name, VirtualOutbox())
+        publisher = self.publishers[name] = SimulatedPublisher(self.network, described.place, described.loss, folder)
         publisher.begin()
         return publisher
+
+    def restart_publisher(self, name: str, *, silent: bool) -> Callable[[], None]:
+        """Crash a publisher; the call starts it again, behind the messages that it has sent."""
+        lost = self.publishers[name]
+        lost.crash(silent=silent)
+
+        def start() -> None:
+            made = self.connect_publisher(name)
+            made.published, made.late, made.lost = lost.published, lost.late, lost.lost
+            for each in lost.sources.values():
+                made.source(each.stream, each.start, each.sent)
+
+        return start
 
     def kill_subscriber(self, name: str, *, silent: bool = True) -> SimulatedSubscriber:
         """Kill a subscriber; see `SimulatedConnection.crash`."""

@@ -243,7 +243,23 @@ class ServerRestart(_Scheduled, frozen=True, tag_field="kind", tag="server-resta
     remembers: bool = False
 
 
-Fault: TypeAlias = Join | Leave | Crash | Partition | Cut | ServerRestart | Delay | Reorder | ClockJump | Disk | Kill
+class PublisherCrash(_Scheduled, frozen=True, tag_field="kind", tag="publisher-crash"):
+    """Loss of a publisher, which starts again with its outbox.
+
+    Attributes:
+        silent: as of `Crash`.
+        cut: bytes of its outbox that are lost, as in a power cut.
+    """
+
+    until: int
+    publisher: str
+    silent: bool = False
+    cut: int = 0
+
+
+Fault: TypeAlias = (
+    Join | Leave | Crash | Partition | Cut | ServerRestart | Delay | Reorder | ClockJump | Disk | Kill | PublisherCrash
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +284,7 @@ class Scenario:
         store_fails: share of its reads and writes that fail.
         torn: whether a write whose node is lost may leave a part of its file.
         clock_error: greatest error of the clocks of nodes, another one after each start, ns.
+        outboxes: whether the outboxes of publishers outlive these.
     """
 
     topology: Topology
@@ -293,6 +310,7 @@ class Scenario:
     store_fails: float = 0.0
     torn: bool = False
     clock_error: int = 0
+    outboxes: bool = False
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -324,6 +342,8 @@ def _check_fault(fault: Fault, topology: Topology) -> None:
     match fault:
         case Join(node=node) | Leave(node=node) | Crash(node=node) | ClockJump(node=node):
             _known("node", node, topology.nodes, where)
+        case PublisherCrash(publisher=publisher):
+            _known("publisher", publisher, topology.publishers, where)
         case Cut(role=role, name=name):
             there = {"node": topology.nodes, "publisher": topology.publishers, "subscriber": topology.subscribers}
             if role not in there:

@@ -30,6 +30,7 @@ from distced.simulations.network.scenario_model import (
     Cut,
     Fault,
     Partition,
+    PublisherCrash,
     Scenario,
     ScenarioSubscription,
     ServerRestart,
@@ -61,6 +62,13 @@ def faults(random: Random, topology: Topology, kinds: Sequence[str]) -> tuple[Fa
                 node = random.choice(sorted(topology.nodes))
                 returns = random.random() < 0.7 or len(topology.nodes) == 1
                 made.append(Crash(at, node, until if returns else None, silent=random.random() < 0.5))
+            case "publisher" | "publisher's machine" as kind:
+                # With the server that has its last messages, half of the time.
+                name = random.choice(sorted(topology.publishers))
+                cut = random.randrange(1, 1_000) if kind == "publisher's machine" else 0
+                made.append(PublisherCrash(at, until, name, silent=random.random() < 0.5, cut=cut))
+                if random.random() < 0.5:
+                    made.append(ServerRestart(at, until, topology.publishers[name].site))
             case "server":
                 made.append(ServerRestart(at, at + random.randrange(5 * SECOND), random.choice(sorted(topology.sites))))
             case "power":
@@ -117,6 +125,7 @@ def check(seed: int, kinds: Sequence[str] = KINDS_OF_FAULTS, *, checkpoints: boo
         one_home=random.random() < 0.3,
         tick=200 * MILLISECOND,
         checkpoints=checkpoints,
+        outboxes=kinds[0].startswith("publisher"),
     )
     outcome = Simulation(scenario).run()
     engine = StepwiseEngine(patterns)
@@ -178,6 +187,27 @@ def test_outbox_keeps_what_checkpoints_do_not_cover(monkeypatch: pytest.MonkeyPa
     counts = sum((check(seed, ("cut", "crash"), checkpoints=True) for seed in range(30)), Counter())
     assert counts["found"] > 100 and counts["wrong"] == 0
     assert (counts["missing"] == counts["losses"] == 0) == acknowledged
+
+
+@pytest.mark.slow
+def test_publishers_that_are_killed_continue_their_streams() -> None:
+    kinds = ("publisher", *KINDS_OF_FAULTS)
+    counts = sum((check(seed, kinds, checkpoints=True) for seed in range(60_000, 60_060)), Counter())
+    assert counts["found"] > 180 and counts["missing"] == counts["wrong"] == counts["losses"] == 0
+
+
+@pytest.mark.slow
+def test_what_a_power_cut_takes_from_an_outbox_is_reported() -> None:
+    counts = sum((check(seed, ("publisher's machine",), checkpoints=True) for seed in range(40)), Counter())
+    assert counts["found"] > 40 and counts["losses"] > 0
+
+
+@pytest.mark.properties
+@pytest.mark.parametrize("start", range(60_000, 62_000, 500))
+def test_publishers_that_are_killed_continue_their_streams_at_length(start: int) -> None:
+    kinds = ("publisher", *KINDS_OF_FAULTS)
+    counts = sum((check(seed, kinds, checkpoints=True) for seed in range(start, start + 500)), Counter())
+    assert counts["found"] > 1_500 and counts["missing"] == counts["wrong"] == counts["losses"] == 0
 
 
 @pytest.mark.properties

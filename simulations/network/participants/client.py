@@ -30,6 +30,7 @@ from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.numbered_stream import Loss
+from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import ROOT, Area, directory_topic, matches
 from distced.policies.topology.model import Place
 from distced.simulations.network.transport.connections import Participant
@@ -54,14 +55,18 @@ class SimulatedClient(Participant):
         subscriptions: by id.
     """
 
-    def __init__(self, network: Fabric, place: Place, name: str = "", patience: int = PATIENCE) -> None:
+    def __init__(
+        self, network: Fabric, place: Place, name: str = "", patience: int = PATIENCE, outbox: Outbox | None = None
+    ) -> None:
         """
         Args:
             name: in the directory; by default of kind and name, for names in a topology are unique by kind only.
             patience: time that nodes and servers have to answer, ns.
+            outbox: of its sources, if chosen.
         """
         super().__init__(network, place)
-        self.session = ClientSession(name or f"{place.kind}-{place.name}", home=self.home, patience=patience)
+        called = name or f"{place.kind}-{place.name}"
+        self.session = ClientSession(called, home=self.home, patience=patience, outbox=outbox)
         self.subscriptions: dict[str, SubscriptionState] = {}
         # The subscriptions behind each `Listen`, by home and filter, then by id.
         self._routes: dict[tuple[str, str], dict[str, SubscriptionState]] = {}

@@ -15,10 +15,13 @@ from distced.middleware.client.source_session import SourceState, heartbeat
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.outbox import Outbox
+from distced.middleware.wire.outbox_log import OutboxLog
 from distced.policies.topology.model import Place
 from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.scenario_model import Send, SourceStream
 from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.virtual_outbox import VirtualOutbox
 
 PROMISE_AGAIN: Final = SECOND
 """Interval at which the last watermark is repeated, ns: a heartbeat at QoS 0 may be lost, and nodes may start later."""
@@ -44,8 +47,13 @@ class SimulatedPublisher(SimulatedClient):
         late: events not sent, at or before the watermark of their new source.
     """
 
-    def __init__(self, network: Fabric, place: Place, loss: float) -> None:
-        super().__init__(network, place)
+    def __init__(self, network: Fabric, place: Place, loss: float, folder: VirtualOutbox | None = None) -> None:
+        """`loss`: probability of losing a message; `folder`: of an outbox that outlives the publisher."""
+        outbox = None
+        if folder is not None:
+            outbox = Outbox()
+            outbox.attach(OutboxLog(folder, str(place), outbox.most_bytes, network.engine.instant))
+        super().__init__(network, place, outbox=outbox)
         self.sources: dict[str, _Source] = {}
         self.published: list[Event] = []
         self.lost = 0
@@ -54,9 +62,9 @@ class SimulatedPublisher(SimulatedClient):
         # Sources that wait for the directory, a node, or their types.
         self._unopened: list[_Source] = []
 
-    def source(self, stream: SourceStream, start: int) -> None:
-        """Open a source that publishes from `start` on, ns."""
-        source = self.sources[stream.source] = _Source(stream, start)
+    def source(self, stream: SourceStream, start: int, sent: int = 0) -> None:
+        """Open a source that publishes from `start` on, ns, behind the messages that an earlier process has sent."""
+        source = self.sources[stream.source] = _Source(stream, start, sent=sent)
         self._unopened.append(source)
         self._open_sources()
 
@@ -109,18 +117,22 @@ class SimulatedPublisher(SimulatedClient):
         if promised and self._publishes(source):
             self.network.engine.after(PROMISE_AGAIN, self._repeat, source)
             now = self.network.engine.instant
-            self._publish(heartbeat(self.session.name, [source.state], source.state.watermark, now, home=self.home))
+            watermark = max(source.state.watermark, *promised)
+            beat = heartbeat(self.session.name, [source.state], watermark, now, home=self.home)
+            self._publish(beat, events=False)
 
     def _send(self, source: SourceState, send: Send) -> None:
         events = [each for each in send.events if each.hi > source.watermark]
         self.late += [each for each in send.events if each.hi <= source.watermark]
         watermark = None if send.watermark is None else max(send.watermark, source.watermark)
         for frame, message in source.messages(events, watermark, self.network.engine.instant):
-            self._publish(message)
+            self._publish(message, events=bool(frame))
             self.published += frame
 
-    def _publish(self, message: Publish) -> None:
-        """Send a message, unless it is lost."""
+    def _publish(self, message: Publish, *, events: bool) -> None:
+        """Send a message, unless it is lost, or waits in the outbox."""
+        if self.session.sources.defer(message, events=events):
+            return
         if self._loss and self.network.engine.random.random() < self._loss:
             self.lost += 1
         else:

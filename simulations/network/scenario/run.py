@@ -23,6 +23,7 @@ from distced.simulations.network.scenario_model import (
     Kill,
     Leave,
     Partition,
+    PublisherCrash,
     Reorder,
     Scenario,
     ScenarioSubscription,
@@ -76,7 +77,13 @@ class Simulation:
         )
         engine = self.network.engine
         disk = VirtualDisk(engine, scenario.store_fails, torn=scenario.torn) if scenario.checkpoints else None
-        self.deployment = Deployment(self.network, tick=scenario.tick, disk=disk, clock_error=scenario.clock_error)
+        self.deployment = Deployment(
+            self.network,
+            tick=scenario.tick,
+            disk=disk,
+            clock_error=scenario.clock_error,
+            outboxes={} if scenario.outboxes else None,
+        )
         self.administrator = Administrator(self.network)
         self.subscribed: dict[str, SimulatedSubscription] = {}
         # Number of subscribers that were killed, and are not back.
@@ -224,6 +231,8 @@ class Simulation:
                 time.at(start + until, network.mend, links)
             case Cut(at=at, role=kind, name=name):
                 time.at(start + at, self._cut, kind, name)
+            case PublisherCrash(at=at):
+                time.at(start + at, self._crash_publisher, fault)
             case ServerRestart(at=at, until=until, site=site, remembers=remembers):
                 server = network.server_at(site)
                 time.at(start + at, lambda: server.stop(remembers=remembers))
@@ -279,6 +288,15 @@ class Simulation:
         """Start a lost node, unless it is back from another fault."""
         if node not in self.deployment.nodes:
             self.deployment.start_node(node)
+
+    def _crash_publisher(self, crash: PublisherCrash) -> None:
+        """Crash a publisher that is up, until it starts again."""
+        deployment, name = self.deployment, crash.publisher
+        if deployment.publishers[name].alive:
+            again = deployment.restart_publisher(name, silent=crash.silent)
+            self.network.engine.at(self.scenario.start + crash.until, again)
+            if crash.cut and deployment.outboxes is not None:
+                deployment.outboxes[name].cut(crash.cut)
 
     def _if_there(self, node: str, act: Callable[[str], object]) -> None:
         if node in self.deployment.nodes:
