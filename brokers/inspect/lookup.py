@@ -1,4 +1,4 @@
-"""Look-up of nodes and detectors by name and by the beginning of an id, short ids, and sites of home servers."""
+"""Look-up of nodes, sources and detectors by name and the beginning of an id, short ids, sites of home servers."""
 
 from __future__ import annotations
 
@@ -71,6 +71,19 @@ def check_node(directory: Directory, name: str) -> None:
             given=name or "''",
             allowed=few(sorted(known), _MOST) or "none is there",
             advice=f"did you mean {near[0]}?" if near else "distced nodes lists them",
+        )
+
+
+def check_source(directory: Directory, name: str) -> None:
+    """Raise `DistcedError` for an unknown source."""
+    known = sorted(directory.sources)
+    if name not in directory.sources:
+        near = get_close_matches(name, known, n=1)
+        raise DistcedError(
+            "no source of this name",
+            given=name or "''",
+            allowed=few(known, _MOST) or "none is there",
+            advice=f"did you mean {near[0]}?" if near else "its entry is gone: detectors to come do not wait for it",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final, Literal, NamedTuple
@@ -42,6 +43,7 @@ class NodeReport(msgspec.Struct, frozen=True):
         reserved: the only detector it hosts; None for any.
         behind: age of the oldest message that it has not consumed, ns; 0 for less than a second.
         waiting: number of messages about the directory, and of requests, that wait in it.
+        silent: sources that its detectors wait for, with their last message, ns.
     """
 
     node: str
@@ -62,6 +64,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     reserved: Related | None
     behind: int
     waiting: int
+    silent: dict[str, int]
 
     @property
     def use(self) -> float | None:
@@ -146,6 +149,7 @@ def nodes_report(directory: Directory) -> NodesReport:
                 related(node.reserved) if node.reserved else None,
                 0 if load is None else load.behind,
                 0 if load is None else load.waiting,
+                {} if load is None else dict(load.silent),
             )
         )
     totals = Totals(
@@ -190,6 +194,9 @@ def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
         yield _table(_columns(report, now))
     else:
         yield Text("no broker nodes: start one with `distced broker`", "yellow")
+    for source, heard in sorted(_silent(report).items()):
+        text = Text("detectors wait for the source ", "yellow", overflow="fold", no_wrap=False).append(source, "cyan")
+        yield text.append(f", silent for {lasting(now - heard)}: distced fence {shlex.quote(source)}, if it is gone")
     if report.recorders:
         yield Text()
         yield from (_recorder(each, now) for each in report.recorders)
@@ -197,6 +204,15 @@ def nodes_text(report: NodesReport, now: int) -> Iterator[RenderableType]:
         left = ", ".join(f"{each.short} ({each.node})" for each in report.left_over)
         yield Text()
         yield Text(f"left over from nodes that are gone: {left}", "yellow", overflow="fold", no_wrap=False)
+
+
+def _silent(report: NodesReport) -> dict[str, int]:
+    """Silent sources, each with its last message at any node, ns."""
+    silent: dict[str, int] = {}
+    for node in report.nodes:
+        for source, heard in node.silent.items():
+            silent[source] = max(heard, silent.get(source, heard))
+    return silent
 
 
 def _recorder(recorder: RecorderReport, now: int) -> Text:

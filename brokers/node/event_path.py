@@ -6,7 +6,7 @@ in frames, unusable events as dead letters. `brokers.node.hosting` decides on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -436,6 +436,17 @@ class EventPath:
             detector.give_up()
             self.excesses[detector.id] = excess
 
+    def slowest_sources(self) -> Iterator[tuple[str, int, int]]:
+        """Of each input the source that holds it back, its last message, ns, and the number of detectors."""
+        for reader in self.inputs.readers():
+            if isinstance(reader, HostedInput):
+                found, detectors = reader.shared.policy.slowest(), len(reader.shared.members)
+            else:
+                found, detectors = reader.detector.policy.slowest(), 1
+            # Of a part its host reports the source.
+            if found is not None and found[0] not in self.directory.detectors:
+                yield (*found, detectors)
+
     def readers_known(self, hosted: HostedDetector, has_readers: bool) -> None:
         """Note whether detectors read the composite events of one by their type."""
         hosted.readers_known(has_readers)
@@ -556,7 +567,9 @@ class EventPath:
         self.meter.end(hosted.id)
         self.routes.forget()
 
-    def measured(self, now: int, latencies: Mapping[str, int], backlog: Backlog) -> LoadEntry | None:
+    def measured(
+        self, now: int, latencies: Mapping[str, int], backlog: Backlog, silent: Mapping[str, int]
+    ) -> LoadEntry | None:
         """Load of this node, where it has changed."""
         inputs = [each.meter for each in self.inputs.shared.values()]
         if not self.meter.tick(now, lambda identity: self.hosted[identity].detector.touched, inputs):
@@ -566,7 +579,7 @@ class EventPath:
         for identity in self.meter.named():
             detector, meter = self.hosted[identity].detector, self.meter.detectors[identity]
             meter.state, meter.engine = detector.size, detector.at_work
-        return self.meter.news(now, latencies, backlog)
+        return self.meter.news(now, latencies, backlog, silent)
 
     def _published(self, detector: str) -> str:
         """Type of the composite events of a detector; empty for an unknown one."""

@@ -248,22 +248,31 @@ class Meter:
             return sorted(self.detectors)
         return sorted(each for each in self._most if each in self.detectors)
 
-    def entry(self, latencies: Mapping[str, int], backlog: Backlog | None = None) -> LoadEntry:
+    def entry(
+        self, latencies: Mapping[str, int], backlog: Backlog | None = None, silent: Mapping[str, int] = _NOTHING
+    ) -> LoadEntry:
         """Load of the node at the last reading; `latencies` are delays of a message to a server, ns, by home."""
         backlog = backlog or Backlog()
         named = self.named()
         measured = {identity: self.detectors[identity].measured() for identity in named}
         known = {identity: each for identity, each in measured.items() if each is not None}
         others = len(self.detectors) - len(named)
-        return LoadEntry(_rounded(self._load / 1000), known, dict(latencies), others, backlog.behind, backlog.waiting)
+        load = _rounded(self._load / 1000)
+        return LoadEntry(load, known, dict(latencies), others, backlog.behind, backlog.waiting, dict(silent))
 
     def is_due(self, now: int) -> bool:
         """Whether the entry is due: with many detectors not every second."""
         return len(self.detectors) <= AT_ONCE or not 0 <= now - self._published_at < CROWD_EVERY
 
-    def news(self, now: int, latencies: Mapping[str, int], backlog: Backlog | None = None) -> LoadEntry | None:
+    def news(
+        self,
+        now: int,
+        latencies: Mapping[str, int],
+        backlog: Backlog | None = None,
+        silent: Mapping[str, int] = _NOTHING,
+    ) -> LoadEntry | None:
         """Entry, where it is due; None where it equals the published one."""
-        entry = self.entry(latencies, backlog)
+        entry = self.entry(latencies, backlog, silent)
         published = self.published
         if published is not None and 0 <= now - self._published_at < PUBLISH_EVERY and not changed(published, entry):
             return None
@@ -275,7 +284,7 @@ def changed(before: LoadEntry, entry: LoadEntry) -> bool:
     """Whether an entry differs from the one before: in a figure by more than `CHANGE`, in detectors or engines."""
     if before.detectors.keys() != entry.detectors.keys() or before.latencies.keys() != entry.latencies.keys():
         return True
-    if before.others != entry.others:
+    if before.others != entry.others or before.silent.keys() != entry.silent.keys():
         return True
     # The load of each detector is compared below; many small changes may add up to one of the whole.
     figures = [(before.load, entry.load, _LEAST_LOAD), (before.behind, entry.behind, float(BEHIND))]

@@ -50,6 +50,7 @@ from distced.brokers.node.refusals import Refusals
 from distced.brokers.node.renewals import RENEWED, Renewals
 from distced.brokers.node.replication import Replication
 from distced.brokers.node.shared import NodePart, Shared
+from distced.brokers.node.silent_sources import SilentSources
 from distced.brokers.node.story import Stories
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
@@ -157,6 +158,7 @@ class Node(NodePart):
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
         self.exclusion = Exclusion(self.admission)
         self.backlog = Backlog()
+        self.silent_sources = SilentSources()
         self.renewals = Renewals(shared, now)
         self.membership = Membership(self.migration, self.exclusion)
         self.hosted = self.event_path.hosted
@@ -458,7 +460,10 @@ class Node(NodePart):
                 effects += self._changed(change, now)
         if self._handshake.settled:
             effects += self.membership.tick(now)
-        measured = self.event_path.measured(now, self.homes.latencies, self.backlog)
+        if again and not self.backlog.behind:
+            # Otherwise it is the node that hears nothing.
+            effects += self.silent_sources.look(self.event_path.slowest_sources(), now)
+        measured = self.event_path.measured(now, self.homes.latencies, self.backlog, self.silent_sources.longest())
         if measured is not None:
             self._measured = True
             effects.append(self.put("load", self.name, measured))

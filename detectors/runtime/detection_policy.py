@@ -124,6 +124,10 @@ class DetectionPolicy(Protocol):
         """The sources whose watermarks count."""
         ...
 
+    def slowest(self) -> tuple[str, int] | None:
+        """Source with the least watermark, which holds the stream back, and its last arrival, ns; None for none."""
+        ...
+
     def leave(self, source: str, now: int) -> Released:
         """Remove a source that has finished."""
         ...

@@ -136,6 +136,7 @@ class LoadEntry(msgspec.Struct, frozen=True):
         others: number of detectors that are left out.
         behind: age of the oldest message that the node has not consumed, ns; 0 for less than a second.
         waiting: number of messages about the directory, and of requests, that wait in the node.
+        silent: sources that detectors of the node wait for, with their last message, ns, by its clock.
     """
 
     load: float = 0.0
@@ -144,6 +145,7 @@ class LoadEntry(msgspec.Struct, frozen=True):
     others: int = 0
     behind: int = 0
     waiting: int = 0
+    silent: dict[str, int] = {}
 
 
 class TopologyEntry(msgspec.Struct, frozen=True):

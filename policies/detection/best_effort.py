@@ -121,6 +121,9 @@ class BestEffort:
     def waits_for(self) -> set[str]:
         return set(self.sources)
 
+    def slowest(self) -> tuple[str, int] | None:
+        return None
+
     def leave(self, source: str, now: int) -> Released:
         self.sources.discard(source)
         self._losses += self.intake.end(source, "it is not waited for any more, and messages of it are missing")

@@ -179,6 +179,12 @@ class Guaranteed:
     def waits_for(self) -> set[str]:
         return set(self.sources)
 
+    def slowest(self) -> tuple[str, int] | None:
+        if self._least() is None:
+            return None
+        _, source = self._marks[0]
+        return source, self.sources[source].heard
+
     def leave(self, source: str, now: int) -> Released:
         self.sources.pop(source, None)
         self._losses += self.intake.end(source, "it has left, and its last messages are missing")

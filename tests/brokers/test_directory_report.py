@@ -152,6 +152,7 @@ def test_report_on_nodes_holds_everything() -> None:
                 "reserved": None,
                 "behind": 0,
                 "waiting": 0,
+                "silent": {},
             }
         ],
         "totals": {

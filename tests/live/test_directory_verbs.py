@@ -82,6 +82,9 @@ def test_nodes_are_shown_and_looking_leaves_no_trace(system: System, printed: Ca
     words = [line.split() for line in out.splitlines()]
     assert [line[0] for line in words] == ["node", "attic", "cellar", "2"]
     totals = [word for word in words[-1] if not word.endswith("/s")]
+    if "waiting" in words[0]:
+        # On a busy machine a message may wait.
+        del totals[3]
     assert totals == ["2", "nodes", str(len(hosted)), "0", "0", "0", "0"]
 
     with LiveDirectory(system.url) as reading:

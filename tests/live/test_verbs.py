@@ -16,6 +16,7 @@ import pytest
 import structlog
 
 from distced.brokers.live.mqtt_server import Server, find_mosquitto, start_server
+from distced.brokers.live.node import LiveNode
 from distced.detectors.batch_run.runner import run
 from distced.middleware.bus import Bus
 from distced.middleware.cli.command import main
@@ -401,3 +402,27 @@ def test_events_of_a_type_are_printed_on_arrival(system: str, distced: Callable[
     assert published.end() == 0
     assert subscription.end() == 0
     assert subscription.out == published.out == ["2026-11-21T08:00:01.000Z  A  k=3  over 2 s, from console"]
+
+
+def test_silent_source_is_fenced_off(
+    distced: Callable[..., Verb], start_mosquitto: Callable[..., Server], capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = start_mosquitto().url
+    with LiveNode(url, "attic"), Client(url) as client:
+        client.wait_for_nodes(1)
+        client.register(event_type("A", {}))
+        source = client.source("s", ["A"], watermark=0)
+        client.source("silent", ["A"], watermark=0)
+        subscription = client.subscribe("[A]")
+        source.publish(source.create("A", 1), watermark=1)
+        assert main(["fence", "silence", "--server", url]) == 2
+        assert "no source of this name: silence" in (refused := " ".join(capsys.readouterr().err.split()))
+        assert "did you mean silent?" in refused
+        assert subscription.get(0.1) is None
+        assert main(["fence", "silent", "--server", url]) == 0
+        assert "silent fenced off: 1 detector goes on without it" in capsys.readouterr().out.splitlines()
+        assert (found := subscription.get(10)) is not None and found.hi == 1
+        assert main(["fence", "s", "--json", "--server", url]) == 0
+        # Beside the log of the node.
+        answer = (out := capsys.readouterr().out)[out.index("{") : out.rindex("}") + 1]
+        assert json.loads(answer) == {"source": "s", "detectors": [subscription.detector]}
