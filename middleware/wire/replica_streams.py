@@ -10,7 +10,8 @@ Each host of a detector numbers its messages in a *life* of its own (`middleware
 complete from its *base*: the watermark at which its state was handed over, or up to which it has missed events. At one
 home several lives may follow one another, or go on side by side. A life is trusted where the trusted ones have reached
 its base; while they have not, the reader requests the rest of these, which the present host may have taken over. Where
-no host knows of them any more, what lies between is a loss. A life that began *empty*, without the state of another,
+no host knows of them any more, what lies between is a loss. What was trusted at one home goes on from there at another
+one, whose host may have taken it over. A life that began *empty*, without the state of another,
 has nothing of the matches begun before its base; so it only follows lives that are lost, which is a loss in any case.
 The last bit of its number says so. Frames are handed on in order. The watermark is the greatest of all trusted lives
 and homes, so that replicas go on where messages of one are missing. What was read at a home that is lost, as the last
@@ -180,13 +181,18 @@ class HomeStream:
     def of(cls, lives: Iterable[LifeState], *, ordered: bool) -> Self:
         """Stream that continues with these lives."""
         made = cls(ordered=ordered, continues=True)
-        for life, number, watermark in lives:
-            one = made.lives[life] = HostStream(NumberedStream(number, life), trusted=True)
-            if watermark is not None:
-                one.numbers.reach(watermark)
+        for each in lives:
+            made.go_on_with(each)
         made.begin = INSTANT_MIN
         made.advance()
         return made
+
+    def go_on_with(self, known: LifeState) -> None:
+        """Go on with a life that is trusted."""
+        life, number, watermark = known
+        one = self.lives[life] = HostStream(NumberedStream(number, life), trusted=True)
+        if watermark is not None:
+            one.numbers.reach(watermark)
 
     def state(self) -> tuple[LifeState, ...]:
         """Trusted lives, for a stream that continues."""
@@ -474,7 +480,7 @@ class Streams:
 
         Returns: the combined watermark, None for none.
         """
-        there = self._home(home)
+        there = self._home(home, life)
         there.begin_with(life, number)
         if number is not None and watermark is not None:
             there.claim(life, number, watermark)
@@ -489,7 +495,7 @@ class Streams:
             return [frame], None
         if has_content(frame) and self.would_hold(home, frame) and self.held >= MOST_HELD:
             frame = without_content(frame)
-        there = self._home(home)
+        there = self._home(home, frame.life)
         frames = there.take(frame, now)
         return frames, self._hear(home, there)
 
@@ -508,9 +514,9 @@ class Streams:
 
     def unavailable(self, home: str, lost: Unavailable, now: int) -> tuple[list[Frame], int | None]:
         """Take the answer to a request, from a home, as `take`."""
-        there = self._at.get(home)
-        if there is None:
+        if home not in self._at:
             return [], None
+        there = self._home(home, lost.life)
         frames, loss = there.unavailable(lost, now)
         if loss is not None and home in self.trusted and not self._is_covered(home):
             if len(self.trusted) > 1:
@@ -617,12 +623,18 @@ class Streams:
             self._left_off = HomeStream.of(lives, ordered=self._ordered)
             self._watermark, self._lost_at = self._left_off.watermark, None
 
-    def _home(self, home: str) -> HomeStream:
+    def _home(self, home: str, life: int) -> HomeStream:
+        """Stream at a home, with a life that is trusted elsewhere."""
         there = self._at.get(home)
         if there is None:
             continues = self._watermark is not None or self.floor is not None
             there = self._left_at.pop(home, None) or HomeStream(ordered=self._ordered, continues=continues)
             self._at[home] = there
+        if life and there.lives and life not in there.lives:
+            others = [*(self._at[each] for each in self.trusted if each in self._at), *self._left_at.values()]
+            known = next((state for each in others for state in each.state() if state[0] == life), None)
+            if known is not None:
+                there.go_on_with(known)
         return there
 
     def _is_covered(self, home: str) -> bool:

@@ -30,6 +30,7 @@ def chaos(
     jobs: Annotated[
         int, typer.Option(metavar="N", help="Number of runs at once; 0 for one on each processor.", min=0)
     ] = 0,
+    ray: Annotated[bool, typer.Option("--ray", help="Live: broker nodes as Ray actors.")] = False,
     shrink: Annotated[bool, typer.Option(help="Show the first failing run with as few faults as still fail.")] = True,
     report: ReportOption = None,
     force: ForceOption = False,
@@ -50,9 +51,10 @@ def chaos(
       distced chaos --live --faults 200
     """
     check_report(report, ["chaos.md", "chaos-faults.csv", "chaos-events.csv"], force=force)
-    made = (
-        _live(faults, seed, kinds, pace) if live else _simulated(range(seed, seed + runs), kinds, jobs, shrink=shrink)
-    )
+    if live:
+        made = _live(faults, seed, kinds, pace, ray=ray)
+    else:
+        made = _simulated(range(seed, seed + runs), kinds, jobs, shrink=shrink)
     return present(made, report, as_json=as_json)
 
 
@@ -74,13 +76,13 @@ def _simulated(seeds: range, kinds: str, jobs: int, *, shrink: bool) -> Report:
     return simulated(tally, seeds.start)
 
 
-def _live(faults: int, seed: int, kinds: str, pace: int) -> Report:
+def _live(faults: int, seed: int, kinds: str, pace: int, *, ray: bool) -> Report:
     from distced.simulations.chaos.live import KINDS, measure
     from distced.simulations.chaos.outcome_report import live
 
     chosen = _chosen(kinds, KINDS)
     with progress_bar(steps=True, remaining=True) as on_progress:
-        return live(measure(faults, seed, chosen, pace, on_progress))
+        return live(measure(faults, seed, chosen, pace, on_progress, ray=ray))
 
 
 def _chosen(text: str, known: Mapping[str, str]) -> Sequence[str]:

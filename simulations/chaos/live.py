@@ -1,15 +1,17 @@
 """Fault campaign on this machine: real broker nodes, an MQTT server, clients, and faults amid their traffic.
 
-Nodes are processes with a common store of checkpoints; each participant has a proxy (`simulations.chaos.proxy`) to the
-server. Faults come one after the other, each once detection has gone on after the last, or at the same time as another.
-Their time to recovery is that until the watermark of every subscription is beyond the instant of the fault: its end, of
-a node that was killed its begin. At the end the composite events are compared with those of one engine over what was
-published.
+Nodes are processes or Ray actors with a common store of checkpoints; each participant has a proxy
+(`simulations.chaos.proxy`) to the server, Ray's actors one together. Faults come one after the other, each once
+detection has gone on after the last. Their time to recovery is that until the watermark of every subscription is beyond
+the instant of the fault: its end, of a node that was killed its begin. At the end the composite events are compared
+with those of one engine over what was published. One subscriber is in this process; of another one, which is killed,
+those are due that begin once it is active, up to the watermark that it had before it was lost.
 """
 
 from __future__ import annotations
 
 import contextlib
+import getpass
 import logging
 import multiprocessing as mp
 import os
@@ -18,17 +20,20 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import structlog
 
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import start_server
 from distced.brokers.live.node import LiveNode
+from distced.brokers.ray.nodes import RayNodes
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.limits import UNLIMITED
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -37,7 +42,7 @@ from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.event_types import TypeRegistry, event_type
-from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.wire.numbered_stream import Loss
 from distced.simulations.chaos.campaign import is_reported
 from distced.simulations.chaos.proxy import Proxies, Proxy
@@ -50,6 +55,9 @@ PATIENCE: Final = 60.0
 PAUSE: Final = 0.5
 SETTLED: Final = 3.0
 """Time of undisturbed traffic between faults, and before the first, s."""
+
+MARK_EVERY: Final = 0.1
+"""Interval at which a subscriber in a process of its own tells its watermarks, s."""
 
 LONGEST: Final = 6.0
 """Longest fault, s."""
@@ -72,7 +80,13 @@ KINDS: Final[Mapping[str, str]] = {
     "cut-subscriber": "connections of the subscriber cut",
     "stall-node": "nothing passes between a node and the server for some seconds",
     "stall-subscriber": "nothing passes between the subscriber and the server for some seconds",
+    "stall-publisher": "nothing passes between the publisher and the server for some seconds",
+    "kill-client": "kill -9 of a subscriber, which starts again",
+    "stop-client": "SIGSTOP of a subscriber for some seconds",
     "kill-server": "kill -9 of the MQTT server, which starts again without its memory",
+    "kill-server-kept": "kill -9 of the MQTT server, which starts again with what it has saved each second",
+    "restart-server": "restart of the MQTT server, which saves its memory",
+    "stop-server": "SIGSTOP of the MQTT server for some seconds",
     "power": "kill -9 of the server and all nodes",
 }
 
@@ -102,6 +116,27 @@ class LiveFigures:
     published: int = 0
     problems: list[str] = field(default_factory=list)
 
+    def compare(
+        self,
+        name: str,
+        right: Mapping[EventId, CompositeEvent],
+        due: Iterable[CompositeEvent],
+        received: Sequence[CompositeEvent],
+        losses: Sequence[Loss],
+    ) -> None:
+        """Count what a subscription has received, of all composite events that are right those that are due."""
+        got = {each.id: each for each in received}
+        due = list(due)
+        missing = [each for each in due if each.id not in got]
+        wrong = [each for each in got.values() if each.id not in right]
+        self.expected[name] += len(due)
+        self.received[name] += len(got)
+        self.lost[name] += len(missing)
+        self.wrong[name] += len(wrong)
+        self.doubled[name] += len(received) - len(got)
+        self.reported[name] += sum(is_reported(each, losses) for each in (*missing, *wrong))
+        self.losses += len(losses)
+
 
 def measure(
     faults: int = 50,
@@ -109,12 +144,14 @@ def measure(
     kinds: Sequence[str] = tuple(KINDS),
     pace: int = 200,
     on_progress: OnProgress = no_progress,
+    *,
+    ray: bool = False,
 ) -> LiveFigures:
-    """Run the campaign; `pace`: events a second."""
+    """Run the campaign; `pace`: events a second, `ray`: nodes are Ray actors."""
     figures, random = LiveFigures(), Random(seed)
     _silence()
     with ExitStack() as stack:
-        rig = _Rig(stack)
+        rig = _Rig(stack, ray=ray)
         traffic = _Traffic(rig.publisher, pace, Random(seed))
         stack.callback(traffic.stop)
         traffic.start()
@@ -168,30 +205,180 @@ class _Node:
         )
         self._process.start()
 
+    @property
+    def pid(self) -> int:
+        """Its process; 0 where it does not run."""
+        return self._process.pid if self._process.is_alive() else 0
+
+    def wait(self) -> None:
+        """Wait for its end."""
+        self._process.join(10)
+
+
+class _RayNode:
+    """Node as a Ray actor, which Ray starts again."""
+
+    def __init__(self, nodes: RayNodes, proxy: Proxy, name: str) -> None:
+        self.proxy, self.name = proxy, name
+        self._nodes = nodes
+
+    def start(self) -> None:
+        """Ray starts it."""
+
+    @property
+    def pid(self) -> int:
+        """Its process, once all nodes run."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                return self._nodes.processes()[self.name]
+            except Exception:
+                # Ray is about to start one again.
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
+
+    def wait(self) -> None:
+        """Ray starts it again at once."""
+
+
+_Takes: TypeAlias = Callable[[str, Any], object]
+"""Takes an item of a subscription by name."""
+
+
+@dataclass
+class _Life:
+    """What a subscriber has received until it was killed, by subscription.
+
+    Attributes:
+        active: instants from which its subscriptions are active, ns.
+        got, losses: composite events, and losses.
+        marks: last two watermarks, ns: what is before the first of them has come through the pipe, too.
+    """
+
+    active: dict[str, int] = field(default_factory=dict)
+    got: dict[str, list[CompositeEvent]] = field(default_factory=lambda: {name: [] for name in PATTERNS})
+    losses: dict[str, list[Loss]] = field(default_factory=lambda: {name: [] for name in PATTERNS})
+    marks: dict[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def take(self, what: str, name: str, item: Any) -> None:
+        """Take an item of the pipe."""
+        match what:
+            case "active":
+                self.active[name] = item
+            case "event":
+                self.got[name].append(item)
+            case "loss":
+                self.losses[name].append(item)
+            case "mark":
+                self.marks[name] = (*self.marks.get(name, ())[-1:], item)
+
+
+def _subscribe_all(
+    client: Client, on_event: Callable[[str, CompositeEvent], object], on_loss: Callable[[str, Loss], object]
+) -> dict[str, Subscription]:
+    made: dict[str, Subscription] = {}
+    for name, (pattern, decomposition) in PATTERNS.items():
+        quality = QualityOfService(decomposition=decomposition or None)  # type: ignore[arg-type]
+        made[name] = client.subscribe(pattern, partial(on_event, name), quality=quality)
+        made[name].on_loss = partial(on_loss, name)
+    return made
+
+
+def _receive(url: str, pipe: Any) -> None:
+    """Subscriber in a process of its own, which tells what it receives, and ends with the one that has started it."""
+    _silence()
+    lock = threading.Lock()
+
+    def tell(what: str, name: str, item: Any) -> None:
+        with lock:
+            pipe.send((what, name, item))
+
+    with Client(url, name="other", patience=PATIENCE) as client, contextlib.suppress(OSError):
+        made = _subscribe_all(client, partial(tell, "event"), partial(tell, "loss"))
+        now = time.time_ns()
+        for name in made:
+            tell("active", name, now)
+        while True:
+            time.sleep(MARK_EVERY)
+            for name, each in made.items():
+                if (mark := each.statistics.watermark) is not None:
+                    tell("mark", name, mark)
+
+
+class _Subscriber:
+    """Subscriber in a process of its own; `lives` has what it has received since each of its starts."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.lives: list[_Life] = []
+        self._proxy = proxy
+
+    def start(self) -> None:
+        """Start it, and wait until its subscriptions are active."""
+        context = mp.get_context("spawn")
+        pipe, theirs = context.Pipe(duplex=False)
+        self._process = context.Process(target=_receive, args=(self._proxy.url, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        life = _Life()
+        self.lives.append(life)
+        self._reader = threading.Thread(target=self._read, args=(pipe, life), name="subscriber", daemon=True)
+        self._reader.start()
+        deadline = time.monotonic() + PATIENCE
+        while len(life.active) < len(PATTERNS) and time.monotonic() < deadline:
+            time.sleep(0.01)
+
     def signal(self, number: int) -> None:
-        if self._process.is_alive():
-            os.kill(self._process.pid, number)
+        os.kill(self._process.pid or 0, number)
 
     def kill(self) -> None:
+        """Kill it; what it has told by then is counted."""
         self.signal(signal.SIGKILL)
         self._process.join(10)
+        self._reader.join(10)
+
+    def marks(self) -> list[int]:
+        """Watermarks of its subscriptions, ns, 0 for none."""
+        marks = self.lives[-1].marks
+        return [marks[name][0] if name in marks else 0 for name in PATTERNS]
+
+    def _read(self, pipe: Any, life: _Life) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                life.take(*pipe.recv())
 
 
 class _Rig:
     """The deployment, and its faults: each method carries one out, and returns the instant beyond which it is over."""
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, stack: ExitStack, *, ray: bool) -> None:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="distced-chaos-", ignore_cleanup_errors=True))
         self._timers: list[threading.Timer] = []
-        self._server = start_server()
+        self._memory = Path(folder, "mosquitto.db")
+        # The last two for a server that is started as root, which would write as another user.
+        self._settings = [
+            "persistence true",
+            f"persistence_location {folder}/",
+            "autosave_interval 1",
+            f"user {getpass.getuser()}",
+        ]
+        self._server = start_server(settings=self._settings)
         stack.callback(lambda: self._server.stop())
         proxies = stack.enter_context(Proxies())
 
         def proxy() -> Proxy:
             return proxies.to(self._server.port)
 
-        self._nodes = [_Node(proxy(), f"node-{number + 1}", str(Path(folder))) for number in range(NODES)]
-        stack.callback(self._end)
+        names = [f"node-{number + 1}" for number in range(NODES)]
+        store = str(Path(folder, "checkpoints"))
+        if ray:
+            shared = proxy()
+            location = NodeLocation(detector_limits=UNLIMITED, checkpoints=store)
+            actors = stack.enter_context(RayNodes(shared.url, dict.fromkeys(names, location)))
+            self._nodes: list[_Node | _RayNode] = [_RayNode(actors, shared, each) for each in names]
+        else:
+            self._nodes = [_Node(proxy(), each, store) for each in names]
+            stack.callback(self._end)
         self._at_publisher, self._at_subscriber = proxy(), proxy()
         self.publisher = stack.enter_context(Client(self._at_publisher.url, name="publisher", patience=PATIENCE))
         self._subscriber = stack.enter_context(Client(self._at_subscriber.url, name="subscriber", patience=PATIENCE))
@@ -199,20 +386,22 @@ class _Rig:
         self.publisher.wait_for_nodes(NODES, PATIENCE)
         self._got: dict[str, list[CompositeEvent]] = {name: [] for name in PATTERNS}
         self._losses: dict[str, list[Loss]] = {name: [] for name in PATTERNS}
-        self._subscriptions: dict[str, Subscription] = {}
-        for name, (pattern, decomposition) in PATTERNS.items():
-            quality = QualityOfService(decomposition=decomposition or None)  # type: ignore[arg-type]
-            made = self._subscriber.subscribe(pattern, self._got[name].append, quality=quality)
-            made.on_loss = self._losses[name].append
-            self._subscriptions[name] = made
+        self._subscriptions = _subscribe_all(
+            self._subscriber,
+            lambda name, event: self._got[name].append(event),
+            lambda name, loss: self._losses[name].append(loss),
+        )
+        self._other = _Subscriber(proxy())
+        self._other.start()
+        stack.callback(self._other.kill)
 
     def recovered(self, since: int) -> float | None:
         """Wait until every subscription is beyond an instant, ns; the time since then, s, None where it takes too
         long."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            marks = [each.statistics.watermark for each in self._subscriptions.values()]
-            if all(each is not None and each > since for each in marks):
+            marks = [each.statistics.watermark or 0 for each in self._subscriptions.values()]
+            if min(*marks, *self._other.marks()) > since:
                 return (time.time_ns() - since) / 1e9
             time.sleep(0.01)
         return None
@@ -222,7 +411,8 @@ class _Rig:
     def kill_node(self, random: Random, seconds: float) -> int:
         node = random.choice(self._nodes)
         now = time.time_ns()
-        node.kill()
+        _signal([node], signal.SIGKILL)
+        node.wait()
         self._later(seconds, node.start)
         return now
 
@@ -233,9 +423,11 @@ class _Rig:
 
     def stop_node(self, random: Random, seconds: float) -> int:
         node = random.choice(self._nodes)
-        node.signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        node.signal(signal.SIGCONT)
+        pid = node.pid
+        if pid:
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(seconds)
+            os.kill(pid, signal.SIGCONT)
         return time.time_ns()
 
     def cut_node(self, random: Random, seconds: float) -> int:
@@ -256,10 +448,40 @@ class _Rig:
     def stall_subscriber(self, random: Random, seconds: float) -> int:
         return self._stall(self._at_subscriber, seconds)
 
+    def stall_publisher(self, random: Random, seconds: float) -> int:
+        return self._stall(self._at_publisher, seconds)
+
+    def kill_client(self, random: Random, seconds: float) -> int:
+        self._other.kill()
+        time.sleep(seconds / 4)
+        self._other.start()
+        return time.time_ns()
+
+    def stop_client(self, random: Random, seconds: float) -> int:
+        self._other.signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._other.signal(signal.SIGCONT)
+        return time.time_ns()
+
     def kill_server(self, random: Random, seconds: float) -> int:
         self._kill_server()
         time.sleep(seconds / 4)
         return self._start_server()
+
+    def kill_server_kept(self, random: Random, seconds: float) -> int:
+        self._kill_server()
+        time.sleep(seconds / 4)
+        return self._start_server(remembers=True)
+
+    def restart_server(self, random: Random, seconds: float) -> int:
+        self._kill_server(signal.SIGTERM)
+        return self._start_server(remembers=True)
+
+    def stop_server(self, random: Random, seconds: float) -> int:
+        os.kill(self._server.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(self._server.pid, signal.SIGCONT)
+        return time.time_ns()
 
     def power(self, random: Random, seconds: float) -> int:
         self._kill_server()
@@ -274,14 +496,16 @@ class _Rig:
         proxy.flow()
         return time.time_ns()
 
-    def _kill_server(self) -> None:
-        os.kill(self._server.pid, signal.SIGKILL)
+    def _kill_server(self, number: int = signal.SIGKILL) -> None:
+        os.kill(self._server.pid, number)
         self._server.wait(10)
 
-    def _start_server(self) -> int:
+    def _start_server(self, *, remembers: bool = False) -> int:
         port = self._server.port
         self._server.stop()
-        self._server = start_server(port=port)
+        if not remembers:
+            self._memory.unlink(missing_ok=True)
+        self._server = start_server(port=port, settings=self._settings)
         return time.time_ns()
 
     def _end(self) -> None:
@@ -291,8 +515,9 @@ class _Rig:
         self._kill_all()
 
     def _kill_all(self) -> None:
+        _signal(self._nodes, signal.SIGKILL)
         for node in self._nodes:
-            node.kill()
+            node.wait()
 
     def _start_all(self) -> int:
         for node in self._nodes:
@@ -314,20 +539,17 @@ class _Rig:
         compiled = {name: compile_pattern(text, registry) for name, (text, _) in PATTERNS.items()}
         engine = StepwiseEngine(list(compiled.values()))
         found = [*engine.feed(sorted(published, key=lambda one: one.key)), *engine.advance(last)]
-        for name, subscription in self._subscriptions.items():
-            if not subscription.wait_watermark(last, PATIENCE):
-                figures.problems.append(f"{name} has fallen silent")
+        if self.recovered(last - 1) is None:
+            figures.problems.append("a subscription has fallen silent")
+        for name in PATTERNS:
             due = {each.id: each for each in found if each.source == compiled[name].canonical_id}
-            counts = Counter(each.id for each in self._got[name])
-            got = {each.id: each for each in self._got[name]}
-            missing = [due[each] for each in due.keys() - got.keys()]
-            wrong = [got[each] for each in got.keys() - due.keys()]
-            losses = self._losses[name]
-            figures.expected[name], figures.received[name] = len(due), len(got)
-            figures.lost[name], figures.wrong[name] = len(missing), len(wrong)
-            figures.doubled[name] = sum(counts.values()) - len(counts)
-            figures.reported[name] = sum(is_reported(each, losses) for each in (*missing, *wrong))
-            figures.losses += len(losses)
+            figures.compare(name, due, due.values(), self._got[name], self._losses[name])
+            for life in self._other.lives:
+                since, until = life.active.get(name, last), last
+                if life is not self._other.lives[-1]:
+                    until = life.marks.get(name, (0,))[0]
+                behind = [each for each in due.values() if each.lo > since and each.hi <= until]
+                figures.compare(f"{name}, killed", due, behind, life.got[name], life.losses[name])
 
 
 class _Traffic:
@@ -366,6 +588,13 @@ class _Traffic:
             # Without a server for long it raises; the client keeps the event, and readers request it.
             with contextlib.suppress(BusError):
                 self._source.publish(event, watermark=instant)
+
+
+def _signal(nodes: Iterable[_Node | _RayNode], number: int) -> None:
+    """Send a signal to nodes that run."""
+    for pid in [each.pid for each in nodes]:
+        if pid:
+            os.kill(pid, number)
 
 
 def _silence() -> None:
