@@ -492,10 +492,11 @@ class Admission(NodePart):
         known = self.directory.detectors[identity]
         if known.node == self.name:
             return True  # From an earlier life of this node.
-        return (
-            serving_host(known, self.directory.expected_nodes) is None
-            and chosen(identity, self.directory.common_nodes) == self.name
-        )
+        host = serving_host(known, self.directory.expected_nodes)
+        if host is None:
+            return chosen(identity, self.directory.common_nodes) == self.name
+        # A replica here that was lost after its primary.
+        return host == self.name
 
 
 def _makes_do(how: bytes, entry: SubscriptionEntry) -> bool:

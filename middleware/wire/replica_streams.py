@@ -162,9 +162,12 @@ class HomeStream:
         watermark: up to which everything has come, ns; None for none. Never decreases.
         asked_at: instant of the next request, ns; None where nothing is missing.
         is_known: whether the reader has trusted it before, and has come back.
+        confirmed: whether its present host has shown how far it is since the reader has come back.
     """
 
-    __slots__ = ("_asked", "_continues", "_ordered", "asked_at", "begin", "is_known", "lives", "watermark")
+    __slots__ = (
+        "_asked", "_continues", "_ordered", "asked_at", "begin", "confirmed", "is_known", "lives", "watermark",
+    )  # fmt: skip
 
     def __init__(self, *, ordered: bool = True, continues: bool = False) -> None:
         """Args: continues: whether the reader goes on from another home, or from a host that is lost."""
@@ -173,6 +176,7 @@ class HomeStream:
         self.watermark: int | None = None
         self._continues = continues
         self.is_known = False
+        self.confirmed = True
         self.asked_at: int | None = None
         self._asked: int | None = None
         self._ordered = ordered
@@ -188,11 +192,23 @@ class HomeStream:
         return made
 
     def go_on_with(self, known: LifeState) -> None:
-        """Go on with a life that is trusted."""
+        """Go on with a life that is trusted, and has come further elsewhere."""
         life, number, watermark = known
-        one = self.lives[life] = HostStream(NumberedStream(number, life), trusted=True)
+        one = self.lives.get(life)
+        if one is None or not one.trusted or one.numbers.next is None:
+            one = self.lives[life] = HostStream(NumberedStream(number, life), trusted=True)
+        else:
+            one.numbers.give_up(number, None, "")
         if watermark is not None:
             one.numbers.reach(watermark)
+
+    def come_back(self, known: Iterable[LifeState] = ()) -> None:
+        """The reader is back, or has known lives from elsewhere: the present host is asked how far it is."""
+        for each in known:
+            self.go_on_with(each)
+        self.confirmed = False
+        self.asked_at = 0
+        self.advance()
 
     def state(self) -> tuple[LifeState, ...]:
         """Trusted lives, for a stream that continues."""
@@ -205,9 +221,13 @@ class HomeStream:
     @property
     def complete(self) -> bool:
         """Whether nothing is known to be missing: of a trusted life, or before the begin of another."""
-        return bool(self.lives) and all(
-            each.numbers.complete if each.trusted else not each.whole and each.begin is None
-            for each in self.lives.values()
+        return (
+            self.confirmed
+            and bool(self.lives)
+            and all(
+                each.numbers.complete if each.trusted else not each.whole and each.begin is None
+                for each in self.lives.values()
+            )
         )
 
     @property
@@ -245,6 +265,7 @@ class HomeStream:
     def take(self, frame: Frame, now: int) -> list[Frame]:
         """Take a frame with a number; those to be handed on, in order."""
         assert frame.number is not None
+        self.confirmed = True
         self._known_life(frame.life)
         there = self.lives.get(frame.life)
         if there is None:
@@ -264,6 +285,7 @@ class HomeStream:
 
     def unavailable(self, lost: Unavailable, now: int) -> tuple[list[Frame], Loss | None]:
         """Take the answer to a request."""
+        self.confirmed |= lost.position
         self._known_life(lost.life)
         there = self.lives.get(lost.life)
         if there is None and self.lives and (lost.position or lost.ended is not None):
@@ -411,7 +433,7 @@ class HomeStream:
         reached = INSTANT_MIN if self.watermark is None else self.watermark
         joints = (each.joint for each in self.lives.values() if not each.trusted)
         blocked = any(joint is None or joint > reached for joint in joints)
-        found: list[MissingMessages] = []
+        found = [] if self.confirmed else [MissingMessages("c", detector, 0, 0)]
         for life, each in self.lives.items():
             if each.trusted and blocked and each.numbers.next is not None:
                 found.append(MissingMessages("c", detector, each.numbers.next, None, life=life))
@@ -567,6 +589,8 @@ class Streams:
         self.trusted.discard(home)
         self.left = True
         there = self._at.pop(home, None)
+        if was_trusted and there is not None:
+            self._hand_over(there)
         if was_trusted and not self.trusted:
             if there is not None and there.located:
                 self._left_off, there = there, None
@@ -628,7 +652,11 @@ class Streams:
         there = self._at.get(home)
         if there is None:
             continues = self._watermark is not None or self.floor is not None
-            there = self._left_at.pop(home, None) or HomeStream(ordered=self._ordered, continues=continues)
+            there = self._left_at.pop(home, None)
+            if there is None:
+                there = HomeStream(ordered=self._ordered, continues=continues)
+            else:
+                there.come_back()
             self._at[home] = there
         if life and there.lives and life not in there.lives:
             others = [*(self._at[each] for each in self.trusted if each in self._at), *self._left_at.values()]
@@ -636,6 +664,13 @@ class Streams:
             if known is not None:
                 there.go_on_with(known)
         return there
+
+    def _hand_over(self, left: HomeStream) -> None:
+        """Go on at the trusted homes with what has come further at one that is left."""
+        for home in self.trusted:
+            there = self._at.get(home)
+            if there is not None and there.lives and _is_before(there.watermark, left.watermark):
+                there.come_back(left.state())
 
     def _is_covered(self, home: str) -> bool:
         """Whether another trusted home has all that may be missing at this one."""
@@ -668,6 +703,7 @@ class Streams:
                 self._first.pop(home, None)
                 there = self._at.pop(home, None)
                 if there is not None and home in trusted:
+                    self._hand_over(there)
                     there.is_known = True
                     self._left_at[home] = there
             self.left |= bool(left)
@@ -675,7 +711,11 @@ class Streams:
 
 def _is_behind(one: HostStream, other: HostStream) -> bool:
     """Whether another life has come further than one."""
-    mark, further = one.numbers.watermark, other.numbers.watermark
+    return _is_before(one.numbers.watermark, other.numbers.watermark)
+
+
+def _is_before(mark: int | None, further: int | None) -> bool:
+    """Whether a watermark is before another one, ns; None for none."""
     return further is not None and (mark is None or further > mark)
 
 

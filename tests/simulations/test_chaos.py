@@ -61,6 +61,8 @@ def test_nothing_is_lost_doubled_or_wrong(start: int) -> None:
         300426,
         # A reader that has followed a life at one home finds it again at another one.
         300443,
+        # A home of a reader that comes back to it, and that has come further elsewhere.
+        301144,
     ],
 )
 def test_schedules_that_failed_once(seed: int) -> None:
@@ -71,6 +73,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "kinds"),
     [
+        # A replica that was lost after its primary, and whose node is back.
+        (53, "crash,all-nodes,power"),
         # Checkpoints written in part, twice, which counted as the last two.
         (67, "torn,crash,all-nodes,power"),
         # A subscriber that is new at several homes of a quiet detector.
