@@ -6,6 +6,10 @@ all its sources: the present less the `lateness` allowed. Late events go to the 
 The bridge itself is a source that never publishes, so that detectors wait for it from the start and are not beyond the
 first event of an unknown device. Announcing all devices beforehand was rejected: only their messages name them.
 
+Its messages are numbered as those of any source (`middleware.wire.published_streams`). What devices have published
+while the bridge had no connection it has missed: it says so in its own streams, of each type, before its watermark goes
+on.
+
 Its entries carry its name as their publisher, so that after a crash its next life finds and clears them; until then
 their lease lets detectors continue without them.
 """
@@ -27,11 +31,13 @@ from distced.middleware.model.errors import DistcedError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, format_duration
-from distced.middleware.wire.administration import RENEW_EVERY, Heartbeat, renewal
-from distced.middleware.wire.codec import encode
+from distced.middleware.wire.administration import RENEW_EVERY, Heartbeat, Missing, renewal
+from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss
+from distced.middleware.wire.published_streams import PublishedStreams
 from distced.middleware.wire.topics import (
     ROOT,
     Area,
@@ -52,6 +58,8 @@ MOST_SOURCES: Final = 10_000
 
 RECONCILE_EVERY: Final = 2 * SECOND
 
+_MISSED: Final = "the bridge had no connection: messages of devices may be missing"
+
 
 class Bridge:
     """Turns the messages of devices into events.
@@ -64,7 +72,8 @@ class Bridge:
         retained: whether messages that were retained before the start become events.
         home: the home server of the event types it registers.
         watermark: no event with `hi` at or before it is published, ns; it only grows.
-        sources: types of each announced source, by name; itself among them, with all.
+        sources: types of each announced source, by name, in order of announcement; itself among them, with all.
+        streams: of their messages.
         listening: whether the directory was read and the devices were subscribed to.
         ready: whether the server has taken these subscriptions.
         problem: error that keeps it from beginning; None for none.
@@ -94,7 +103,12 @@ class Bridge:
         self.watermark = now - lateness
         self.directory = Directory()
         self._types = list(_types_of(self.mappings))
-        self.sources: dict[str, set[str]] = {name: {each.name for each in self._types}}
+        self.sources: dict[str, list[str]] = {}
+        self.streams = PublishedStreams()
+        # Numbers with which the streams of each source begin.
+        self._first: dict[str, int] = {}
+        for each in self._types:
+            self._add(name, each.name, now)
         self.listening = False
         self.ready = False
         self.problem: DistcedError | None = None
@@ -103,6 +117,7 @@ class Bridge:
         self._own = f"{check_root(root)}/"
         self._directory_filter = area_filter(Area.DIRECTORY, root=root)
         self._handshake = DirectoryHandshake(name, root)
+        self._asked = administration_topic("missing", "source", name, root=root)
         self._connections = 0
         # Whether the directory is being read; afterwards the handshake stands behind the subscriptions to devices.
         self._reading = False
@@ -118,7 +133,9 @@ class Bridge:
         self.directory = Directory()
         self._missing = set()
         return [
+            *(self._missed(now) if self.listening else ()),
             Subscribe(self._directory_filter),
+            Subscribe(self._asked),
             Subscribe(self._handshake.topic),
             self._present(),
             self._handshake.begin(now),
@@ -140,6 +157,10 @@ class Bridge:
             return self._entry(topic, payload)
         if topic_filter == self._handshake.topic:
             return self._known(now) if self._handshake.answered(payload) else []
+        if topic_filter == self._asked:
+            with suppress(DistcedError):  # No request that anything can be made of.
+                return list(self.streams.answer(decode(payload, Missing, where=topic), root=self.root))
+            return []
         if not self.listening or topic.startswith(self._own):
             return []  # Its own events, through a mapping of all topics.
         effects: list[Effect] = []
@@ -153,7 +174,13 @@ class Bridge:
         if not self.listening:
             return list(self._handshake.again(now))
         self.watermark = max(self.watermark, now - self.lateness)
-        beat = Heartbeat(tuple(self.sources), self.watermark)
+        positions = [
+            tuple([self.streams.position(source, each, self.watermark) for each in types])
+            for source, types in self.sources.items()
+        ]
+        for source in self.sources:
+            self.streams.promise(source, self.watermark)
+        beat = Heartbeat(tuple(self.sources), self.watermark, tuple(positions))
         heartbeat = Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat))
         effects: list[Effect] = [*self._handshake.again(now), heartbeat]
         if now - self._renewed_at >= RENEW_EVERY:
@@ -198,18 +225,36 @@ class Bridge:
             self.counts["rejected"] += len(timely)
             problem = f"more than {MOST_SOURCES} sources: does the mapping take the right field for the source?"
             return effects + [self.dead_letters.event("rejected", problem, each, topic) for each in timely]
-        frame = encode_frame(timely, type=type_name, source=source)
-        message = Publish(event_topic(type_name, source, root=self.root), frame)
-        effects += self._announced(source, type_name)
+        topic = event_topic(type_name, source, root=self.root)
+        effects += self._announced(source, type_name, now)
         self.counts["events"] += len(timely)
-        return [*effects, message]
+        number, top = self.streams.position(source, type_name, None)
+        frame = encode_frame(timely, type=type_name, source=source, number=number, top=top)
+        self.streams.published(source, type_name, frame, max(each.hi for each in timely), now)
+        return [*effects, Publish(topic, frame)]
 
-    def _announced(self, source: str, type_name: str) -> list[Effect]:
+    def _missed(self, now: int) -> list[Effect]:
+        """Statements that messages of devices may be missing, to the readers of each type."""
+        effects: list[Effect] = []
+        loss = Loss(self.watermark, now + SUBSCRIBED_WITHIN, _MISSED)
+        for each in self.sources[self.name]:
+            number, top = self.streams.position(self.name, each, None)
+            frame = encode_frame([], type=each, source=self.name, number=number, top=top, losses=[loss])
+            self.streams.published(self.name, each, frame, loss.until, now)
+            effects.append(Publish(event_topic(each, self.name, root=self.root), frame))
+        return effects
+
+    def _add(self, source: str, type_name: str, now: int) -> None:
+        """Begin the stream of a type."""
+        self.sources.setdefault(source, []).append(type_name)
+        first = self._first.setdefault(source, max(now // 1_000, 0))
+        self.streams.begin(source, type_name, first)
+
+    def _announced(self, source: str, type_name: str, now: int) -> list[Effect]:
         """Announcement of a source, or of a further type that it publishes, where that is new."""
-        types = self.sources.setdefault(source, set())
-        if type_name in types:
+        if type_name in self.sources.get(source, ()):
             return []
-        types.add(type_name)
+        self._add(source, type_name, now)
         effects: list[Effect] = []
         other = self.directory.sources.get(source)
         if other is not None and other.publisher != self.name:
@@ -269,7 +314,9 @@ class Bridge:
         effects: list[Effect] = []
         for kind, name in sorted(gone):
             if name != self.name:
-                del self.sources[name]
+                for each in self.sources.pop(name):
+                    self.streams.end(name, each)
+                del self._first[name]
             else:
                 effects.append(self._present() if kind == "client" else self._announce(name))
         return effects
@@ -282,7 +329,9 @@ class Bridge:
         return Publish(topic, encode(ClientEntry(self.since)), retain=True)
 
     def _announce(self, source: str) -> Publish:
-        entry = SourceEntry(tuple(sorted(self.sources[source])), self.watermark, self.lease, self.name)
+        # Types that are new come last: positions of heartbeats are in their order.
+        types, first = tuple(self.sources[source]), self._first[source]
+        entry = SourceEntry(types, self.watermark, self.lease, self.name, first=first)
         return Publish(directory_topic("source", source, root=self.root), encode(entry), retain=True)
 
     def _clear(self, source: str) -> Publish:

@@ -6,7 +6,8 @@ in frames, unusable events as dead letters. `brokers.node.hosting` decides on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -22,7 +23,7 @@ from distced.brokers.node.inventory import Inventory
 from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
-from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions
+from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import Passed
@@ -33,10 +34,13 @@ from distced.middleware.wire.administration import Heartbeat, Missing, MissingMe
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD, LoadEntry, SourceEntry
 from distced.middleware.wire.frames import Frame, decode_any
-from distced.middleware.wire.numbered_stream import Loss, StreamPosition
+from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss, StreamPosition
 from distced.middleware.wire.topics import administration_topic
 
 _RUNNING = Phase.RUNNING
+
+MOST_NAMED: Final = 3
+"""Number of sources named in the reason of a loss."""
 
 
 class EventPath:
@@ -93,8 +97,8 @@ class EventPath:
         )
         # Inputs with frames to be consumed, in the order of arrival.
         self._arrived: list[HostedInput | HostedDetector] = []
-        # Losses of detectors that others read, for these.
-        self._lost: list[tuple[HostedDetector, list[Loss]]] = []
+        # Losses of detectors and sources that others read, for these.
+        self._lost: list[tuple[HostedDetector, Sequence[Loss]]] = []
 
     def collect(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Take a frame from a home, or an event in JSON, for `consume_arrived`."""
@@ -129,6 +133,8 @@ class EventPath:
         for reader in route.readers:
             if reader.__class__ is HostedInput:
                 reader.meter.received(source, len(payload) + len(topic), len(events))
+                if frame.losses:
+                    self._lost += [(hosted, frame.losses) for hosted in reader.members]
                 self._arrive(reader, (source, events, frame.watermark, position))
             elif reader.phase is _RUNNING:
                 if reader.meter is not None:
@@ -143,6 +149,8 @@ class EventPath:
             number = frame.number
             top = self.clock_bound.top(frame.top, now)
             position = None if number is None else StreamPosition(frame.type, number, top)
+            if frame.losses:
+                self._lost.append((hosted, frame.losses))
             self._arrive(hosted, (source, frame.events, frame.watermark, position))
             return
         streams = hosted.streams.get(source)
@@ -286,6 +294,36 @@ class EventPath:
                 if home in streams.homes:
                     found.setdefault("", {})[MissingMessages("c", detector, 0, 0)] = None
         return {publisher: list(messages) for publisher, messages in found.items()}
+
+    def interrupted(self, home: str, now: int) -> list[Effect]:
+        """Report losses over a new connection: messages without numbers that were published at a home without it are
+        gone."""
+        effects: list[Effect] = []
+        for reader in self.inputs.readers():
+            policy = reader.shared.policy if isinstance(reader, HostedInput) else reader.detector.policy
+            for hosted in reader.members if isinstance(reader, HostedInput) else (reader,):
+                effects += self.lose(hosted, self._unnumbered(hosted, policy, now, home), now)
+        return effects
+
+    def resumed(self, hosted: HostedDetector, now: int) -> list[Effect]:
+        """Report losses of a detector that continues from a checkpoint: messages without numbers since are gone."""
+        return self.lose(hosted, self._unnumbered(hosted, hosted.detector.policy, now), now)
+
+    def _unnumbered(
+        self, hosted: HostedDetector, policy: DetectionPolicy, now: int, home: str | None = None
+    ) -> list[Loss]:
+        """Loss of the sources without numbers that publish at a home, or at any, up to now; none without such."""
+        found: dict[str, int] = {}
+        for source, watermark in policy.unnumbered().items():
+            entry = self.directory.sources.get(source)
+            at = "" if entry is None else entry.home
+            if home in (None, at) and source not in hosted.upstream and source not in hosted.parts:
+                found[source] = INSTANT_MIN if watermark is None else watermark
+        if not found:
+            return []
+        named = ", ".join(sorted(found)[:MOST_NAMED]) + (", and others" if len(found) > MOST_NAMED else "")
+        reason = f"a node had no connection, and messages without numbers may be missing: {named}"
+        return [Loss(min(found.values()), now + SUBSCRIBED_WITHIN, reason)]
 
     def unavailable(self, lost: Unavailable, now: int, home: str = "") -> list[Effect]:
         """Take the answer of a publisher, from a home, to a request for missing messages."""

@@ -223,7 +223,7 @@ class DetectorHosting(NodePart):
             hosted.detector.join(part, INSTANT_MIN, now)
         for source in sorted(self._gone(hosted)):
             self._absent_sources[hosted.id, source] = now
-        return []
+        return self.event_path.resumed(hosted, now)
 
     def _gone(self, hosted: HostedDetector) -> set[str]:
         """What a detector waits for and nobody is known to publish."""

@@ -179,6 +179,8 @@ class Node(NodePart):
         self._without_columnar = False
         # Whether its load was published.
         self._measured = False
+        # Homes that it has been connected to.
+        self._linked: set[str] = set()
         # Whether it has ended, and ignores its own last messages.
         self._stopped = False
 
@@ -215,7 +217,7 @@ class Node(NodePart):
             *self._second_connection(),
             self._announce(),
             self._handshake.begin(now),
-            *(() if self.homes.events_over else self._look_again("")),
+            *(() if self.homes.events_over else self._look_again("", now)),
         ]
 
     def _second_connection(self) -> list[Effect]:
@@ -248,7 +250,7 @@ class Node(NodePart):
             return []
         home = self._server(home)
         self.stories.begin(Connected(home), now)
-        return self.stories.end([*self.homes.linked(home, now), *self._look_again(home)])
+        return self.stories.end([*self.homes.linked(home, now), *self._look_again(home, now)])
 
     def _server(self, connection: str) -> str:
         """Server that a connection leads to."""
@@ -695,9 +697,11 @@ class Node(NodePart):
             return []
         return [*self.event_path.collect(route, topic, payload, now, home), *self.event_path.consume_arrived(now)]
 
-    def _look_again(self, home: str) -> list[Effect]:
-        """Request the positions of what is read from a home, over a new connection: messages may be missing."""
-        effects: list[Effect] = []
+    def _look_again(self, home: str, now: int) -> list[Effect]:
+        """Request the positions of what is read from a home, over a new connection: messages may be missing, and those
+        without numbers are lost."""
+        effects = self.event_path.interrupted(home, now) if home in self._linked else []
+        self._linked.add(home)
         for publisher, messages in self.event_path.look_again(home).items():
             effects.append(self._missing(publisher, home, messages))
         return effects

@@ -5,7 +5,7 @@ Policies stand above detectors (design, section 4), so a detector is handed one 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import lt
 from typing import Any, Protocol, Self, TypeAlias
@@ -118,6 +118,10 @@ class DetectionPolicy(Protocol):
 
     def unavailable(self, lost: Unavailable, now: int) -> Released:
         """Take the answer of a source to a request for missing messages."""
+        ...
+
+    def unnumbered(self) -> Mapping[str, int | None]:
+        """Sources whose messages have no numbers, with their watermarks, ns; None for unknown."""
         ...
 
     def waits_for(self) -> set[str]:

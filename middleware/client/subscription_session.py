@@ -58,6 +58,8 @@ from distced.middleware.wire.topics import Area, administration_topic, area_filt
 
 LINGER: Final = 5 * SECOND  # time to listen where a detector has published before, ns
 
+_INTERRUPTED: Final = "the client had no connection, and messages without numbers may be missing"
+
 GONE_AFTER: Final = 2 * SECOND
 """How long a type may be without a publisher until its subscriptions are notified, ns."""
 
@@ -128,6 +130,8 @@ class SubscriptionSession:
         # Those that have asked for messages, by the source or detector.
         self._asked: dict[str, dict[str, None]] = {}
         self._asking = False
+        # Homes that the client has been connected to.
+        self._linked: set[str] = set()
 
     @property
     def open(self) -> list[str]:
@@ -534,10 +538,29 @@ class SubscriptionSession:
         for identity, detector in again:
             self._asked.setdefault(detector, {})[identity] = None
         typed = [course for courses in self._typed.values() for course in courses.values()]
+        interrupted = self._interrupted(typed, home) if home in self._linked else []
+        self._linked.add(home)
         return [
+            *interrupted,
             *self.places.connected(self._courses.values(), home),
             *self._requests(home, ("detector",), asked),
             *self._positions(typed, home),
+        ]
+
+    def _interrupted(self, courses: Iterable[Course], home: str) -> list[ClientEffect]:
+        """Losses of subscriptions to a type: messages without numbers, published at a home without the connection."""
+        foreign = {
+            name
+            for each in self._directory.entries.sources.values()
+            if each.home == home and not each.first
+            for name in each.types
+        }
+        return [
+            NotAvailable(
+                course.state.id, home, Unavailable("e", "", 0, type=course.state.type_name, reason=_INTERRUPTED)
+            )
+            for course in courses
+            if course.operation is None and (home in course.state.foreign or course.state.type_name in foreign)
         ]
 
     # Positions of what subscriptions to a type read.

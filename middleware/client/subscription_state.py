@@ -28,10 +28,10 @@ from distced.middleware.model.detection import BEST_EFFORT, GUARANTEED
 from distced.middleware.model.errors import DistcedError, SubscriptionError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event, EventId
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import MissingMessages, Unavailable
 from distced.middleware.wire.frames import Frame, decode_any
-from distced.middleware.wire.numbered_stream import Loss, NumberedStream
+from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss, NumberedStream
 from distced.middleware.wire.replica_streams import Streams, has_content, without_content
 from distced.middleware.wire.topics import decode_level, encode_level
 
@@ -92,6 +92,7 @@ class SubscriptionState:
         waits: why nothing can be found for the time being, as nobody publishes a type that the pattern reads; else
             empty.
         losses: the last intervals in which events were lost for good.
+        foreign: homes from which messages without numbers have come, of a type.
     """
 
     # A client may have ten thousand of them.
@@ -109,6 +110,7 @@ class SubscriptionState:
         "detector",
         "ended",
         "event_type",
+        "foreign",
         "homes",
         "id",
         "losses",
@@ -135,6 +137,7 @@ class SubscriptionState:
         self._unconfirmed: tuple[Place, ...] = ()
         self.statistics = SubscriptionStatistics()
         self.ended = False
+        self.foreign: tuple[str, ...] = ()
         self.behind = False
         self.waits = ""
         self.losses: tuple[Loss, ...] = ()
@@ -184,6 +187,8 @@ class SubscriptionState:
         if left:
             frame = without_content(frame)
         if frame.number is None:
+            if self.type_name and frame.kind == "e" and home not in self.foreign:
+                self.foreign += (home,)
             yield from self._taken([frame], frame.watermark, topic, now)
         elif frame.kind == "c":
             # Of a type, several detectors and sources publish events, with a promise each: nobody waits for them.
@@ -369,6 +374,9 @@ class SubscriptionState:
 
     def unavailable(self, home: str, lost: Unavailable, now: int) -> Iterator[Event | Loss]:
         """Take the answer to a request for missing messages."""
+        if not lost.source:
+            yield from self._lost([Loss(INSTANT_MIN, now + SUBSCRIBED_WITHIN, lost.reason)])
+            return
         if lost.kind == "c" and not self.detector:
             streams = (self._typed or {}).get(lost.source)
             if streams is not None:

@@ -2,7 +2,7 @@
 
 A frame is an array of one of two kinds, by its first element:
 
-    ["e", 1, type, source, watermark, [row, ...], number, top]                             primitive events
+    ["e", 1, type, source, watermark, [row, ...], number, top, losses]                     primitive events
     ["c", 1, type, source, watermark, [row, ...], open, number, life, top, base, losses]   composite events
 
     [lo, hi, seq, attributes]                                   a row of primitive events
@@ -15,8 +15,8 @@ event came about, `again` marks only these as new, and `open` is how far they ar
 only where requested. The watermark promises that no further event of this source has `hi <= watermark`; nil promises
 nothing. A frame without rows is a heartbeat. `number` and `top` are those of a numbered stream
 (`middleware.wire.numbered_stream`), of a heartbeat the number of the next frame; `life` and `base` are those of the
-host of a detector (`middleware.wire.replica_streams`); `losses` are intervals of event time in which events were lost,
-`[since, until, reason]`.
+host of a detector (`middleware.wire.replica_streams`); `losses` are intervals of event time in which events were lost
+before they came to the publisher, `[since, until, reason]`.
 
 Fields are only ever appended, to the frame or to a row: a reader of an older format ignores further fields, one of a
 newer format fills in missing ones: a frame without a number is of a foreign publisher. The version is raised only when
@@ -104,6 +104,7 @@ class _Frame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="e
     rows: list[PackedEvent[Checked]]
     number: Number | None = None
     top: Instant | None = None
+    losses: tuple[_PackedLoss, ...] = ()
 
 
 class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="c"):
@@ -160,7 +161,7 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
         open: how far the derivations of composite events are complete.
         number, top: position in a numbered stream, as of `StreamPosition`; None for none.
         life, base: of the host of a detector (`middleware.wire.replica_streams`); 0 and None for none.
-        losses: intervals in which events were lost that composite events depend on.
+        losses: intervals in which events were lost before they came to the publisher.
     """
 
     kind: FrameKind
@@ -199,7 +200,7 @@ def encode(
         kind: of a heartbeat, "e" by default; otherwise that of the events and open gaps.
         check: check each attribute; False saves half the time, for events that `EventType.create` made.
         open: how far the derivations are complete; of composite events only.
-        number, top, losses, life, base: position in a numbered stream, and losses; the last three of composite events.
+        number, top, losses, life, base: position in a numbered stream, and losses; the last two of composite events.
 
     Raises:
         FrameError: malformed or misplaced event; it names the row.
@@ -231,7 +232,7 @@ def encode(
                     frame.append(life)
                 if top is not None or base is not None or losses:
                     frame.append(top)
-            if base is not None or losses:
+            if kind == "c" and (base is not None or losses):
                 frame.append(base)
             if losses:
                 frame.append([[one.since, one.until, one.reason] for one in losses])
@@ -263,7 +264,8 @@ def decode(payload: bytes, *, where: str | None = None) -> Frame:
                         return _sift(payload, where)
                     lo = hi  # One object: events are kept by the hundred thousand.
                 events.append(Event(type_, lo, hi, source, row.seq, row.attributes))
-            return Frame("e", type_, source, frame.watermark, events, (), (), frame.number, frame.top)
+            losses = tuple(map(_loss, frame.losses)) if frame.losses else ()
+            return Frame("e", type_, source, frame.watermark, events, (), (), frame.number, frame.top, losses)
         events.extend([_unpack_composite(row, type_, source) for row in frame.rows])
         open_ = tuple([unpack_open_gap(one) for one in frame.open]) if frame.open else ()
         losses = tuple(map(_loss, frame.losses)) if frame.losses else ()
@@ -320,7 +322,7 @@ def _sift(payload: bytes, where: str | None) -> Frame:
     watermark = head.watermark
     open_: tuple[OpenGap, ...] = ()
     absent = msgspec.Raw()
-    packed = head.seventh, absent, head.eighth, absent, absent
+    packed = head.seventh, absent, head.eighth, absent, head.ninth
     if head.kind == "c":
         packed = head.eighth, head.ninth, head.tenth, head.eleventh, head.twelfth
         try:

@@ -251,6 +251,10 @@ service, and a server sends unacknowledged messages again."""
 ASK_AGAIN: Final = SECOND
 """Interval of requests that bring nothing, ns."""
 
+SUBSCRIBED_WITHIN: Final = SECOND
+"""Time behind a new connection in which messages without numbers may still be missed, ns: until the server has taken
+the filters, and by which clocks of devices may be ahead."""
+
 AT_ONCE: Final = 100
 """Number of intervals in one request for a stream."""
 

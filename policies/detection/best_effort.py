@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Self
 
@@ -117,6 +117,9 @@ class BestEffort:
         if loss is not None:
             self._losses.append(loss)
         return self._released()
+
+    def unnumbered(self) -> Mapping[str, int | None]:
+        return {name: None for name in self.sources if not self.intake.reads(name)}
 
     def waits_for(self) -> set[str]:
         return set(self.sources)

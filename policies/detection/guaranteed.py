@@ -8,7 +8,7 @@ events are late. An event by itself promises nothing: it may be out of order bey
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain, repeat
@@ -175,6 +175,9 @@ class Guaranteed:
         # The promise of an entry that is published again says nothing of the messages before it.
         self._hear(known, None if self.intake.reads(source) else granted, now)
         return max(known.watermark, self._floor)
+
+    def unnumbered(self) -> Mapping[str, int | None]:
+        return {name: each.watermark for name, each in self.sources.items() if not self.intake.reads(name)}
 
     def waits_for(self) -> set[str]:
         return set(self.sources)

@@ -17,10 +17,12 @@ from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import EventType, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
-from distced.middleware.wire.administration import DeadLetter, Heartbeat
+from distced.middleware.wire.administration import DeadLetter, Heartbeat, Missing, MissingMessages
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
+from distced.middleware.wire.frames import Frame
 from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import administration_topic, directory_topic
 
 NOW = 1_795_248_000 * SECOND
@@ -147,14 +149,19 @@ class Server:
         return [decode(p.payload, DeadLetter, where=p.topic) for p in self.published if p.topic.startswith("ced/x/")]
 
 
+def entry_of(*types: str) -> SourceEntry:
+    """Entry of a source of the bridge; further types come last."""
+    return SourceEntry(types, NOW - 2 * SECOND, 60 * SECOND, "bridge", first=NOW // 1_000)
+
+
 def test_bridge_subscribes_to_devices_when_its_types_are_registered() -> None:
     server = Server(HOME, home="127.0.0.1:1883")
     server.answers = False
     server.do(server.bridge.start(NOW))
-    assert server.filters == ["ced/d/#", "ced/a/known/bridge"]
+    assert server.filters == ["ced/d/#", "ced/a/missing/source/bridge", "ced/a/known/bridge"]
     assert not server.types and not server.sources
     server.receive("ced/a/known/bridge", "ced/a/known/bridge", server.barrier)
-    assert server.filters[2:] == ["home/+"]
+    assert server.filters[3:] == ["home/+"]
     assert not server.bridge.ready and server.known == 2
     # A server may have taken the barrier before the subscriptions: it is sent again.
     server.tick(NOW + SECOND // 2)
@@ -166,7 +173,7 @@ def test_bridge_subscribes_to_devices_when_its_types_are_registered() -> None:
         "Door": EventType("Door", {"open": "boolean"}, home="127.0.0.1:1883"),
     }
     # Detectors wait for it before any device is known.
-    assert server.sources == {"bridge": SourceEntry(("Door", "Motion"), NOW - 2 * SECOND, 60 * SECOND, "bridge")}
+    assert server.sources == {"bridge": entry_of("Motion", "Door")}
     assert decode(server.retained["ced/d/client/bridge"], ClientEntry, where="") == ClientEntry(NOW)
 
 
@@ -179,7 +186,7 @@ def test_source_is_announced_before_its_first_event_and_again_with_another_type(
         server.do(effects)
     entry, motion, door = "ced/d/source/hall", "ced/e/Motion/hall", "ced/e/Door/hall"
     assert order == [entry, motion, motion, entry, door]
-    assert server.sources["hall"] == SourceEntry(("Door", "Motion"), NOW - 2 * SECOND, 60 * SECOND, "bridge")
+    assert server.sources["hall"] == entry_of("Motion", "Door")
     assert server.events == [
         Event("Motion", NOW, NOW, "hall", 100, {"moving": True}),
         Event("Motion", NOW, NOW, "hall", 101, {"moving": False}),
@@ -307,6 +314,45 @@ def test_bridge_announces_its_entries_again_after_a_reconnection() -> None:
     assert server.filters.count("home/+") == 1
 
 
+def frames(published: list[Publish]) -> list[Frame]:
+    return [decode_frame(each.payload) for each in published if each.topic.startswith("ced/e/")]
+
+
+def test_messages_are_numbered_and_sent_again() -> None:
+    server = Server(HOME).connect()
+    for payload in ({"occupancy": True}, {"contact": True}, {"occupancy": False}):
+        server.send("home/hall", payload)
+    first = server.sources["hall"].first
+    assert [(each.type, (each.number or 0) - first) for each in frames(server.published)] == [
+        ("Motion", 0), ("Door", 0), ("Motion", 1)
+    ]  # fmt: skip
+    server.tick(NOW + SECOND)
+    beat = server.beats[-1]
+    assert beat.sources == ("bridge", "hall") and server.sources["hall"].types == ("Motion", "Door")
+    assert [number - first for number, _ in beat.positions[1]] == [2, 1]
+    server.published.clear()
+    asked = Missing("n", (MissingMessages("e", "hall", first, first + 2, "Motion"),))
+    server.receive("ced/a/missing/source/bridge", "ced/a/missing/source/bridge", encode(asked))
+    assert [each.topic for each in server.published] == ["ced/a/again/n/e/hall"] * 2
+    assert [decode_frame(each.payload).number for each in server.published] == [first, first + 1]
+    server.receive("ced/a/missing/source/bridge", "ced/a/missing/source/bridge", b"nonsense")
+
+
+def test_bridge_says_what_it_may_have_missed_before_it_promises_anything() -> None:
+    server = Server(HOME).connect()
+    server.tick(NOW + 10 * SECOND)
+    order = server.bridge.start(NOW + 30 * SECOND)
+    said = frames([each for each in order if isinstance(each, Publish)])
+    loss = Loss(NOW + 8 * SECOND, NOW + 31 * SECOND, said[0].losses[0].reason)
+    assert [(each.type, each.source, each.losses, each.number) for each in said] == [
+        (name, "bridge", (loss,), NOW // 1_000) for name in ("Motion", "Door")
+    ]
+    # They come first, and count as messages.
+    assert all(isinstance(each, Publish) for each in order[:2])
+    server.tick(NOW + 40 * SECOND)
+    assert server.beats[-1].positions[0] == ((NOW // 1_000 + 1, None),) * 2
+
+
 def test_entries_cleared_by_others_are_published_again() -> None:
     server = Server(HOME).connect()
     for device in ("hall", "front"):
@@ -318,7 +364,7 @@ def test_entries_cleared_by_others_are_published_again() -> None:
     assert set(server.sources) == {"front"}  # the announcement may be on its way
     server.tick(NOW + 4 * SECOND)
     assert set(server.sources) == {"bridge", "front"}
-    assert server.sources["bridge"].types == ("Door", "Motion")
+    assert server.sources["bridge"].types == ("Motion", "Door")
     assert "ced/d/client/bridge" in server.retained
     server.tick(NOW + 5 * SECOND)
     assert server.beats[-1].sources == ("bridge", "front")
@@ -345,7 +391,7 @@ type = "C"
 
 def test_message_that_several_filters_match_is_mapped_once() -> None:
     server = Server(OVERLAPPING, OVERLAPPING.replace('"C"', '"D"')).connect()
-    assert server.filters[2:] == ["home/+", "home/#", "#"]
+    assert server.filters[3:] == ["home/+", "home/#", "#"]
     server.send("home/hall", b"on")
     assert sorted(event.type for event in server.events) == ["A", "A", "B", "B", "C", "D"]
 
@@ -364,7 +410,7 @@ def test_several_mappings_share_sources() -> None:
     defaults = HOME.split("[[rule]]")[0]
     server = Server(f"{defaults}[[rule]]{motion}", f"{defaults}[[rule]]{door}").connect()
     server.send("home/hall", {"occupancy": True, "contact": True})
-    assert server.sources["hall"].types == ("Door", "Motion")
+    assert server.sources["hall"].types == ("Motion", "Door")
     assert {event.type for event in server.events} == {"Door", "Motion"}
 
 
@@ -378,7 +424,7 @@ def test_type_with_other_attributes_stops_the_bridge() -> None:
     server = Server(HOME, entries=entries).connect()
     assert isinstance(server.bridge.problem, TypeRegistryError)
     assert not server.bridge.ready
-    assert server.filters == ["ced/d/#", "ced/a/known/bridge"]
+    assert server.filters == ["ced/d/#", "ced/a/missing/source/bridge", "ced/a/known/bridge"]
     assert set(server.types) == {"Door"} and not server.sources
     server.do(server.bridge.stop())
     assert set(server.retained) == {"ced/d/type/Door"}

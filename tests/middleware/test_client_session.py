@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from distced.middleware.client.client_effects import Done, Ended, Flush, Leave, Listen, SetTimer
+from distced.middleware.client.client_effects import Done, Ended, Flush, Leave, Listen, NotAvailable, SetTimer
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, heartbeat
@@ -15,7 +15,7 @@ from distced.middleware.client.subscription_session import AT_ONCE, LINGER
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import derive, event_type
-from distced.middleware.model.timestamps import HOUR, SECOND
+from distced.middleware.model.timestamps import HOUR, INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Acknowledgement, Answer, Answers, Listening, Pointer
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import (
@@ -26,7 +26,9 @@ from distced.middleware.wire.directory_entries import (
     SourceEntry,
     SubscriptionEntry,
 )
+from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import composite_topic, directory_topic, event_filter, pointer_topic
 
 A = event_type("A", {"k": "number"})
@@ -365,6 +367,33 @@ def test_type_is_listened_to_wherever_it_is_published() -> None:
     driven.take(driven.session.unsubscribe("q"))
     assert {each.home for each in driven.of(Leave)} == {"", NORTH, SOUTH}
     assert driven.published("ced/d/subscription/q") == []
+
+
+@pytest.mark.parametrize(("first", "lost"), [(0, True), (5, False)])
+def test_subscription_to_a_type_reports_what_it_missed_of_sources_without_numbers(first: int, lost: bool) -> None:
+    driven = Driven()
+    driven.read()
+    driven.entry("type", "A", A)
+    driven.entry("source", "s", SourceEntry(("A",), 0, first=first))
+    state = driven.subscribe("A")
+    driven.pass_barrier("A")
+    driven.confirm(*driven.of(Listen))
+    assert driven.of(Done) == [Done("op")]
+    driven.take(driven.session.lost("", GONE))
+    driven.take(driven.session.connected("", SECOND))
+    told = driven.of(NotAvailable)
+    assert [each.subscription for each in told] == ["q"] * lost
+    found = [item for each in told for item in state.unavailable("", each.lost, SECOND)]
+    assert [(each.since, each.until) for each in found if isinstance(each, Loss)] == [(INSTANT_MIN, 2 * SECOND)] * lost
+
+
+def test_subscription_to_a_type_notes_where_messages_without_numbers_come_from() -> None:
+    state = SubscriptionState("q", "A", QualityOfService())
+    state.type_name = "A"
+    json = b'{"type": "A", "source": "s", "time": 5, "attributes": {"k": 1}}'
+    assert len(list(state.arrived("ced/e/A/s", json, 9, NORTH))) == 1 and state.foreign == (NORTH,)
+    list(state.arrived("ced/e/A/s", encode_frame([], type="A", source="s", number=1), 9, SOUTH))
+    assert state.foreign == (NORTH,)
 
 
 def test_type_that_is_not_published_is_an_error() -> None:

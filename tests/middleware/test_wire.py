@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.wire.frames import Frame, decode, decode_any, decode_json, encode
+from distced.middleware.wire.numbered_stream import Loss
 from tests.support.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
 
 
@@ -55,10 +56,20 @@ def test_any_msgpack_library_reads_a_frame() -> None:
 
 
 def test_fields_of_later_formats_are_passed_over_and_missing_ones_filled_in() -> None:
-    later = ["e", 1, "A", "s", 5, [[1, 2, 3, {}, "a later field"]], None, None, {"another": 1}]
+    later = ["e", 1, "A", "s", 5, [[1, 2, 3, {}, "a later field"]], None, None, [], {"another": 1}]
     assert decode(msgpack.packb(later)) == Frame("e", "A", "s", 5, [Event("A", 1, 2, "s", 3, {})])
     earlier = ["c", 1, "A", "s", 5, [[1, 2, b"\x00" * 12, {}, []]]]
     assert decode(msgpack.packb(earlier)).events == [CompositeEvent("A", 1, 2, "s", 0, {}, constituents=())]
+
+
+@pytest.mark.parametrize("rows", [[], [[1, 2, 3, {}]], [[1, 2, 3, {}], [2, 1, 3, {}]]])
+def test_frame_of_a_source_carries_losses(rows: list[Any]) -> None:
+    loss = Loss(5, 9, "no connection")
+    payload = msgpack.packb(["e", 1, "A", "s", None, rows, 7, 4, [[5, 9, "no connection"]]])
+    if not rows:
+        assert encode([], type="A", source="s", number=7, top=4, losses=[loss]) == payload
+    made = decode(payload)
+    assert (made.number, made.top, made.losses, len(made.events)) == (7, 4, (loss,), min(len(rows), 1))
 
 
 def frame(**changed: Any) -> list[Any]:

@@ -144,10 +144,10 @@ def test_fields_of_later_formats_are_passed_over() -> None:
         row([derivation], False, "later"), more=([[[], None, None, "later"]], None, 0, None, None, [], "later")
     )
     assert decode(payload) == Frame("c", "C", "c0ffee", 6, [detected(PLAIN)], (), (OpenGap((), Gap()),))
-    # In a frame of primitive events the ninth field is a later format's, whatever it is.
+    # In a frame of primitive events the tenth field is a later format's, whatever it is.
     good, bad = [1, 2, 3, {}], [2, 1, 3, {}]
     for sent_ in ([good], [good, bad]):
-        made = decode(msgpack.packb(["e", 1, "C", "s", 6, sent_, None, None, [1]]))
+        made = decode(msgpack.packb(["e", 1, "C", "s", 6, sent_, None, None, [], [1]]))
         assert made.watermark == 6
         assert made.events == [Event("C", 1, 2, "s", 3, {})]
         assert [rejected.row for rejected in made.rejected] == [1] * (len(sent_) - 1)
