@@ -190,7 +190,7 @@ def status_line(status: Mapping[str, Any], rate: float, now: int) -> Text:
         (f"{waiting:,} waiting", "" if waiting else "dim"),
         ("no watermark yet", "dim") if watermark is None else (f"watermark {_behind(watermark, now)}", ""),
     ]
-    parts += [(text, "yellow") for text in _counted(status, "late", "duplicates", "dead_letters", "gaps")]
+    parts += [(text, "yellow") for text in _counted(status, "late", "duplicates", "dead_letters", "gaps", "losses")]
     if waiting and status["holding"] and not status["problem"]:
         parts.append((f"for {few(status['holding'])}", "dim"))
     if not status["connected"]:

@@ -222,7 +222,7 @@ class LiveRecorder(Participant):
         late = write_late(self.history, self._name, batch.late)
         if late is not None:
             made.append(late)
-        noted = (batch.names, batch.watermark, batch.since, batch.gaps)
+        noted = (batch.names, batch.watermark, batch.since, batch.gaps, batch.losses)
         if noted != self._noted:
             made.append(writer.note(*noted))
             self._noted = noted

@@ -17,7 +17,7 @@ from distced.brokers.recorder.state import Joined, JournaledState, Left, Recorde
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.administration import Acknowledgement
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import DetectorEntry, SourceEntry
+from distced.middleware.wire.directory_entries import RECORDER, DetectorEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.replica_streams import Streams
 from distced.middleware.wire.topics import (
@@ -99,6 +99,9 @@ class RecorderFilters:
 
     def __init__(self, name: str, root: str, interest: Interest, homes: Homes) -> None:
         self.topic = directory_topic("recorder", name, root=root)
+        # Answers about missing messages.
+        self._again = area_filter(Area.ADMINISTRATION, "again", f"{RECORDER}{name}", root=root)
+        self._lost = administration_topic("lost", f"{RECORDER}{name}", root=root)
         self._root = root
         self._interest = interest
         self.streams: dict[str, Streams] = {}
@@ -138,6 +141,8 @@ class RecorderFilters:
         found.add(("", self.topic))
         found.add(("", area_filter(Area.ADMINISTRATION, "fence", root=self._root)))
         found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self._root)))
+        for home in {"", *(each.home for each in self._interest.sources())}:
+            found |= {(home, self._again), (home, self._lost)}
         for each in self._interest.sources():
             if each.home:
                 found.add((each.home, administration_topic("heartbeat", each.publisher, root=self._root)))
@@ -242,7 +247,11 @@ class Inputs:
         return []
 
     def _join(self, name: str, entry: SourceEntry, now: int) -> int:
-        return self._journaled.join(Joined(name, entry.home, entry.watermark, entry.lease, now))
+        # One that was there before this recorder may have published.
+        running = entry.resumed > 0 or (self._handshake.reading and name not in self._state.joined)
+        types = tuple([each for each in entry.types if self._state.wants_type(each)]) if entry.first else ()
+        joined = Joined(name, entry.home, entry.watermark, entry.lease, now, types, entry.first, running)
+        return self._journaled.join(joined)
 
     def _leave(self, name: str, now: int) -> list[Effect]:
         if name in self._state.joined and not self._interest.reads(self._directory.sources.get(name)):

@@ -2,7 +2,8 @@
 
 Design, sections 3 and 4. It takes part in the protocol of sources as a broker node does: it acknowledges sources, waits
 for them and for recorded detectors, and fences them off at the end of their leases or on request of an administrator.
-Every operation on its state is journaled.
+Every operation on its state is journaled. Numbered messages that it lacks it requests, as any reader does; what their
+publishers do not have any more is noted in the history as a loss.
 
 A node with a detector that matches every event was rejected: subscriptions would be placed there, and a lost detector
 begins from nothing, where a recorder has to continue.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from msgspec.structs import replace
@@ -24,12 +26,14 @@ from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.recorder.inputs import KEPT, Inputs, Interest, RecorderFilters
 from distced.brokers.recorder.state import (
+    Answered,
     Append,
     Beat,
     Begun,
     Entered,
     Fenced,
     JournaledState,
+    Lost,
     Met,
     RecorderEffect,
     RecorderState,
@@ -42,12 +46,20 @@ from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.middleware.wire.administration import RENEW_EVERY, Heartbeat, renewal
+from distced.middleware.wire.administration import (
+    RENEW_EVERY,
+    Heartbeat,
+    Missing,
+    MissingMessages,
+    Unavailable,
+    renewal,
+)
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD, RECORDER, RecorderEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, parse_topic
+from distced.middleware.wire.numbered_stream import StreamPosition
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, event_topic, parse_topic
 
 
 class Recorder:
@@ -85,7 +97,7 @@ class Recorder:
         self.flush_every = flush_every
         self.flush_events = flush_events
         self.announced = False
-        speaker = f"{RECORDER}{name}"
+        speaker = self._speaker = f"{RECORDER}{name}"
         self.dead_letters = DeadLetters(speaker, root)
         self._clock_bound = ClockBound(self.dead_letters, max_ahead)
         # What an earlier life has asked for may still come.
@@ -140,7 +152,7 @@ class Recorder:
         if beyond is not None and self.state.policy.watermark is None:
             begun = Begun(beyond)
             if noted is not None and noted.watermark is not None:
-                begun = Begun(beyond, noted.since, noted.gaps, noted.watermark)
+                begun = Begun(beyond, noted.since, noted.gaps, noted.watermark, noted.losses)
             self._journaled.do(begun)
         self._inputs.resume()
         return self._done(self._filters.renew())
@@ -190,6 +202,8 @@ class Recorder:
             if (self.state.joined.get(source) or "") in self._up:
                 self._journaled.do(Fenced(source, now))
                 effects.append(warning("source fenced off", source=source, reason="its lease has run out"))
+        if self._handshake.settled:
+            effects += self._requests(now)
         # Nor does it wait for a clock that was set back.
         if len(self.state.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
             effects += self._write(now)
@@ -206,6 +220,7 @@ class Recorder:
             "watermark": policy.watermark,
             "holding": policy.holding(),
             "gaps": len(self.state.gaps),
+            "losses": len(self.state.losses),
         }
 
     # What is to be done.
@@ -268,6 +283,13 @@ class Recorder:
                 beat = decode(payload, Heartbeat, where=topic)
                 problem = self._clock_bound.check_promise(beat.watermark, topic, payload, now)
                 return self._heartbeat(beat, now) if problem is None else [problem]
+            case ("again", self._speaker, "e", source):
+                published = event_topic(decode_any(payload, where=topic).type, source, root=self._root)
+                return self._received(published, payload, now, home)
+            case ("lost", self._speaker):
+                answer = self._clock_bound.bounded_answer(decode(payload, Unavailable, where=topic), now)
+                self._journaled.do(Answered(answer, now))
+                return []
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))
                 return [warning("source fenced off", source=source)]
@@ -282,6 +304,11 @@ class Recorder:
             frame, rejected = self._clock_bound.bounded(replace(frame, events=usable), topic, payload, now)
             usable, effects = frame.events, effects + rejected
         source, watermark = frame.source, frame.watermark
+        position: StreamPosition | None = None
+        if frame.losses:
+            self._journaled.do(Lost(tuple([(each.since, each.until, each.reason) for each in frame.losses])))
+        if route.kind == "e" and frame.number is not None:
+            position = StreamPosition(frame.type, frame.number, self._clock_bound.top(frame.top, now))
         if route.kind == "c":
             source = route.source
             usable = [_bare(event) for event in usable]
@@ -290,15 +317,38 @@ class Recorder:
             if source not in self.state.joined:
                 # The watermark of a detector that is gone does not count.
                 watermark = None
-        if usable or watermark is not None:
-            self._journaled.hear(source, usable, watermark, now)
+        if usable or watermark is not None or position is not None:
+            self._journaled.hear(source, usable, watermark, now, position)
         return list(effects)
 
     def _heartbeat(self, beat: Heartbeat, now: int) -> list[RecorderEffect]:
-        sources = tuple(each for each in beat.sources if each in self.state.policy.sources)
-        if sources:
-            self._journaled.do(Beat(sources, beat.watermark, now))
+        found: dict[str, tuple[tuple[str, int, int | None], ...]] = {}
+        for source, positions in zip_longest(beat.sources, beat.positions[: len(beat.sources)], fillvalue=()):
+            if source in self.state.policy.sources:
+                entry = self.directory.sources.get(source)
+                bounded = [(number, self._clock_bound.top(top, now)) for number, top in positions]
+                types = () if entry is None else entry.types
+                found[source] = tuple([(name, *each) for name, each in zip(types, bounded, strict=False)])
+        if found:
+            self._journaled.do(Beat(tuple(found), beat.watermark, now, tuple(found.values())))
         return []
+
+    def _requests(self, now: int) -> list[Effect]:
+        """Requests for messages that are missing, by publisher."""
+        found: dict[tuple[str, str], list[MissingMessages]] = {}
+        for source, stream, begin, end in self.state.policy.missing(now):
+            entry = self.directory.sources.get(source)
+            if entry is not None:
+                messages = found.setdefault((entry.publisher, entry.home), [])
+                messages.append(MissingMessages("e", source, begin, end, stream))
+        return [
+            Publish(
+                administration_topic("missing", "source", publisher, root=self._root),
+                encode(Missing(self._speaker, tuple(messages))),
+                home=home,
+            )
+            for (publisher, home), messages in found.items()
+        ]
 
     def _answered(self, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
         """A barrier has come back: messages before it have arrived."""

@@ -12,22 +12,25 @@ a restart.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
 
 from distced.brokers.core.effects import Effect
-from distced.detectors.runtime.detection_policy import Released
+from distced.detectors.runtime.detection_policy import Begins, Released
 from distced.detectors.snapshot_format import WIDE, pack_event, unpack_event
 from distced.middleware.history.late_events import LateEvent
+from distced.middleware.history.layout import NotedLoss
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import DetectorEntry
+from distced.middleware.wire.numbered_stream import StreamPosition
 from distced.policies.detection.guaranteed import Guaranteed
 from distced.policies.detection.recent_ids import RecentIds
 
@@ -87,6 +90,9 @@ def _insert(runs: list[list[int]], number: int) -> None:
         runs.insert(place, [number, number])
 
 
+LOSSES: Final = 1_000
+"""Losses noted; beyond that the first are united."""
+
 REMEMBERED: Final = 50_000
 """Ids remembered to tell events delivered again from late ones; those of detectors are in no order (`Runs`)."""
 
@@ -130,22 +136,31 @@ class Begun(_Operation, frozen=True):
     Attributes:
         since, gaps: notes of an otherwise lost earlier life, from the history.
         heard: end of its reception, ns; events published since may be missing. None for no earlier life.
+        losses: as `gaps`.
     """
 
     watermark: int | None
     since: int | None = None
     gaps: tuple[tuple[int, int], ...] = ()
     heard: int | None = None
+    losses: tuple[NotedLoss, ...] = ()
 
 
 class Joined(_Operation, frozen=True):
-    """Source waited for from now on, at the `home` where it publishes; or detector to be recorded, with None."""
+    """Source waited for from now on, at the `home` where it publishes; or detector to be recorded, with None.
+
+    Attributes:
+        types, first, running: its numbered streams (`Begins`); none where it has no numbers.
+    """
 
     source: str
     home: str | None
     watermark: int
     lease: int
     now: int
+    types: tuple[str, ...] = ()
+    first: int = 0
+    running: bool = False
 
 
 class Left(_Operation, frozen=True):
@@ -163,20 +178,35 @@ class Fenced(_Operation, frozen=True):
 
 
 class Heard(_Operation, frozen=True):
-    """Events received from a source, packed."""
+    """Events received from a source, packed; `position`: fields of a `StreamPosition`, None without numbers."""
 
     source: str
     rows: list[Any]
     watermark: int | None
     now: int
+    position: tuple[str, int, int | None] | None = None
 
 
 class Beat(_Operation, frozen=True):
-    """Watermark of sources."""
+    """Watermark of sources, with the positions of each."""
 
     sources: tuple[str, ...]
     watermark: int
     now: int
+    positions: tuple[tuple[tuple[str, int, int | None], ...], ...] = ()
+
+
+class Answered(_Operation, frozen=True):
+    """Answer of a publisher about messages that were missing."""
+
+    lost: Unavailable
+    now: int
+
+
+class Lost(_Operation, frozen=True):
+    """Losses that a publisher, or a detector, has reported."""
+
+    losses: tuple[NotedLoss, ...]
 
 
 class StableCut(_Operation, frozen=True, tag="Cut"):
@@ -186,7 +216,19 @@ class StableCut(_Operation, frozen=True, tag="Cut"):
 
 
 Operation: TypeAlias = (
-    TypesChosen | Entered | Met | Resubscribed | Begun | Joined | Left | Fenced | Heard | Beat | StableCut
+    TypesChosen
+    | Entered
+    | Met
+    | Resubscribed
+    | Begun
+    | Joined
+    | Left
+    | Fenced
+    | Heard
+    | Beat
+    | Answered
+    | Lost
+    | StableCut
 )
 
 encode_operation = msgspec.msgpack.Encoder().encode
@@ -209,6 +251,7 @@ class Batch(msgspec.Struct, frozen=True):
         types: known types of the events.
         names: the recorded types.
         since, gaps: begin of the recording, and intervals without reception, ns.
+        losses: intervals of event time in which events are missing for good.
     """
 
     events: list[Event]
@@ -218,6 +261,7 @@ class Batch(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
     since: int | None
     gaps: tuple[tuple[int, int], ...]
+    losses: tuple[NotedLoss, ...] = ()
 
 
 class _State(msgspec.Struct, array_like=True):
@@ -230,6 +274,7 @@ class _State(msgspec.Struct, array_like=True):
     heard: int
     gaps: list[tuple[int, int]]
     runs: dict[str, list[list[int]]] = {}
+    losses: tuple[NotedLoss, ...] = ()
 
 
 _states = msgspec.msgpack.Decoder(_State)
@@ -246,6 +291,7 @@ class RecorderState:
         joined: inputs waited for: sources with their homes, detectors with None.
         met: all homes ever connected to.
         since, heard, gaps: begin of the recording, last reception, intervals without reception, ns.
+        losses: intervals of event time in which events are missing for good: of a greater number the first are united.
         stable, late: events to be written.
         counts: events received, written, late, and duplicates, since the start of the process.
     """
@@ -261,6 +307,7 @@ class RecorderState:
         self.since: int | None = None
         self.heard = 0
         self.gaps: list[tuple[int, int]] = []
+        self.losses: tuple[NotedLoss, ...] = ()
         self.stable: list[Event] = []
         self.late: list[LateEvent] = []
         self.counts = {"events": 0, "written": 0, "late": 0, "duplicates": 0}
@@ -285,7 +332,7 @@ class RecorderState:
         entries = [(kind, name, payload) for (kind, name), payload in self.entries.items()]
         state = _State(
             self.wants, [*policy, self.policy.recent.ids(), intake], entries, self.joined, sorted(self.met), self.since,
-            self.heard, self.gaps, self.runs.state(),
+            self.heard, self.gaps, self.runs.state(), self.losses,
         )  # fmt: skip
         return msgspec.msgpack.encode(state)
 
@@ -300,6 +347,7 @@ class RecorderState:
         self.entries = {(kind, name): payload for kind, name, payload in read.entries}
         self.joined, self.met, self.since = read.joined, set(read.met), read.since
         self.heard, self.gaps, self.runs = read.heard, read.gaps, Runs(read.runs)
+        self.losses = read.losses
 
     # Operations.
 
@@ -307,9 +355,14 @@ class RecorderState:
         """Apply a journaled operation again; of a `StableCut` the events written."""
         match operation:
             case Heard(source=source, rows=rows, watermark=watermark, now=now):
-                self.hear(source, [unpack_event(each) for each in rows], watermark, now)
-            case Beat(sources=sources, watermark=watermark, now=now):
-                self.beat(sources, watermark, now)
+                position = None if operation.position is None else StreamPosition(*operation.position)
+                self.hear(source, [unpack_event(each) for each in rows], watermark, now, position)
+            case Beat(sources=sources, watermark=watermark, now=now, positions=positions):
+                self._took(self.policy.heartbeat(sources, watermark, now, positions), now)
+            case Answered(lost=lost, now=now):
+                self._took(self.policy.unavailable(lost, now), now)
+            case Lost(losses=losses):
+                self._lose(losses)
             case Joined():
                 self.join(operation)
             case Left(source=source, now=now):
@@ -335,10 +388,12 @@ class RecorderState:
                 return self.cut()
         return None
 
-    def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> Released:
+    def hear(
+        self, source: str, events: list[Event], watermark: int | None, now: int, position: StreamPosition | None = None
+    ) -> Released:
         """Take events of a source."""
         self.counts["events"] += len(events)
-        released = self.policy.receive(source, events, watermark, now)
+        released = self.policy.receive(source, events, watermark, now, position)
         again = {each.id for each in released.late if each.id in self.runs}
         if again:
             late = [each for each in released.late if each.id not in again]
@@ -347,20 +402,18 @@ class RecorderState:
             self.runs.add(each.id)
         return self._took(released, now)
 
-    def beat(self, sources: tuple[str, ...], watermark: int, now: int) -> Released:
-        """Advance sources beyond a watermark."""
-        return self._took(self.policy.heartbeat(sources, watermark, now), now)
-
     def join(self, joined: Joined) -> int:
         """Wait for an input; the watermark of all."""
         self.joined[joined.source] = joined.home
-        return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease)
+        begins = Begins(joined.types, joined.first, joined.running)
+        return self.policy.join(joined.source, joined.watermark, joined.now, joined.lease, begins)
 
     def begin(self, begun: Begun) -> None:
         """Replace a recorder of which only the history is left."""
         self.policy.watermark = begun.watermark
         if begun.heard is not None:
             self.since, self.gaps, self.heard = begun.since, list(begun.gaps), begun.heard
+            self.losses = begun.losses
             # That it was there before makes a gap of what it has not heard since.
             self.met.add("")
 
@@ -384,7 +437,7 @@ class RecorderState:
         used = {each.type for each in events}
         names = tuple(sorted(known if self.wants is None else self.wants))
         types = [each for name, each in known.items() if name in used]
-        return Batch(events, late, self.policy.watermark, types, names, self.since, tuple(self.gaps))
+        return Batch(events, late, self.policy.watermark, types, names, self.since, tuple(self.gaps), self.losses)
 
     def _took(self, released: Released, now: int) -> Released:
         self.heard = max(self.heard, now)
@@ -392,7 +445,15 @@ class RecorderState:
         self.late += [LateEvent(each, now) for each in released.late]
         self.counts["late"] += len(released.late)
         self.counts["duplicates"] += released.duplicates
+        self._lose((each.since, each.until, each.reason) for each in released.losses)
         return released
+
+    def _lose(self, losses: Iterable[NotedLoss]) -> None:
+        found = [*self.losses, *(each for each in losses if each not in self.losses)]
+        while len(found) > LOSSES:
+            one, other = found[:2]
+            found[:2] = [(min(one[0], other[0]), max(one[1], other[1]), other[2])]
+        self.losses = tuple(found)
 
     def _types(self) -> dict[str, EventType]:
         """Types that events are published under, by name."""
@@ -421,11 +482,13 @@ class JournaledState:
         self._operations.append(encode_operation(operation))
         return self.state.apply(operation)
 
-    def hear(self, source: str, events: list[Event], watermark: int | None, now: int) -> None:
+    def hear(
+        self, source: str, events: list[Event], watermark: int | None, now: int, position: StreamPosition | None = None
+    ) -> None:
         """Take events of a source."""
-        heard = Heard(source, [pack_event(event) for event in events], watermark, now)
+        heard = Heard(source, [pack_event(event) for event in events], watermark, now, position)
         self._operations.append(encode_operation(heard))
-        self.state.hear(source, events, watermark, now)
+        self.state.hear(source, events, watermark, now, position)
 
     def join(self, joined: Joined) -> int:
         """Wait for a source or detector; the watermark of the state."""

@@ -38,6 +38,7 @@ from distced.middleware.event_files import json_line, write_events
 from distced.middleware.history import History, Problem, events_of_history
 from distced.middleware.history.contents import DayReport, HistoryReport, RecorderReport, history_report
 from distced.middleware.history.late_events import late_events, late_files
+from distced.middleware.history.layout import NotedLoss, loss_text
 from distced.middleware.history.retention import Dropping, before_day, drop, lies_before, older_than
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import HistoryError
@@ -393,14 +394,18 @@ def _complete(day: DayReport) -> Text:
     if day.watermark is None:
         return Text("not known", "dim")
     until = "whole day" if day.whole else format_instant(day.watermark)
-    if day.gaps:
-        return Text(f"{until}, with {_counted(day.gaps, 'gap')}", "yellow")
+    if day.gaps or day.losses:
+        missing = [_counted(day.gaps, "gap")] if day.gaps else []
+        missing += [f"{day.losses:,} loss{'es' * (day.losses != 1)}"] if day.losses else []
+        return Text(f"{until}, with {' and '.join(missing)}", "yellow")
     return Text(until, "green" if day.whole else "yellow")
 
 
 def _recorders(recorders: Sequence[RecorderReport]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold", show_edge=False)
-    for heading in ("recorder", "has come to", "since", "types", "heard nothing"):
+    headings = ["recorder", "has come to", "since", "types", "heard nothing"]
+    headings += ["lost"] if any(each.losses for each in recorders) else []
+    for heading in headings:
         table.add_column(heading, no_wrap=heading != "types", overflow="fold")
     for each in recorders:
         gaps = ", ".join(f"{format_instant(begin)} for {span(end - begin)}" for begin, end in each.gaps[-FEW:])
@@ -412,8 +417,14 @@ def _recorders(recorders: Sequence[RecorderReport]) -> Table:
             Text("") if each.since is None else Text(format_instant(each.since)),
             Text(few(each.types, 10)),
             Text(gaps, "yellow"),
+            *([Text(_losses(each.losses), "yellow")] if "lost" in headings else ()),
         )
     return table
+
+
+def _losses(losses: Sequence[NotedLoss]) -> str:
+    text = ", ".join(loss_text(each) for each in losses[-FEW:])
+    return f"{text}, {len(losses):,} times in all" if len(losses) > FEW else text
 
 
 def _problem(parts: dict[str, str], style: str) -> Text:

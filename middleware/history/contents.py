@@ -10,7 +10,7 @@ import msgspec
 from distced.middleware.history.history import History
 from distced.middleware.history.history_file import HistoryFile, Problem
 from distced.middleware.history.late_events import late_files
-from distced.middleware.history.layout import period_of
+from distced.middleware.history.layout import NotedLoss, period_of
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.timestamps import DAY
 
@@ -27,6 +27,7 @@ class DayReport(msgspec.Struct, frozen=True):
         watermark: everything with `hi` at or before it is there, ns; None for unknown.
         whole: whether that is the whole day.
         gaps: how often its recorders received nothing on that day.
+        losses: number of intervals of that day in which events are missing for good.
         recorders: that wrote them.
     """
 
@@ -40,6 +41,7 @@ class DayReport(msgspec.Struct, frozen=True):
     whole: bool
     gaps: int
     recorders: tuple[str, ...]
+    losses: int = 0
 
 
 class RecorderReport(msgspec.Struct, frozen=True):
@@ -50,6 +52,7 @@ class RecorderReport(msgspec.Struct, frozen=True):
     watermark: int | None
     since: int | None
     gaps: tuple[tuple[int, int], ...]
+    losses: tuple[NotedLoss, ...] = ()
 
 
 class HistoryReport(msgspec.Struct, frozen=True):
@@ -107,7 +110,7 @@ def history_report(history: History) -> HistoryReport:
             where = path.relative_to(history.root).as_posix()
             problems.append(Problem(where, HistoryError("a file that cannot be read", where=where, advice=str(error))))
     recorders = (
-        RecorderReport(name, note.types, note.watermark, note.since, note.gaps)
+        RecorderReport(name, note.types, note.watermark, note.since, note.gaps, note.losses)
         for name, note in history.recorders.items()
     )
     return HistoryReport(
@@ -146,6 +149,7 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
     watermarks = [*(file.note.watermark for file in files), *(each.watermark for each in recorders)]
     watermark = max((each for each in watermarks if each is not None), default=None)
     gaps = [gap for each in recorders for gap in each.gaps if gap[0] < end and gap[1] >= begin]
+    losses = [loss for each in recorders for loss in each.losses if loss[0] < end and loss[1] >= begin]
     return DayReport(
         day,
         type_name,
@@ -157,4 +161,5 @@ def _day(history: History, day: str, type_name: str, files: Sequence[HistoryFile
         watermark is not None and watermark >= end - 1,
         len(gaps),
         tuple(sorted(wrote)),
+        len(losses),
     )

@@ -15,7 +15,15 @@ from distced.middleware.event_files.reader import EventReader, in_order
 from distced.middleware.event_files.rows import Rows
 from distced.middleware.event_files.tables import TableRows, columns_read, import_pyarrow
 from distced.middleware.history.history_file import HistoryFile, Problem, open_file
-from distced.middleware.history.layout import RECORDERS, RecorderNote, by_day, check_history, day_text, replaced_path
+from distced.middleware.history.layout import (
+    RECORDERS,
+    NotedLoss,
+    RecorderNote,
+    by_day,
+    check_history,
+    day_text,
+    replaced_path,
+)
 from distced.middleware.mapping.rules import Rejected
 from distced.middleware.model.errors import DistcedError, HistoryError
 from distced.middleware.model.event_types import EventType
@@ -105,6 +113,16 @@ class History:
             and (begin is None or each.note.last >= begin)
             and (end is None or each.note.first <= end)
         ]
+
+    def missing(
+        self, types: Iterable[str] | None, begin: int, end: int
+    ) -> tuple[list[tuple[int, int]], list[NotedLoss]]:
+        """Gaps of reception, and losses, of the recorders of these types between two instants, ns, both included."""
+        wanted = None if types is None else frozenset(types)
+        notes = [each for each in self.recorders.values() if wanted is None or wanted & set(each.types)]
+        gaps = [each for note in notes for each in note.gaps if each[0] <= end and each[1] >= begin]
+        losses = [each for note in notes for each in note.losses if each[0] < end and each[1] >= begin]
+        return gaps, losses
 
     def changes(self) -> list[Problem]:
         """Attributes that came, went or changed their kind, where a file shows it first."""

@@ -18,12 +18,12 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from distced.middleware.model.errors import HistoryError
-from distced.middleware.model.timestamps import DAY
+from distced.middleware.model.timestamps import DAY, INSTANT_MIN, format_instant
 
 VERSION: Final = 2
 """The greatest version that is understood; a history has version 1 until days of it are merged."""
@@ -71,6 +71,10 @@ class FileNote(msgspec.Struct, frozen=True):
     days: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
 
 
+NotedLoss: TypeAlias = tuple[int, int, str]
+"""Interval of event time in which events are missing for good, the first instant exclusive, ns; with the reason."""
+
+
 class RecorderNote(msgspec.Struct, frozen=True):
     """Progress of a recorder.
 
@@ -79,12 +83,21 @@ class RecorderNote(msgspec.Struct, frozen=True):
         watermark: every event of these types with `hi` at or before it is in the history, ns.
         since: when it began, ns; None for unknown.
         gaps: from when to when it received nothing, ns; events published then may be missing.
+        losses: in which events of its types are missing for good.
     """
 
     types: tuple[str, ...]
     watermark: int | None
     since: int | None = None
     gaps: tuple[tuple[int, int], ...] = ()
+    losses: tuple[NotedLoss, ...] = ()
+
+
+def loss_text(loss: NotedLoss) -> str:
+    """Text of a loss."""
+    since, until, reason = loss
+    begin = "the beginning" if since == INSTANT_MIN else format_instant(since)
+    return f"from {begin} to {format_instant(until)} ({reason})"
 
 
 def day_of(hi: int) -> str:

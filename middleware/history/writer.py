@@ -18,6 +18,7 @@ from distced.middleware.history.layout import (
     NOTE_KEY,
     RECORDERS,
     FileNote,
+    NotedLoss,
     RecorderNote,
     day_of,
     day_text,
@@ -121,10 +122,11 @@ class HistoryWriter:
         watermark: int | None,
         since: int | None = None,
         gaps: Iterable[tuple[int, int]] = (),
+        losses: Iterable[NotedLoss] = (),
     ) -> Path:
         """Note the progress of this recorder, events or none; the arguments are those of `RecorderNote`."""
         path = self.root / RECORDERS / f"{self.recorder}.json"
-        note = RecorderNote(tuple(sorted(types)), watermark, since, tuple(gaps))
+        note = RecorderNote(tuple(sorted(types)), watermark, since, tuple(gaps), tuple(losses))
         try:
             path.parent.mkdir(exist_ok=True)
             write_whole(path, msgspec.json.encode(note))

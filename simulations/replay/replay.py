@@ -65,6 +65,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
     Attributes:
         problems: parts of the history that could not be read, and other remarks.
         rejected: number of rows that are left out, because they are no events.
+        gaps, losses: intervals in which recorders received nothing, and in which events are missing for good.
         resumed: number of tasks done before.
         found: numbers of composite events by index of the pattern; complete after an iteration.
     """
@@ -103,6 +104,7 @@ class HistoryReplay(Iterable[CompositeEvent]):
         self._lock: IO[bytes] | None = None
         types = types_read(self.patterns)
         self._begin, self._until = span_of_replay(self.patterns, history, begin, until)
+        self.gaps, self.losses = history.missing(types, self._begin, self._until)
         files = history.select(types, self._begin, self._until)
         self.plan: ReplayPlan = plan_of(
             self.patterns, files, cores=cores, begin=self._begin, until=self._until, by=by, way=way, least=least

@@ -8,6 +8,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from distced.middleware.cli.output import few, messages, print_json, show_notes
+from distced.middleware.history.layout import loss_text
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import format_instant
 from distced.simulations.replay.replay import HistoryReplay
@@ -81,6 +82,8 @@ def show(replay: HistoryReplay, runner: Runner, misfit: DistcedError | None, sec
             "found": [{"publishes": name, "canonical_id": each, "count": count} for name, each, count in found],
             "tasks_done_before": replay.resumed,
             "missing_days": replay.history.missing_days(),
+            "gaps": replay.gaps,
+            "losses": replay.losses,
             "problems": [each.error.as_dict() for each in replay.problems],
             "seconds": round(seconds, 3),
         }
@@ -110,6 +113,14 @@ def _show_problems(replay: HistoryReplay) -> None:
         console.print(Text.assemble(("! ", "bold yellow"), str(each.error)))
     if len(replay.problems) > _SHOWN:
         console.print(Text(f"and {len(replay.problems) - _SHOWN:,} more; --json gives all of them", "dim"))
+    missing = [
+        f"nothing was recorded from {format_instant(each[0])} to {format_instant(each[1])}" for each in replay.gaps
+    ]
+    missing += [f"events are missing {loss_text(each)}" for each in replay.losses]
+    for line in missing[-_SHOWN:]:
+        console.print(Text.assemble(("! ", "bold yellow"), line))
+    if len(missing) > _SHOWN:
+        console.print(Text(f"and {len(missing) - _SHOWN:,} earlier; --json gives all of them", "dim"))
     days = replay.history.missing_days()
     if days:
         console.print(Text.assemble(("! ", "bold yellow"), f"no events of any type on {few(days, _SHOWN)}"))

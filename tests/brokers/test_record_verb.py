@@ -18,7 +18,7 @@ from distced.middleware.wire.directory_entries import DetectorEntry
 
 STATUS: dict[str, Any] = {
     "events": 7, "written": 1200, "late": 0, "duplicates": 0, "dead_letters": 0, "waiting": 0, "sources": 2,
-    "watermark": 10 * SECOND, "holding": ["s"], "gaps": 0, "files": 3, "connected": True, "problem": None,
+    "watermark": 10 * SECOND, "holding": ["s"], "gaps": 0, "losses": 0, "files": 3, "connected": True, "problem": None,
 }  # fmt: skip
 
 

@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, Unsubscribe
 from distced.brokers.recorder.recorder import Recorder
-from distced.brokers.recorder.state import Append, Batch, RecorderState, Runs, Write, decode_operation
+from distced.brokers.recorder.state import LOSSES, Append, Batch, Lost, RecorderState, Runs, Write, decode_operation
+from distced.middleware.client.source_session import SourceState
 from distced.middleware.history import History, HistoryWriter, events_of_history
+from distced.middleware.history.contents import history_report
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.model.timestamps import DAY, MINUTE, SECOND
 from distced.middleware.wire.administration import Acknowledgement
 from distced.middleware.wire.codec import decode
-from distced.middleware.wire.directory_entries import RecorderEntry
+from distced.middleware.wire.directory_entries import RecorderEntry, SourceEntry
 from distced.middleware.wire.frames import encode as encode_frame
+from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import (
     Area,
     administration_topic,
@@ -392,6 +395,97 @@ def test_server_that_has_forgotten_everything_leaves_a_gap() -> None:
     # From when it heard something last.
     assert (begin, end) == (SECOND // 2, 9 * SECOND)
     assert network.notes[0].event == "events missed"
+
+
+class Numbered:
+    """A source with numbers, of a client."""
+
+    def __init__(self, network: RecordingNetwork, client: VirtualClient, name: str = "s") -> None:
+        self.network, self.client = network, client
+        streams = client.session.sources.streams
+        self.state = SourceState("app", name, {"A": A, "B": B}, 0, 1, SECOND, streams=streams)
+        client.do(client.session.open_sources([self.state], 0, "op"))
+        network.run()
+
+    def publish(self, *instants: int, watermark: int | None = None, name: str = "A") -> None:
+        """Publish events, a message each."""
+        for hi in instants:
+            event = self.state.create(name, hi, k=hi)
+            promised = watermark if hi == instants[-1] else None
+            for _, message in self.state.messages([event], promised, self.network.now):
+                self.client.do([message])
+
+
+def missed(network: RecordingNetwork, recorder: VirtualRecorder, publish: Callable[[], None]) -> None:
+    """The recorder is away while something is published, and its server keeps nothing for it."""
+    network.run()
+    recorder.session = False
+    recorder.lose()
+    publish()
+    network.run()
+    recorder.connect()
+    network.pass_time(5 * SECOND)
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_missing_messages_of_sources_are_sent_again(last: bool) -> None:
+    network, recorder, client = started(flush_every=SECOND)
+    source = Numbered(network, client)
+    source.publish(10, 11, watermark=11)
+    missed(network, recorder, lambda: source.publish(20, 21, watermark=21))
+    if not last:
+        source.publish(30, watermark=30)
+    network.pass_time(3 * SECOND)
+    assert [each.hi for each in recorder.events] == [10, 11, 20, 21, *([] if last else [30])]
+    assert recorder.batches[-1].losses == () and recorder.late == []
+
+
+def test_messages_that_nobody_keeps_are_noted_as_a_loss() -> None:
+    network, recorder, client = started(flush_every=SECOND)
+    source = Numbered(network, client)
+    source.publish(10, 11, watermark=11)
+
+    def publish() -> None:
+        source.publish(20, 21, watermark=21)
+        client.session.sources.outbox.rest(MINUTE * 60)
+
+    missed(network, recorder, publish)
+    source.publish(30, watermark=30)
+    network.pass_time(3 * SECOND)
+    assert [each.hi for each in recorder.events] == [10, 11, 30]
+    ((since, until, reason),) = recorder.batches[-1].losses
+    assert (since, until) == (11, 21) and "its publisher does not keep the messages" in reason
+    recorder.crash()
+    assert recorder.recorder.state.losses == recorder.batches[-1].losses
+    assert recorder.recorder.status()["losses"] == 1
+
+
+def test_losses_that_publishers_report_are_noted() -> None:
+    network, recorder, client = started(flush_every=SECOND)
+    client.put("source", "bridge", SourceEntry(("A",), -100, 0, "app", first=7))
+    network.run()
+    loss = Loss(5, 9, "the bridge had no connection")
+    network.publish(event_topic("A", "bridge"), encode_frame([], type="A", source="bridge", number=7, losses=[loss]))
+    network.pass_time(2 * SECOND)
+    assert recorder.batches[-1].losses == ((5, 9, loss.reason),)
+
+
+def test_losses_are_bounded() -> None:
+    state = RecorderState()
+    state.apply(Lost(tuple((n, n + 1, f"{n}") for n in range(LOSSES + 5))))
+    assert len(state.losses) == LOSSES and state.losses[0] == (0, 6, "5")
+
+
+def test_history_tells_where_it_is_incomplete(tmp_path: Any) -> None:
+    writer = HistoryWriter(tmp_path / "h", "r", [A])
+    writer.write(events(3, start=DAY), DAY + 50)
+    losses = [(DAY + 5, DAY + 9, "gone"), (3 * DAY, 3 * DAY + 1, "gone")]
+    writer.note(["A"], DAY + 50, 0, [(DAY, DAY + 1)], losses)
+    history = History(tmp_path / "h")
+    assert history.missing(["A"], 0, 2 * DAY) == ([(DAY, DAY + 1)], losses[:1])
+    assert history.missing(["B"], 0, 2 * DAY) == ([], [])
+    report = history_report(history)
+    assert [each.losses for each in report.days] == [1] and report.recorders[0].losses == tuple(losses)
 
 
 def test_recorder_behind_a_history_takes_nothing_before_its_end() -> None:
