@@ -238,13 +238,7 @@ class Shapes:
     ) -> ShapedPattern | None:
         """Pattern by its shape; None where it is to be compiled in full."""
         named = definitions or {}
-        if _UNCLEAR.search(text) or any("'" in each or '"' in each for each in named.values()):
-            return None
-        for numbers in (True, False):
-            written = _Written(text, numbers=numbers)
-            if not written.usable or (not numbers and not written.dropped):
-                return None
-            key = (tuple(written.between), tuple(written.places), tuple(named.items()), consumption)
+        for written, key in _spellings(text, named, consumption):
             known = self._known.pop(key, None)
             if known is None or not known[1].unchanged(registry):
                 consulted = ConsultedTypes(registry)
@@ -256,6 +250,25 @@ class Shapes:
             if known[0] is not None:
                 return ShapedPattern(known[0], written.constants, text)
         return None
+
+    def knows(
+        self, text: str, registry: TypeRegistry, *, definitions: Mapping[str, str], consumption: Consumption
+    ) -> bool:
+        """Whether a pattern is of a known shape."""
+        for _, key in _spellings(text, definitions, consumption):
+            known = self._known.get(key)
+            if known is None or not known[1].unchanged(registry):
+                return False
+            if known[0] is not None:
+                return True
+        return False
+
+    def absorb(self, other: Shapes) -> None:
+        """Take the shapes of another one."""
+        self.compiled += other.compiled
+        self._known |= other._known
+        while len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
 
     def _shape(
         self,
@@ -277,6 +290,19 @@ class Shapes:
         except DistcedError:
             # Compiled in full it says what is wrong, with its own constants.
             return None
+
+
+def _spellings(
+    text: str, named: Mapping[str, str], consumption: Consumption
+) -> Iterator[tuple[_Written, tuple[object, ...]]]:
+    """A pattern taken apart at its constants, with the key of its shape; then without those that are numbers."""
+    if _UNCLEAR.search(text) or any("'" in each or '"' in each for each in named.values()):
+        return
+    for numbers in (True, False):
+        written = _Written(text, numbers=numbers)
+        if not written.usable or (not numbers and not written.dropped):
+            return
+        yield written, (tuple(written.between), tuple(written.places), tuple(named.items()), consumption)
 
 
 class _Written:

@@ -43,7 +43,11 @@ class StoreAnswered(msgspec.Struct, frozen=True):
     """Answer of the store of checkpoints."""
 
 
-Stimulus: TypeAlias = MessageArrived | TimePassed | Connected | Stopping | StoreAnswered
+class PatternCompiled(msgspec.Struct, frozen=True):
+    """End of the compilation of a pattern beside the messages."""
+
+
+Stimulus: TypeAlias = MessageArrived | TimePassed | Connected | Stopping | StoreAnswered | PatternCompiled
 
 
 class StoryLine(msgspec.Struct, frozen=True):
@@ -52,7 +56,7 @@ class StoryLine(msgspec.Struct, frozen=True):
     Attributes:
         at: time by the clock of the node, ns; the last one of several in a row.
         cause: number of the stimulus on this node.
-        stimulus: a topic, `timer`, `connected`, `stopping`, `checkpoints`.
+        stimulus: a topic, `timer`, `connected`, `stopping`, `checkpoints`, `pattern compiled`.
         happened: change of the subject; empty where only messages were sent.
         effect: messages and other effects of the node.
         times: number in a row.

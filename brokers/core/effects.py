@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.mqtt_effects import Caused, Note, Publish, Subscribe, Unsubscribe
 
 __all__ = [
+    "Compile",
     "Effect",
     "Isolate",
     "Load",
@@ -62,6 +64,22 @@ class Load(Caused, frozen=True, eq=False):
     detector: str
 
 
+class Compile(Caused, frozen=True, eq=False):
+    """Compile a pattern beside the messages, by `brokers.node.compiling.compiled_beside`; `Node.compiled` takes it.
+
+    Attributes:
+        number: of the request.
+        pattern, definitions, consumption: of a subscription.
+        types: known to the node.
+    """
+
+    number: int
+    pattern: str
+    definitions: dict[str, str]
+    consumption: str
+    types: TypeRegistry
+
+
 def info(event: str, **fields: object) -> Note:
     """Log event of the level info."""
     return Note("info", event, fields)
@@ -72,4 +90,4 @@ def warning(event: str, **fields: object) -> Note:
     return Note("warning", event, fields)
 
 
-Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release | Save | Load
+Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release | Save | Load | Compile

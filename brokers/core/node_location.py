@@ -13,7 +13,7 @@ from distced.middleware.wire.directory_entries import MAX_AHEAD
 @dataclass(frozen=True, slots=True)
 class SubscriptionLimits:
     """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all; and the
-    characters of a pattern at most, as events wait while a node compiles it, 0.1 s for 10,000."""
+    characters of a pattern at most, which takes a second for 10,000, beside the messages of a node."""
 
     of_client: int = 20_000
     of_all: int = 500_000

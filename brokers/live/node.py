@@ -11,15 +11,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Self
 
-from distced.brokers.core.effects import Effect, Isolate, Load, Publish, Release, Save
+from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Publish, Release, Save
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
 from distced.brokers.live.checkpoint_thread import CheckpointThread
 from distced.brokers.live.participant import Participant
+from distced.brokers.node.compiling import compiled_beside
 from distced.brokers.node.node import Node
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
@@ -110,6 +112,8 @@ class LiveNode(Participant):
         clock = clock or SystemClock()
         store = open_store(checkpoints, root, name, clock.now())
         self._store = None if store is None else CheckpointThread(store)
+        # Its thread starts with the first large pattern.
+        self._compiler = ThreadPoolExecutor(1, "compiling")
         self._isolate = isolate
         self._release = release
         self.node = Node(
@@ -235,6 +239,8 @@ class LiveNode(Participant):
             case Release(node=node):
                 if self._release is not None:
                     self._release(node)
+            case Compile():
+                self._compiler.submit(self._compile, effect)
             case Save(number=number, entries=entries) if self._store is not None:
                 self._store.save(
                     entries, lambda problem: self._answer(lambda now: self.node.saved(number, problem, now))
@@ -245,11 +251,17 @@ class LiveNode(Participant):
                     lambda found, problem: self._answer(lambda now: self.node.loaded(detector, found, problem, now)),
                 )
 
+    def _compile(self, order: Compile) -> None:
+        """Compile a pattern, on the thread for that."""
+        cache = compiled_beside(order)
+        self._answer(lambda now: self.node.compiled(order, cache, now))
+
     def _answer(self, decide: Callable[[int], list[Effect]]) -> None:
-        """Take an answer of the store, on the bus of the directory."""
+        """Take an answer of a thread, on the bus of the directory."""
         self.bus.call_soon(lambda: self._decide("", lambda: decide(self.clock.now())))
 
     def _close(self) -> None:
+        self._compiler.shutdown(wait=False, cancel_futures=True)
         if self._store is not None:
             self._store.close()
 

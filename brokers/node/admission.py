@@ -28,16 +28,17 @@ from typing import Final, NamedTuple
 
 from distced.brokers.core.causes import MessageArrived, Stimulus
 from distced.brokers.core.directory import Change
-from distced.brokers.core.effects import Effect, info, warning
+from distced.brokers.core.effects import Compile, Effect, info, warning
 from distced.brokers.core.exclusions import error_of, is_excluded
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.checkpoint_format import Checkpoint
 from distced.brokers.node.checkpoints import Checkpoints
+from distced.brokers.node.compiling import Compiling
 from distced.brokers.node.coordinated import CoordinatedSubscriptions
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.placement import Decision, Placement
-from distced.brokers.node.planning import Found, Planned, cut_of, delegated_of
+from distced.brokers.node.planning import Found, PatternCache, Planned, cut_of, delegated_of
 from distced.brokers.node.refusals import Refusals
 from distced.brokers.node.request_queue import RequestQueue
 from distced.brokers.node.shared import NodePart
@@ -110,6 +111,7 @@ class Admission(NodePart):
         self.checkpoints = checkpoints
         self.refusals = refusals
         self.queue: RequestQueue[tuple[str, str], Request] = RequestQueue()
+        self.compiling = Compiling(hosting.planner.patterns)
         self.isolation = isolation
         self.hosting = hosting
         self.planner = hosting.planner
@@ -164,9 +166,13 @@ class Admission(NodePart):
             self._ask(kind, name, entry, content)
 
     def serve(self, request: Request, now: int) -> list[Effect]:
-        """Serve a request of the queue."""
+        """Serve a request of the queue, or have its pattern compiled first."""
         kind, name, content = request.kind, request.name, request.content
         entry = self.directory.subscriptions.get(name)
+        if entry is not None and self._compiles(kind, name, entry):
+            self.queue.put(entry.client, (kind, name), request, first=True)
+            self.queue.hold(entry.client)
+            return self.compiling.begin(entry, self.directory.registry(), now)
         if kind == _ENTRY:
             effects = self._changed(name, None, now) if entry is None or content == _ENDED else []
             if entry is not None:
@@ -183,6 +189,22 @@ class Admission(NodePart):
         if kind == _SERVE:
             return self._see_to(name, entry, content, now)
         return [] if name in self.served else self._admit(name, entry, content, now)
+
+    def _compiles(self, kind: str, name: str, entry: SubscriptionEntry) -> bool:
+        """Whether the pattern of a request is to be compiled beside first."""
+        if kind in (_READY, _OFFER) or not self.compiling.needs(entry, self.directory.registry()):
+            return False
+        here = name in self.hosting.by_subscription or kind in (_SERVE, _HOST)
+        return here or chosen(entry.pattern, self.directory.common_nodes) == self.name
+
+    def compiled(self, order: Compile, cache: PatternCache, now: int) -> list[Effect]:
+        """Take a pattern that was compiled beside; the requests that wait for it are served."""
+        return self._go_on(*self.compiling.finished(order, cache, now))
+
+    def _go_on(self, clients: Iterable[str], effects: list[Effect]) -> list[Effect]:
+        for each in clients:
+            self.queue.release(each)
+        return effects
 
     def _ask(
         self, kind: str, name: str, entry: SubscriptionEntry, content: bytes | Hosting = b"", *, first: bool = False
@@ -247,7 +269,7 @@ class Admission(NodePart):
             elif now - at >= RETRY:
                 self._ask(_ADMIT, name, entry, how)
         self._assigned = {name: each for name, each in self._assigned.items() if now - each.at < PATIENCE}
-        return self.refusals.tick(now)
+        return [*self._go_on(*self.compiling.late(now)), *self.refusals.tick(now)]
 
     def detector_changed(self, change: Change) -> list[Effect]:
         """A detector has another host, or none: notify it of the subscriptions."""

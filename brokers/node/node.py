@@ -18,6 +18,7 @@ from distced.brokers.core.barriers import Homes
 from distced.brokers.core.causes import (
     Connected,
     MessageArrived,
+    PatternCompiled,
     Stopping,
     StoreAnswered,
     StoryAnswer,
@@ -26,7 +27,7 @@ from distced.brokers.core.causes import (
     TimePassed,
 )
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Effect, Pieces, Publish, Subscribe, info, warning
+from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, Subscribe, info, warning
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
@@ -42,7 +43,7 @@ from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.membership import Membership, NameClaim
 from distced.brokers.node.migration import Migration
 from distced.brokers.node.placement import Placement
-from distced.brokers.node.planning import node_client
+from distced.brokers.node.planning import PatternCache, node_client
 from distced.brokers.node.policy_settings import EVERYBODY, PolicySettings
 from distced.brokers.node.quarantine import Quarantine
 from distced.brokers.node.rebalancing import Rebalancing
@@ -331,6 +332,13 @@ class Node(NodePart):
             return []
         self.stories.begin(StoreAnswered(), now)
         return self.stories.end(self._loaded(detector, contents, problem, now))
+
+    def compiled(self, order: Compile, cache: PatternCache, now: int) -> list[Effect]:
+        """Effects of the end of a `Compile`; requests go on with `serve`."""
+        if self._stopped:
+            return []
+        self.stories.begin(PatternCompiled(), now)
+        return self.stories.end(self.admission.compiled(order, cache, now))
 
     def _loaded(self, detector: str, contents: Iterable[Pieces], problem: str, now: int) -> list[Effect]:
         hosted, effects = self.checkpoints.found(detector, contents, problem, now)

@@ -8,6 +8,7 @@ the host of the part cuts it further.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, get_args
 
@@ -37,6 +38,9 @@ from distced.policies.distribution.choose.alternatives import running_plan
 CACHED: Final = 1000
 """Patterns cached; the least recently used is evicted first."""
 
+REFUSED: Final = 100
+"""Errors of large patterns cached."""
+
 _Key = tuple[str, tuple[tuple[str, str], ...], Consumption]
 
 
@@ -53,6 +57,8 @@ class PatternCache:
         self._full = 0
         self._shapes = Shapes()
         self._kept: dict[_Key, tuple[Compiled, ConsultedTypes]] = {}
+        # Those that took long to be found faulty.
+        self._refused: dict[_Key, tuple[DistcedError, ConsultedTypes]] = {}
 
     @property
     def checked(self) -> int:
@@ -61,7 +67,10 @@ class PatternCache:
     def check(
         self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
     ) -> Compiled:
-        """Pattern checked by `check_pattern`. Raises `DistcedError` for a faulty one, which is not cached."""
+        """Pattern checked by `check_pattern`. Raises `DistcedError` for a faulty one, which is not cached here."""
+        refused = self._refused.get((text, tuple(definitions.items()), consumption)) if self._refused else None
+        if refused is not None and refused[1].unchanged(registry):
+            raise refused[0]
         shaped = self._shapes.find(text, registry, definitions=definitions, consumption=consumption)
         if shaped is not None:
             return shaped
@@ -76,6 +85,60 @@ class PatternCache:
         if len(self._kept) > CACHED:
             del self._kept[next(iter(self._kept))]
         return kept[0]
+
+    def knows(self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry) -> bool:
+        """Whether a check has nothing to compile."""
+        key = (text, tuple(definitions.items()), consumption)
+        found: list[tuple[object, ConsultedTypes] | None] = [self._kept.get(key), self._refused.get(key)]
+        if any(each is not None and each[1].unchanged(registry) for each in found):
+            return True
+        return self._shapes.knows(text, registry, definitions=definitions, consumption=consumption)
+
+    def check_in_full(
+        self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
+    ) -> None:
+        """Check a pattern, and build its automaton, or cache the error."""
+        try:
+            compiled = self.check(text, definitions, consumption, registry)
+            # Built at the first request otherwise.
+            _ = compiled.structure, compiled.canonical_id
+        except DistcedError as error:
+            consulted = ConsultedTypes(registry)
+            with suppress(DistcedError):
+                # A faulty one has looked up types until its fault.
+                check_pattern(text, consulted, definitions=definitions, consumption=consumption)
+            self.refuse(text, definitions, consumption, error, consulted)
+
+    def refuse(
+        self,
+        text: str,
+        definitions: dict[str, str],
+        consumption: Consumption,
+        error: DistcedError,
+        consulted: ConsultedTypes,
+    ) -> None:
+        """Cache the error of a pattern, as long as the types that were looked up do not change."""
+        self._refused[text, tuple(definitions.items()), consumption] = error, consulted
+
+    def forget_refusal(self, text: str, definitions: dict[str, str], consumption: Consumption) -> None:
+        """Forget the error of a pattern."""
+        self._refused.pop((text, tuple(definitions.items()), consumption), None)
+
+    def absorb(self, other: PatternCache) -> None:
+        """Take what another cache has."""
+        self._full += other._full
+        self._shapes.absorb(other._shapes)
+        self._kept |= other._kept
+        self._refused |= other._refused
+        while len(self._kept) > CACHED:
+            del self._kept[next(iter(self._kept))]
+        while len(self._refused) > REFUSED:
+            del self._refused[next(iter(self._refused))]
+
+
+def consumption_of(text: str) -> Consumption:
+    """Kind of consumption of a subscription; ordered for unknown ones, which are refused."""
+    return "epoch" if text == "epoch" else "ordered"
 
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
@@ -200,7 +263,7 @@ class Planner:
     def _compiled(self, entry: SubscriptionEntry, registry: TypeRegistry) -> Compiled:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
-        consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
+        consumption = consumption_of(entry.consumption)
         compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry).without_json()
         if not entry.exports:
             return compiled
@@ -217,7 +280,7 @@ class Planner:
         """Topic of a subscription's composite events as JSON: its own, else that in its pattern; empty for none."""
         if entry.publish_json or "publish_json" not in entry.pattern:
             return entry.publish_json
-        consumption: Consumption = "epoch" if entry.consumption == "epoch" else "ordered"
+        consumption = consumption_of(entry.consumption)
         try:
             return self.patterns.check(entry.pattern, entry.definitions, consumption, registry).publish_json
         except DistcedError:

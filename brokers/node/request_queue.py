@@ -20,33 +20,56 @@ class RequestQueue(Generic[_K, _R]):
         # Ordered by the next turn; a client without a request is not in it. An ordered dictionary, as a plain one takes
         # longer for its first key the more were removed before it.
         self._waiting: OrderedDict[str, OrderedDict[_K, _R]] = OrderedDict()
+        # Of clients that are held.
+        self._held: dict[str, OrderedDict[_K, _R]] = {}
         self._length = 0
 
     def __len__(self) -> int:
+        """Number of requests that may be taken."""
         return self._length
 
     def clients(self) -> frozenset[str]:
         """Clients with a waiting request."""
-        return frozenset(self._waiting)
+        return frozenset(self._waiting) | self._held.keys()
+
+    def hold(self, client: str) -> None:
+        """Let no request of a client be taken, until `release`."""
+        requests = self._waiting.pop(client, None)
+        self._length -= 0 if requests is None else len(requests)
+        if client not in self._held:
+            self._held[client] = OrderedDict() if requests is None else requests
+
+    def release(self, client: str) -> None:
+        """Let requests of a client be taken again."""
+        requests = self._held.pop(client, None)
+        if requests:
+            self._waiting[client] = requests
+            self._length += len(requests)
 
     def get(self, client: str, key: _K) -> _R | None:
         """The waiting request with this key."""
-        requests = self._waiting.get(client)
+        requests = self._held.get(client, self._waiting.get(client))
         return None if requests is None else requests.get(key)
 
     def put(self, client: str, key: _K, request: _R, *, first: bool = False) -> None:
         """Have a request wait behind the others of its client, or as its `first`."""
-        requests = self._waiting.get(client)
+        requests = self._held.get(client)
+        held = requests is not None
+        if requests is None:
+            requests = self._waiting.get(client)
         if requests is None:
             requests = self._waiting[client] = OrderedDict()
         new = key not in requests
-        self._length += new
+        self._length += new and not held
         requests[key] = request
         if first and new:
             requests.move_to_end(key, last=False)
 
     def discard(self, client: str, key: _K) -> None:
         """Remove the request with this key, if it waits."""
+        if client in self._held:
+            self._held[client].pop(key, None)
+            return
         requests = self._waiting.get(client)
         if requests is not None and requests.pop(key, None) is not None:
             self._length -= 1

@@ -15,6 +15,7 @@ from msgspec.structs import force_setattr, replace
 from distced.brokers.core.causes import (
     Connected,
     MessageArrived,
+    PatternCompiled,
     Stimulus,
     Stopping,
     StoreAnswered,
@@ -146,6 +147,8 @@ class Stories:
                 return "stopping"
             case StoreAnswered():
                 return "checkpoints"
+            case PatternCompiled():
+                return "pattern compiled"
             case _:
                 return "timer"
 

@@ -45,7 +45,7 @@ from distced.middleware.sets import describable
 from distced.middleware.sets.expressions import TRUE
 
 # Iterations are written out and may multiply; what is larger than this was hardly meant.
-MOST_POSITIONS: Final = 10_000
+MOST_POSITIONS: Final = 2_000
 MOST_PATHS: Final = 100_000
 _PATHS: Final = f"{MOST_PATHS} paths from one part to the next"
 

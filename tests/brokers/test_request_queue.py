@@ -70,3 +70,18 @@ def test_client_is_served_as_often_as_any_other_that_waits(steps: list[tuple[str
             else:
                 del waiting[client]
         assert len(queue) == sum(map(len, waiting.values()))
+
+
+def test_requests_of_a_held_client_wait() -> None:
+    queue = filled("a1 a2 b1")
+    queue.hold("a")
+    queue.put("a", "3", "a3")
+    queue.put("a", "0", "a0", first=True)
+    queue.discard("a", "2")
+    assert (len(queue), queue.get("a", "3"), queue.clients()) == (1, "a3", {"a", "b"})
+    assert queue.take() == "b1"
+    queue.release("a")
+    assert [queue.take() for _ in range(len(queue))] == ["a0", "a1", "a3"]
+    queue.hold("c")
+    queue.release("c")
+    assert queue.clients() == frozenset()

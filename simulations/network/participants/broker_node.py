@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from distced.brokers.core.effects import Effect, Load, Publish, Save
+from distced.brokers.core.effects import Compile, Effect, Load, Publish, Save
+from distced.brokers.node.compiling import compiled_beside
 from distced.brokers.node.node import Node
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName, has_columnar
@@ -47,6 +48,9 @@ class VirtualReadiness:
 
 LATEST: Final = SECOND
 """Longest delay of messages over the connection of events, ns of virtual time; a move of a detector takes less."""
+
+SLOWEST_COMPILED: Final = 2 * SECOND
+"""Longest time to compile a large pattern, ns of virtual time."""
 
 EVENTS: Final = "events"
 """Connection of events to the server of the directory."""
@@ -125,7 +129,10 @@ class SimulatedNode(Participant):
             self._store.crash()
 
     def act(self, effect: Effect) -> None:
-        """Carry out an effect on the store."""
+        """Compile a pattern, or carry out an effect on the store."""
+        if isinstance(effect, Compile):
+            engine = self.network.engine
+            engine.after(engine.random.randrange(SLOWEST_COMPILED), self._compile, effect)
         if self._store is None:
             return
         match effect:
@@ -134,8 +141,11 @@ class SimulatedNode(Participant):
             case Load(detector=detector):
                 self._store.load(detector, lambda found, problem: self._answered("loaded", detector, found, problem))
 
+    def _compile(self, order: Compile) -> None:
+        self._answered("compiled", order, compiled_beside(order))
+
     def _answered(self, how: str, *answer: object) -> None:
-        """The store has answered, perhaps to a node that is gone by now."""
+        """The store or the compiler has answered, perhaps to a node that is gone by now."""
         if self.alive:
             self.do(getattr(self.node, how)(*answer, self.now))
             self._serve()

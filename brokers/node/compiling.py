@@ -1,0 +1,124 @@
+"""Compilation of large patterns beside the messages of a node.
+
+A pattern of ten thousand characters, or of atoms that are written out a thousand times, takes a second and more. So a
+request about one waits, with all behind it of its client, until the driver has compiled it on a thread of its own
+(`Compile`), and is then served by the cache. One is compiled at a time; one that takes too long is refused. Small
+patterns are compiled at once.
+
+Rejected: a process, which starts in a second, and returns compiled patterns through a pipe; a smaller limit for the
+length of patterns, as 2,000 characters take 0.1 s.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from distced.brokers.core.effects import Compile, Effect
+from distced.brokers.node.planning import PatternCache, consumption_of
+from distced.detectors.shapes import ConsultedTypes
+from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.directory_entries import SubscriptionEntry
+
+COSTLY: Final = 500
+"""Characters of a pattern, times its repetitions, from which it is compiled beside: some 20 ms."""
+
+WITHIN: Final = 30 * SECOND
+"""Time for a pattern to be compiled, ns."""
+
+_REPETITIONS: Final = re.compile(r"(\d{1,9}) *\}")
+
+
+def cost(entry: SubscriptionEntry) -> int:
+    """Characters of the pattern of a subscription, times the repetitions of its iterations."""
+    texts = (entry.pattern, *entry.definitions.values())
+    made = sum(map(len, texts))
+    for text in texts:
+        for most in _REPETITIONS.findall(text):
+            made *= max(int(most), 1)
+    return made
+
+
+def compiled_beside(order: Compile) -> PatternCache:
+    """Cache with one pattern, compiled or refused; for a driver, on any thread."""
+    cache = PatternCache()
+    cache.check_in_full(order.pattern, order.definitions, consumption_of(order.consumption), order.types)
+    return cache
+
+
+@dataclass
+class _Awaited:
+    """Pattern to be compiled, the clients whose requests wait for it, and when the driver got it, ns."""
+
+    order: Compile
+    clients: set[str] = field(default_factory=set)
+    given_at: int | None = None
+
+
+class Compiling:
+    """Patterns that are compiled beside, and that wait for their turn."""
+
+    def __init__(self, patterns: PatternCache) -> None:
+        self._patterns = patterns
+        # By number, in order; the first one is at the driver.
+        self._awaited: dict[int, _Awaited] = {}
+        self._number = 0
+
+    def needs(self, entry: SubscriptionEntry, types: TypeRegistry) -> bool:
+        """Whether the pattern of a subscription is to be compiled beside first."""
+        consumption = consumption_of(entry.consumption)
+        return cost(entry) >= COSTLY and not self._patterns.knows(entry.pattern, entry.definitions, consumption, types)
+
+    def begin(self, entry: SubscriptionEntry, types: TypeRegistry, now: int) -> list[Effect]:
+        """Compile the pattern of a subscription; requests of its client wait."""
+        for each in self._awaited.values():
+            order = each.order
+            if (order.pattern, order.definitions, order.consumption) == (
+                entry.pattern, entry.definitions, entry.consumption
+            ):  # fmt: skip
+                each.clients.add(entry.client)
+                return []
+        self._number += 1
+        order = Compile(self._number, entry.pattern, dict(entry.definitions), entry.consumption, types)
+        self._awaited[self._number] = _Awaited(order, {entry.client})
+        return self._next(now)
+
+    def finished(self, order: Compile, cache: PatternCache, now: int) -> tuple[set[str], list[Effect]]:
+        """Take a compiled pattern: the clients whose requests go on, and effects."""
+        # It may have been late.
+        self._patterns.forget_refusal(order.pattern, order.definitions, consumption_of(order.consumption))
+        self._patterns.absorb(cache)
+        awaited = self._awaited.pop(order.number, None)
+        return (set() if awaited is None else awaited.clients), self._next(now)
+
+    def late(self, now: int) -> tuple[set[str], list[Effect]]:
+        """Refuse what takes too long, as `finished`."""
+        for each in self._awaited.values():
+            if each.given_at is None or now - each.given_at < WITHIN:
+                break
+            order = each.order
+            advice = "name its parts by patterns of their own"
+            error = DistcedError(
+                "a pattern that takes too long to compile", given=_shown(order.pattern),
+                allowed=f"{WITHIN // SECOND} s", advice=advice,
+            )  # fmt: skip
+            refused = PatternCache()
+            kind = consumption_of(order.consumption)
+            refused.refuse(order.pattern, order.definitions, kind, error, ConsultedTypes(TypeRegistry()))
+            return self.finished(order, refused, now)
+        return set(), []
+
+    def _next(self, now: int) -> list[Effect]:
+        for each in self._awaited.values():
+            if each.given_at is None:
+                each.given_at = now
+                return [each.order]
+            break
+        return []
+
+
+def _shown(pattern: str) -> str:
+    return pattern if len(pattern) <= 60 else f"{pattern[:57]}..."

@@ -1,0 +1,137 @@
+"""Large patterns are compiled beside the messages of a node; requests of their clients wait, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from distced.brokers.core.effects import Compile, Effect, Publish
+from distced.brokers.node import compiling
+from distced.brokers.node.compiling import COSTLY, WITHIN, compiled_beside, cost
+from distced.brokers.node.node import Node
+from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.administration import Answers
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
+from distced.middleware.wire.topics import directory_topic
+from tests.simulations.test_network_faults import check
+
+LARGE = " ; ".join(f"[A where v > {number}]" for number in range(60))
+FAULTY = LARGE + " ; [B]"
+
+
+def compiles(effects: list[Effect]) -> list[Compile]:
+    return [each for each in effects if isinstance(each, Compile)]
+
+
+def answers(effects: list[Effect]) -> dict[str, str]:
+    """States of the answers by subscription."""
+    messages = [each for each in effects if isinstance(each, Publish) and "/answer/" in each.topic]
+    found = [each for one in messages for each in decode(one.payload, Answers, where=one.topic).answers]
+    return {each.subscription: each.state for each in found}
+
+
+class Rig:
+    """A node that is alone, with two clients and a type."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000_000_000
+        self.node = Node("n1", self.now, validate=True)
+        self.loop(self.node.start(self.now))
+        self.entry("type", "A", encode(event_type("A", {"v": "number"})))
+        for client in ("c1", "c2"):
+            self.entry("client", client, encode(ClientEntry(self.now)))
+
+    def loop(self, effects: list[Effect]) -> list[Effect]:
+        """Return messages of the node to itself, as a server does."""
+        waiting, seen = list(effects), list[Effect]()
+        while waiting:
+            each = waiting.pop(0)
+            seen.append(each)
+            if isinstance(each, Publish) and (each.retain or "/known/" in each.topic):
+                waiting += self.node.receive(each.topic, each.payload, self.now)
+        return seen
+
+    def entry(self, kind: str, name: str, payload: bytes) -> list[Effect]:
+        return self.loop(self.node.receive(directory_topic(kind, name), payload, self.now))
+
+    def subscribe(self, name: str, client: str, pattern: str) -> None:
+        self.entry("subscription", name, encode(SubscriptionEntry(client, pattern)))
+
+    def serve(self) -> list[Effect]:
+        return self.loop(self.node.serve(self.now))
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    yield Rig()
+
+
+def test_cost_counts_repetitions() -> None:
+    assert cost(SubscriptionEntry("c", "[A]")) == 3
+    assert cost(SubscriptionEntry("c", "[A]{3,900}")) == 9_000 and cost(SubscriptionEntry("c", LARGE)) > COSTLY
+    assert cost(SubscriptionEntry("c", "[X]", {"X": "([A]{10}){60}"})) > COSTLY
+
+
+def test_requests_wait_for_a_large_pattern_of_their_client(rig: Rig) -> None:
+    rig.subscribe("large", "c1", LARGE)
+    rig.subscribe("behind", "c1", "[A where v > 1]")
+    rig.subscribe("other", "c2", "[A where v > 2]")
+    effects = rig.serve()
+    (order,) = compiles(effects)
+    assert answers(effects) == {"other": "offered"} and rig.node.waiting == 0
+    cache = compiled_beside(order)
+    effects = [*rig.loop(rig.node.compiled(order, cache, rig.now)), *rig.serve()]
+    assert answers(effects) == {"large": "offered", "behind": "offered"} and not compiles(effects)
+    # Once compiled it is known.
+    rig.subscribe("again", "c2", LARGE)
+    effects = rig.serve()
+    assert answers(effects) == {"again": "offered"} and not compiles(effects)
+
+
+def test_one_is_compiled_at_a_time_and_for_all_its_clients(rig: Rig) -> None:
+    rig.subscribe("one", "c1", LARGE)
+    rig.subscribe("same", "c2", LARGE)
+    (order,) = compiles(rig.serve())
+    effects = [*rig.node.compiled(order, compiled_beside(order), rig.now), *rig.serve()]
+    assert answers(effects) == {"one": "offered", "same": "offered"} and not compiles(effects)
+
+
+def test_faulty_pattern_is_refused_once_compiled(rig: Rig) -> None:
+    rig.subscribe("faulty", "c1", FAULTY)
+    (order,) = compiles(rig.serve())
+    effects = [*rig.node.compiled(order, compiled_beside(order), rig.now), *rig.serve()]
+    assert answers(effects) == {"faulty": "refused"} and not compiles(effects)
+    # The type that it lacks is registered meanwhile.
+    rig.entry("type", "B", encode(event_type("B", {"v": "number"})))
+    rig.subscribe("later", "c2", FAULTY)
+    assert len(compiles(rig.serve())) == 1
+
+
+def test_pattern_that_takes_too_long_is_refused(rig: Rig) -> None:
+    rig.subscribe("slow", "c1", LARGE)
+    (order,) = compiles(rig.serve())
+    rig.now += WITHIN
+    effects = [*rig.node.tick(rig.now), *rig.serve()]
+    assert answers(effects) == {"slow": "refused"}
+    rig.node.compiled(order, compiled_beside(order), rig.now)
+    rig.subscribe("later", "c2", LARGE)
+    assert answers(rig.serve()) == {"later": "offered"}
+
+
+def test_entry_that_is_cleared_meanwhile_is_not_served(rig: Rig) -> None:
+    rig.subscribe("large", "c1", LARGE)
+    (order,) = compiles(rig.serve())
+    rig.entry("subscription", "large", b"")
+    effects = [*rig.node.compiled(order, compiled_beside(order), rig.now), *rig.serve()]
+    assert answers(effects) == {} and not rig.node.hosted
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_while_patterns_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In virtual time each takes up to two seconds, amid faults."""
+    monkeypatch.setattr(compiling, "COSTLY", 1)
+    counts = [check(seed, checkpoints=True) for seed in range(60_000, 60_040)]
+    assert sum(each["found"] for each in counts) > 100
+    assert all(each["missing"] == each["wrong"] == each["losses"] == 0 for each in counts)
