@@ -23,6 +23,7 @@ from distced.brokers.node.inventory import Inventory
 from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
+from distced.detectors.language.derived import reach_of_loss
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
@@ -399,6 +400,9 @@ class EventPath:
 
     def _lose(self, hosted: HostedDetector, losses: Iterable[Loss], now: int, effects: list[Effect]) -> None:
         """Tell the readers of a detector that events were lost."""
+        throttlings = hosted.detector.compiled.throttlings
+        if throttlings:
+            losses = [replace(each, until=reach_of_loss(throttlings, each.until)) for each in losses]
         new = hosted.output.lose(losses)
         if not new:
             return

@@ -13,7 +13,7 @@ from hashlib import blake2b
 
 from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.model.timestamps import format_duration
+from distced.middleware.model.timestamps import INSTANT_MAX, format_duration
 from distced.middleware.patterns.naming import replace_sets
 from distced.middleware.patterns.tree import Pattern
 from distced.middleware.sets.describable import (
@@ -52,6 +52,14 @@ class Throttling:
     condition: Expression
     every: int
     by: tuple[str, ...]
+
+
+def reach_of_loss(throttlings: Iterable[Throttling], until: int) -> int:
+    """Instant up to which lost events up to `until` make a difference, ns: another event of their interval passes in
+    place of one that was lost."""
+    for each in throttlings:
+        until = min((until // each.every + 1) * each.every - 1, INSTANT_MAX)
+    return until
 
 
 def without_derived(pattern: Pattern, registry: TypeRegistry) -> tuple[Pattern, tuple[Throttling, ...]]:

@@ -406,7 +406,7 @@ def _recorders(recorders: Sequence[RecorderReport]) -> Table:
     headings = ["recorder", "has come to", "since", "types", "heard nothing"]
     headings += ["lost"] if any(each.losses for each in recorders) else []
     for heading in headings:
-        table.add_column(heading, no_wrap=heading != "types", overflow="fold")
+        table.add_column(heading, no_wrap=heading not in ("types", "lost"), overflow="fold")
     for each in recorders:
         gaps = ", ".join(f"{format_instant(begin)} for {span(end - begin)}" for begin, end in each.gaps[-FEW:])
         if len(each.gaps) > FEW:

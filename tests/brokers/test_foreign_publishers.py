@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.model.event_types import event_type
+from distced.detectors.language.derived import reach_of_loss
+from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.directory_entries import SourceEntry
@@ -90,3 +91,21 @@ def test_what_a_source_says_it_has_missed_is_a_loss_of_its_readers() -> None:
         network.publish(event_topic("A", "bridge"), payload)
         network.run()
     assert client.losses == {f"c.{policy}": [loss] for policy in POLICIES}
+
+
+def test_loss_of_a_throttled_type_reaches_to_the_end_of_its_interval() -> None:
+    network = Network()
+    network.node("n")
+    client = network.client("c")
+    kind = event_type("A", {"k": "number"})
+    client.register(kind, derive(kind, "Rare", every=100, by=["k"]), derive(kind, "Rarest", every=1_000))
+    network.run()
+    for number, name in enumerate(("Rare", "Rarest", "A")):
+        client.subscribe(f"c.{number}", f"[{name}]")
+    client.put("source", "s", SourceEntry(("A",), -100, 0, "s", first=7))
+    network.run()
+    loss = Loss(5, 150, "gone")
+    network.publish(event_topic("A", "s"), encode_frame([], type="A", source="s", number=7, losses=[loss]))
+    network.run()
+    assert [client.losses[f"c.{number}"][0].until for number in range(3)] == [199, 999, 150]
+    assert reach_of_loss((), 5) == 5
