@@ -44,7 +44,7 @@ from distced.brokers.node.request_queue import RequestQueue
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import UNKNOWN_TYPE
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, ExclusionEntry, SubscriptionEntry
@@ -60,6 +60,9 @@ _NEW: Final = b"new"
 _AGAIN: Final = b"again"
 """Flags of a notification: a new subscription may be refused for want of nodes, one served before is deferred."""
 
+
+LOOK_EVERY: Final = 20 * SECOND
+"""Interval of looks for detectors without a host, ns; those that two looks have found are cleared."""
 
 _ENDED: Final = b"ended"
 """Content of the request of an entry that was cleared, and perhaps published again, since it was served."""
@@ -109,6 +112,9 @@ class Admission(NodePart):
     ) -> None:
         super().__init__(hosting.shared)
         self.checkpoints = checkpoints
+        # Last look for detectors without a host, ns, and those that it has found.
+        self._looked_at = INSTANT_MIN
+        self._without_host: set[str] = set()
         self.refusals = refusals
         self.queue: RequestQueue[tuple[str, str], Request] = RequestQueue()
         self.compiling = Compiling(hosting.planner.patterns)
@@ -269,7 +275,18 @@ class Admission(NodePart):
             elif now - at >= RETRY:
                 self._ask(_ADMIT, name, entry, how)
         self._assigned = {name: each for name, each in self._assigned.items() if now - each.at < PATIENCE}
-        return [*self._go_on(*self.compiling.late(now)), *self.refusals.tick(now)]
+        return [*self._go_on(*self.compiling.late(now)), *self._clear_left_over(now), *self.refusals.tick(now)]
+
+    def _clear_left_over(self, now: int) -> list[Effect]:
+        """Clear entries of detectors without a host that have come since nodes were last added or lost; not at once, as
+        the entry of a node may come behind those of its detectors."""
+        if now - self._looked_at < LOOK_EVERY:
+            return []
+        self._looked_at = now
+        before = self._without_host
+        self._without_host = {each for each in self.directory.detectors if self._left_over(each)}
+        gone = sorted(before & self._without_host)
+        return [self.clear_detector(each, self.directory.detectors[each].publishes) for each in gone]
 
     def detector_changed(self, change: Change) -> list[Effect]:
         """A detector has another host, or none: notify it of the subscriptions."""

@@ -24,7 +24,7 @@ from distced.middleware.wire.directory_entries import (
     SubscriptionHead,
     TopologyEntry,
 )
-from distced.middleware.wire.topics import MAX_BYTES, encode_level
+from distced.middleware.wire.topics import MAX_BYTES, ROOT, directory_topic, encode_level
 
 KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "type": EventType,
@@ -105,6 +105,8 @@ class Entries:
         elif isinstance(entry, DetectorEntry | SubscriptionEntry):
             if isinstance(entry, SubscriptionEntry):
                 check_client(entry.client, where)
+            else:
+                _check_topic(name, entry.publishes, where)
             self._share(entry)
         return self.put(kind, name, entry)
 
@@ -166,6 +168,14 @@ def check_client(name: str, where: str) -> None:
         raise FrameError(
             "a subscription of a client without a usable name", given=repr(name), allowed=allowed, where=where
         )
+
+
+def _check_topic(name: str, publishes: str, where: str) -> None:
+    """Raise `FrameError` for an entry of a detector at a topic that is not the one from which it would be cleared."""
+    topic = directory_topic("detector", name, publishes=publishes)
+    below = topic.removeprefix(ROOT)
+    if "/detector/" in where and not where.endswith(below):
+        raise FrameError("not the topic of this detector", given=where, allowed=f"one that ends in {below}")
 
 
 def _check_type(entry: EventType, name: str, where: str) -> None:

@@ -56,7 +56,8 @@ class Driven:
         self.take(self.session.receive(topic, payload, self.now))
 
     def entry(self, kind: str, name: str, entry: Any) -> None:
-        self.receive(directory_topic(kind, name), entry)
+        publishes = getattr(entry, "publishes", "")
+        self.receive(directory_topic(kind, name, publishes=publishes), entry)
 
     def read(self) -> None:
         """The directory was read."""
