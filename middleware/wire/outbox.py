@@ -159,8 +159,9 @@ class Outbox(KeptMessages):
 
     def acknowledge(self, node: str, stream: StreamKey, number: int) -> None:
         """A node has acknowledged the messages of a stream before a number; with 0 it holds none of them any more."""
-        self._count(node, stream, number)
-        self._news.append((node, stream, number))
+        if self._acknowledged.get(stream, {}).get(node, 0) != number:
+            self._count(node, stream, number)
+            self._news.append((node, stream, number))
 
     def _count(self, node: str, stream: StreamKey, number: int) -> None:
         nodes = self._acknowledged.setdefault(stream, {})

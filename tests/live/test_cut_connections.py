@@ -118,3 +118,26 @@ def test_subscriptions_to_types_lose_nothing_without_a_next_message(
     while time.monotonic() < deadline and subscriptions["A"].statistics.received != number + 1:
         time.sleep(0.01)
     assert subscriptions["A"].statistics.received == number + 1 and losses == []
+
+
+def test_cut_connection_is_a_loss_of_sources_without_numbers(mosquitto: Server, root: str, stack: ExitStack) -> None:
+    node = stack.enter_context(LiveNode(mosquitto.url, f"{root}-n", root=root))
+    subscriber = stack.enter_context(Client(mosquitto.url, name=f"{root}-s", root=root))
+    subscriber.register(*TYPES)
+    subscriber.wait_for_nodes(1)
+    pattern = subscriber.subscribe("[A]", quality=QualityOfService(detection="best-effort"))
+    to_type = subscriber.subscribe("A")
+    losses: dict[str, list[Loss]] = {"pattern": [], "type": []}
+    pattern.on_loss, to_type.on_loss = losses["pattern"].append, losses["type"].append
+    subscriber.bus.publish(f"{root}/e/A/d", b'{"type": "A", "source": "d", "seq": 1, "attributes": {"k": 1}}')
+    assert pattern.get(20.0) is not None and to_type.get(20.0) is not None
+    for name, buses in (("type", [subscriber.bus]), ("pattern", list(node.connections.all().values()))):
+        for each in buses:
+            cut(each)
+        deadline = time.monotonic() + 20.0
+        while not losses[name] and time.monotonic() < deadline:
+            to_type.get(0.01)
+            pattern.get(0.01)
+        assert [each.reason.partition(" ")[2].partition(" had")[0] for each in losses[name]] == [
+            {"type": "client", "pattern": "node"}[name]
+        ]

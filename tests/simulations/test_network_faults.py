@@ -19,7 +19,7 @@ from msgspec import structs
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.client import session
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.model.events import CompositeEvent
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.outbox import Outbox
@@ -33,7 +33,9 @@ from distced.simulations.network.scenario_model import (
     PublisherCrash,
     Scenario,
     ScenarioSubscription,
+    Send,
     ServerRestart,
+    SourceStream,
 )
 from tests.brokers.test_transparency import KINDS, _pattern
 from tests.simulations.test_network_transparency import ASKED_AT, LEAD, PUBLISHING, _stream, _topology
@@ -221,3 +223,44 @@ def test_nothing_is_lost_with_checkpoints_at_length(start: int) -> None:
 @pytest.mark.parametrize("start", range(10_000, 20_000, 500))
 def test_what_is_lost_is_reported_at_length(start: int) -> None:
     assert sum((check(seed) for seed in range(start, start + 500)), Counter())["found"] > 400
+
+
+def test_source_that_is_fenced_off_while_its_publisher_is_away_is_late_and_goes_on() -> None:
+    random = Random(0)
+    topology = _topology(random, 2)
+    publishers = sorted(topology.publishers)
+    kind = KINDS[0].name
+    # The second event waits in the outbox when the publisher is killed.
+    sends = tuple(
+        Send(at * SECOND, tuple(Event(kind, each, each, "s0", each, {"k": 1, "v": each}) for each in events), watermark)
+        for at, events, watermark in (
+            (1, (10,), 10),
+            (5, (20,), 20),
+            *((at, (), 20) for at in range(42, 60, 5)),
+            (60, (6_500,), 6_500),
+        )
+    )
+    others = tuple(Send(at * SECOND, (), at * 100) for at in range(1, 70))
+    scenario = Scenario(
+        topology,
+        tuple(KINDS),
+        (
+            SourceStream("s0", publishers[0], (kind,), sends, floor=-100, lease=10 * SECOND),
+            SourceStream("s1", publishers[1], (kind,), others, floor=-100),
+        ),
+        (ScenarioSubscription("q", sorted(topology.subscribers)[0], f"[{kind}]", -SECOND),),
+        faults=(
+            Cut(5 * SECOND - 1, "publisher", publishers[0]),
+            PublisherCrash(5 * SECOND + 1, 40 * SECOND, publishers[0]),
+        ),
+        lead=LEAD,
+        patience=60 * SECOND,
+        one_home=True,
+        outboxes=True,
+    )
+    outcome = Simulation(scenario).run()
+    (subscribed,) = outcome.subscriptions.values()
+    assert [each.hi for each in subscribed.events] == [10, 6_500]
+    assert sum(each.counts["late"] for each in outcome.nodes.values()) == 1
+    assert [each.reason for each in outcome.letters] == ["late"]
+    assert outcome.complete
