@@ -509,6 +509,8 @@ class EventPath:
         if passed.losses:
             for hosted in there.members:
                 self._lose(hosted, passed.losses, now, effects)
+        for detector, losses in passed.behind.items():
+            self._lose(self.hosted[detector.id], losses, now, effects)
         self.counts["late"] += len(passed.late) + passed.disordered
         self.counts["duplicates"] += passed.duplicates
         for detector, found in passed.found:
@@ -544,6 +546,8 @@ class EventPath:
             effects += self._problems(hosted.id, detected)
         if detected.losses:
             self._lose(hosted, detected.losses, now, effects)
+        if detected.behind:
+            self._lose(hosted, detected.behind, now, effects)
         self.counts["late"] += len(detected.late) + detected.disordered
         self.counts["duplicates"] += detected.duplicates
         self._publish(hosted, detected.events, detected.watermark, now, effects)

@@ -62,6 +62,17 @@ def _matches_timer(by_type: Mapping[str, object]) -> bool:
     return any(name[0] == TIMER_PREFIX for name in by_type)
 
 
+def takes_one_event(automaton: Automaton) -> bool:
+    """Whether each match is of one event, so that the order of events does not matter."""
+    if automaton.parts or automaton.epochs:
+        return False
+    return all(
+        not automaton.states[state].moves and not automaton.states[state].arms
+        for arrival in automaton.arrivals
+        for state in arrival
+    )
+
+
 def begins_with_repeats(automaton: Automaton) -> bool:
     """Whether the automaton begins with a delegated part whose composite events may repeat."""
     begins = (

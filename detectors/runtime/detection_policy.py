@@ -49,6 +49,8 @@ class Released(Struct, frozen=True):
         duplicates: number of repeated events.
         fenced: sources whose leases have run out, which are not waited for any more.
         losses: intervals in which events were lost for good; they come before what is released here.
+        behind: events released behind later ones, by best effort.
+        overdue: events released behind the clock of time events, by best effort.
     """
 
     events: list[Event]
@@ -57,6 +59,21 @@ class Released(Struct, frozen=True):
     duplicates: int = 0
     fenced: list[str] = field(default_factory=list)
     losses: list[Loss] = field(default_factory=list)
+    behind: list[Event] = field(default_factory=list)
+    overdue: list[Event] = field(default_factory=list)
+
+
+def losses_of(late: Iterable[Event]) -> list[Loss]:
+    """Intervals in which composite events may be wrong or missing for late events, one for each source."""
+    by_source: dict[str, list[Event]] = {}
+    for each in late:
+        by_source.setdefault(each.source, []).append(each)
+    losses: list[Loss] = []
+    for source, events in by_source.items():
+        first, last = min(each.hi for each in events), max(each.hi for each in events)
+        number = f"{len(events)} events" if len(events) > 1 else f"an event of type {events[0].type}"
+        losses.append(Loss(first - 1, last, f"{source}: {number} late"))
+    return losses
 
 
 def delivery_id(event: Event) -> EventId:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from distced.detectors.automata.properties import takes_one_event
 from distced.detectors.compiler import Compiled
 from distced.detectors.limits import FAILURES, UNLIMITED, Limits, excess_of, too_much_memory
-from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released
+from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released, losses_of
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
 from distced.detectors.runtime.engines import EngineName, Kinds
 from distced.detectors.shapes import ShapedPattern
@@ -55,6 +56,7 @@ class Detected(msgspec.Struct, frozen=True):
         disordered: number of events consumed out of order, so that results may be wrong; by best effort only.
         losses: intervals in which events were lost, which the composite events depend on.
         excess: why it cannot go on, with none of its state; None for as usual.
+        behind: intervals in which late events may concern the composite events; by best effort only.
     """
 
     events: list[CompositeEvent]
@@ -65,6 +67,7 @@ class Detected(msgspec.Struct, frozen=True):
     fenced: list[str] = msgspec.field(default_factory=list)
     losses: list[Loss] = msgspec.field(default_factory=list)
     excess: LimitError | None = None
+    behind: list[Loss] = msgspec.field(default_factory=list)
 
 
 class DetectorStatistics(msgspec.Struct, gc=False):
@@ -449,6 +452,17 @@ class Detector:
         except (ValueError, TypeError, AttributeError, LookupError, msgspec.MsgspecError) as error:
             raise SnapshotError("a damaged snapshot of a detector", given=str(error)) from error
 
+    def concerned_late(self, released: Released) -> list[Event]:
+        """Late events that may concern its composite events, by their order, or because of its time events."""
+        structure = self.compiled.structure
+        if takes_one_event(structure):
+            return []
+        names = structure.type_names()
+        late = released.overdue if structure.timers else released.behind
+        if structure.timers and released.behind:
+            late = list({each.id: each for each in (*released.behind, *released.overdue)}.values())
+        return [each for each in late if names is None or each.type in names]
+
     def _hear_what_is_due(self) -> None:
         """Pass on due completeness bounds. Watermarks of a part only rise; those of one part may wait behind those of
         another.
@@ -472,9 +486,11 @@ class Detector:
         counts.late += len(released.late)
         counts.duplicates += released.duplicates
         watermark = None if self._at_once else released.watermark
+        late = self.concerned_late(released) if released.behind or released.overdue else []
         return Detected(
-            found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses
-        )
+            found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses,
+            behind=losses_of(late),
+        )  # fmt: skip
 
     @property
     def _switched(self) -> SwitchedEngine:

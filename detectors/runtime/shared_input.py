@@ -22,13 +22,13 @@ from msgspec import Struct
 
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.limits import FAILURES, excess_of
-from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released
+from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released, losses_of
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.pattern_index import PatternIndex, concerns
 from distced.detectors.runtime.shared_pass import SharedPass
 from distced.middleware.model.errors import LimitError
-from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss
@@ -43,6 +43,7 @@ _STALE: Final = 64
 """Number of outdated entries of the queue of due instants before it is made again, for each member that is in it."""
 
 
+_NONE_BEHIND: Final[Mapping[Detector, list[Loss]]] = {}
 _NO_EXCESSES: Final[dict[Detector, LimitError]] = {}
 
 
@@ -54,6 +55,7 @@ class Passed(Struct, frozen=True):
         watermark, late, duplicates, fenced, losses: as in `Released`; the watermark None under best effort.
         disordered: number of events consumed out of order by a detector, summed over detectors; by best effort only.
         excesses: why members cannot go on, with none of their state; they are to be removed.
+        behind: by detector, intervals in which late events may concern its composite events; by best effort only.
     """
 
     found: list[tuple[Detector, list[CompositeEvent]]]
@@ -64,6 +66,7 @@ class Passed(Struct, frozen=True):
     fenced: list[str]
     losses: list[Loss]
     excesses: Mapping[Detector, LimitError]
+    behind: Mapping[Detector, list[Loss]]
 
 
 class SharedInput:
@@ -98,6 +101,8 @@ class SharedInput:
         self._timed: set[Detector] = set()
         # Members beyond their limits in this pass.
         self._excesses: dict[Detector, LimitError] = _NO_EXCESSES
+        # All members by the events that concern them, and those that see all, under best effort: of late events.
+        self._by_event: PatternIndex[Detector] = PatternIndex()
         # Members that one columnar loop runs together.
         self._columnar = None if engines is None else SharedPass(engines, self._ignore, self._watch)
 
@@ -108,6 +113,8 @@ class SharedInput:
         `is_level_with` the shared one."""
         self.members[detector.id] = detector
         detector.share(self.policy)
+        if self._at_once and (described := concerns(detector.compiled)) is not None:
+            self._by_event.add(detector, described)
         self._watch(detector)
 
     def _watch(self, detector: Detector) -> None:
@@ -129,6 +136,8 @@ class SharedInput:
         """Remove a detector, which may continue from here by itself (`Detector.part`)."""
         del self.members[detector.id]
         self.touched.pop(detector, None)
+        if self._at_once and (described := concerns(detector.compiled)) is not None:
+            self._by_event.remove(detector, described)
         if self._columnar is not None:
             self._columnar.forget(detector)
         self._ignore(detector)
@@ -245,7 +254,18 @@ class SharedInput:
             released.fenced,
             released.losses,
             excesses,
+            self._late(released) if released.behind or released.overdue else _NONE_BEHIND,
         )
+
+    def _late(self, released: Released) -> dict[Detector, list[Loss]]:
+        """Intervals in which late events may concern the composite events of members."""
+        concerned: dict[Detector, set[EventId]] = {}
+        for event, member in self._by_event.concerned((*released.behind, *released.overdue)):
+            concerned.setdefault(member, set()).add(event.id)
+        found = {member: losses_of(member.concerned_late(released)) for member in self._beside.values()}
+        for member, ids in concerned.items():
+            found[member] = losses_of(each for each in member.concerned_late(released) if each.id in ids)
+        return {member: losses for member, losses in found.items() if losses}
 
     def _consume(
         self,

@@ -16,9 +16,10 @@ from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock
+from distced.middleware.model.detection import BEST_EFFORT
 from distced.middleware.model.errors import DistcedError, SubscriptionError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.middleware.model.timestamps import format_instant
+from distced.middleware.model.timestamps import SECOND, format_instant
 from distced.middleware.wire.administration import MissingMessages
 from distced.middleware.wire.numbered_stream import Loss
 
@@ -50,11 +51,12 @@ class QueuedSubscription(SubscriptionState, ABC):
             `losses`, and logged, too.
     """
 
-    __slots__ = ("_asking", "_dropped", "_failure", "_waiting", "on_loss", "on_wait")
+    __slots__ = ("_asking", "_dropped", "_failure", "_logged_at", "_waiting", "on_loss", "on_wait")
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
         self.on_wait: Callable[[str], object] = _nothing
+        self._logged_at = 0
         self.on_loss: Callable[[Loss], object] = _nothing
         # Whether missing messages are being requested.
         self._asking = False
@@ -150,7 +152,10 @@ class QueuedSubscription(SubscriptionState, ABC):
             self._waiting.append(item)
             self.delivered(item, now)
             return
-        self._log_loss(item)
+        # By best effort late events are nothing unusual.
+        if self.quality.detection != BEST_EFFORT or now - self._logged_at >= SECOND:
+            self._logged_at = now
+            self._log_loss(item)
         last = self._waiting[-1] if self._waiting else None
         if isinstance(last, Loss) and last is not self._dropped and last.reason == item.reason:
             # One item for a run of losses, however many there are.
@@ -160,7 +165,8 @@ class QueuedSubscription(SubscriptionState, ABC):
 
     def _log_loss(self, loss: Loss) -> None:
         since, until = format_instant(loss.since), format_instant(loss.until)
-        _log.warning("events lost", subscription=self.id, since=since, until=until, reason=loss.reason)
+        fields = {"concerned": len(loss.concerned)} if loss.concerned else {}
+        _log.warning("events lost", subscription=self.id, since=since, until=until, reason=loss.reason, **fields)
 
     def _due(self, now: int) -> dict[str, list[MissingMessages]] | None:
         self._asking = not self.complete

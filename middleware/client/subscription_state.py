@@ -36,6 +36,7 @@ from distced.middleware.wire.replica_streams import Streams, has_content, withou
 from distced.middleware.wire.topics import decode_level, encode_level
 
 REMEMBERED: Final = 100_000  # event ids that a subscription keeps to recognise duplicates
+LOOKED_AT: Final = 10_000  # composite events among which those that a loss concerns are looked for, the last ones
 MOST_CONCERNED: Final = 1_000  # composite events that a loss names
 KEPT_LOSSES: Final = 16  # losses that it keeps to recognise those that are repeated
 
@@ -234,7 +235,7 @@ class SubscriptionState:
 
     def _concerned(self, loss: Loss) -> tuple[EventId, ...]:
         """Ids of composite events received that a loss concerns, the last ones."""
-        seen = reversed((self._seen or {}).items())
+        seen = islice(reversed((self._seen or {}).items()), LOOKED_AT)
         return tuple(islice((each for each, span in seen if span is not None and loss.concerns(*span)), MOST_CONCERNED))
 
     def _remember(self, loss: Loss, instead: Loss | None = None) -> None:

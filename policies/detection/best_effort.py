@@ -1,4 +1,8 @@
-"""Best-effort detection: events are consumed on arrival, so a late one may make a detection wrong."""
+"""Best-effort detection: events are consumed on arrival, so a late one may make a detection wrong.
+
+A late event is consumed where it still fits, and reported: it is behind a later event, or behind the clock of time
+events. What it may concern is what the detectors know (`detectors.runtime.shared_input`).
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from itertools import chain, repeat
 from typing import Any, Self
 
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, in_order
-from distced.detectors.snapshot_format import unpack_id
-from distced.middleware.model.events import Event
+from distced.detectors.snapshot_format import pack_key, unpack_id, unpack_key
+from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
@@ -32,6 +36,8 @@ class BestEffort:
         self.watermark: int | None = None
         self.recent = RecentIds()
         self.intake = Intake()
+        # Of the last event in the order of consumption.
+        self._latest: OrderKey | None = None
         # Not released yet.
         self._losses: list[Loss] = []
 
@@ -59,11 +65,14 @@ class BestEffort:
 
     def state(self) -> Any:
         """State as plain values."""
-        return [self.watermark, sorted(self.sources), self.recent.ids(), self.intake.state()]
+        latest = None if self._latest is None else pack_key(self._latest)
+        return [self.watermark, sorted(self.sources), self.recent.ids(), self.intake.state(), latest]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
-        self.watermark, sources, ids, intake = state
+        # States of earlier versions have no last event.
+        self.watermark, sources, ids, intake, *latest = state
+        self._latest = unpack_key(latest[0]) if latest and latest[0] is not None else None
         self.sources = set(sources)
         for each in ids:
             self.recent.add(unpack_id(each))
@@ -82,13 +91,26 @@ class BestEffort:
     def receive_all(self, arrivals: Sequence[Arrival], now: int) -> Released:
         kept: list[Event] = []
         received = 0
+        clock, latest = self.watermark, self._latest
         for source, events, watermark, position in arrivals:
             self.sources.add(source)
             received += len(events)
             if position is None or self.intake.take(source, position, watermark, now)[0]:
                 kept += self.recent.unknown(events)
             self._heard(watermark)
-        return self._released(in_order(kept), received - len(kept))
+        if not kept:
+            return self._released([], received)
+        in_order(kept)
+        behind: list[Event] = []
+        overdue: list[Event] = []
+        if latest is not None and kept[0].key < latest:
+            behind = [each for each in kept if each.key < latest]
+        if clock is not None and kept[0].hi <= clock:
+            overdue = [each for each in kept if each.hi <= clock]
+        last = kept[-1].key
+        if latest is None or last > latest:
+            self._latest = last
+        return self._released(kept, received - len(kept), behind, overdue)
 
     def heartbeat(
         self, sources: Iterable[str], watermark: int, now: int, positions: Sequence[Positions] = ()
@@ -145,14 +167,27 @@ class BestEffort:
     def copy(self) -> Self:
         made = type(self)()
         made.watermark, made.sources, made.recent = self.watermark, set(self.sources), self.recent.copy()
-        made.intake = self.intake.copy()
+        made.intake, made._latest = self.intake.copy(), self._latest
         return made
 
-    def _released(self, events: list[Event] | None = None, duplicates: int = 0) -> Released:
+    def _released(
+        self,
+        events: list[Event] | None = None,
+        duplicates: int = 0,
+        behind: list[Event] | None = None,
+        overdue: list[Event] | None = None,
+    ) -> Released:
         losses = self._losses
         if losses:
             self._losses = []
-        return Released(events or [], self.watermark, duplicates=duplicates, losses=losses)
+        return Released(
+            events or [],
+            self.watermark,
+            duplicates=duplicates,
+            losses=losses,
+            behind=behind or [],
+            overdue=overdue or [],
+        )
 
     def _heard(self, watermark: int | None) -> int | None:
         if watermark is not None and (self.watermark is None or watermark > self.watermark):

@@ -12,10 +12,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final, Self
 
-from distced.detectors.runtime.detection_policy import Released
+from distced.detectors.runtime.detection_policy import Released, losses_of
 from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
-from distced.middleware.wire.numbered_stream import Loss
 from distced.policies.detection.guaranteed import Guaranteed
 
 CATCH_UP: Final = 10 * SECOND
@@ -110,9 +109,9 @@ class EarlyRelease(Guaranteed):
         fenced = source in self.fenced
         late, duplicates = super()._take(source, events, watermark, now, unstable)
         if late and not fenced:
-            first, last = min(each.hi for each in late), max(each.hi for each in late)
-            number = f"{len(late)} events" if len(late) > 1 else f"an event of type {late[0].type}"
-            self._losses.append(Loss(first - 1, last, f"{source}: {number} late"))
+            losses = losses_of(late)
+            first = min(each.since for each in losses) + 1
+            self._losses += losses
             while self._watched and self._watched[-1] >= first:
                 self._watched.pop()
                 self.unstable += 1

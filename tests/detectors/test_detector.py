@@ -13,6 +13,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.numbered_stream import Loss
 from distced.policies.detection import detection_policy
 from distced.policies.detection.best_effort import BestEffort
 from distced.policies.detection.guaranteed import Guaranteed
@@ -187,6 +188,37 @@ def test_best_effort_survives_disorder_and_counts_what_came_late() -> None:
         assert detector.statistics.late == disordered
         late += disordered
     assert late > SEEDS
+
+
+def test_what_late_events_may_have_made_wrong_is_reported_by_best_effort() -> None:
+    unlike = reported = 0
+    for seed, random, pattern in _patterns(SEEDS):
+        if pattern.automaton.epochs:
+            # What goes together depends on arrivals.
+            continue
+        events = spread(random, random.randrange(2, 12), 3)
+        if pattern.automaton.parts:
+            # Best effort does not wait for other events of the same instant.
+            events = sorted({event.hi: event for event in events}.values(), key=lambda event: event.key)
+        arriving = sorted(events, key=lambda each: each.hi + random.choice((0, 0, random.randrange(12))))
+        detector = Detector(pattern, BestEffort())
+        found: dict[object, CompositeEvent] = {}
+        losses: list[Loss] = []
+        for event in arriving:
+            if random.random() < 0.1:
+                detector.resume(detector.snapshot())
+            detected = detector.receive(event.source, [event], random.choice((None, event.hi)), 0)
+            found |= {each.id: each for each in detected.events}
+            losses += detected.behind
+        found |= {each.id: each for each in detector.heartbeat(["s0", "s1", "s2"], END, 0).events}
+        due = {each.id: each for each in _expected(pattern, events)}
+        wrong = [*(found[each] for each in found.keys() - due), *(due[each] for each in due.keys() - found)]
+        for each in wrong:
+            where = f"seed {seed}: {pattern.text}"
+            assert any(loss.concerns(each.lo, each.hi) for loss in losses), (where, each, losses, arriving)
+        unlike += bool(wrong)
+        reported += bool(losses)
+    assert unlike > SEEDS // 40 and reported > unlike
 
 
 def test_best_effort_consumes_a_frame_in_order() -> None:

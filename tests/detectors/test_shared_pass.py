@@ -22,6 +22,7 @@ from distced.detectors.shapes import Shapes
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND
+from distced.middleware.wire.numbered_stream import Loss
 from distced.policies.detection.best_effort import BestEffort
 from tests.support.engine_switches import AtOnce, Never
 from tests.support.event_streams import comparable
@@ -94,6 +95,26 @@ def test_members_are_accounted_for_like_those_with_engines_of_their_own() -> Non
         assert member.touched == before[member.id]
     events = _readings(300, 50)
     assert _feed(columnar, events) == _feed(stepwise, events)
+
+
+def test_late_events_are_reported_to_members_whom_they_may_concern() -> None:
+    single, other = compile_pattern("[Reading where v > 3]"), compile_pattern("[Reading where v == 1] ; [Reading]")
+    keyed = compile_pattern("[Reading where dev == 'd7'] ; [Reading where dev == 'd7' and v < 5]")
+    columnar, stepwise = _beside([*_thresholds(10), single, other, keyed], FORCED)
+    for start in range(0, 200, 20):
+        assert _feed(columnar, _readings(start, 20)) == _feed(stepwise, _readings(start, 20))
+    late = Event("Reading", 5, 5, "t", 1_000, {"dev": "d1", "v": 99})
+    for shared in (columnar, stepwise):
+        behind = {
+            detector.id: losses for detector, losses in shared.receive([("t", [late], None, None)], 0).behind.items()
+        }
+        expected = {each.id for each in shared.members.values()} - {
+            Detector(each, BestEffort()).id for each in (single, keyed)
+        }
+        assert behind.keys() == expected
+        assert {tuple(each) for each in behind.values()} == {(Loss(4, 5, "t: an event of type Reading late"),)}
+        # One that comes in order is nothing to report.
+        assert shared.receive([("t", _readings(300, 1), None, None)], 0).behind == {}
 
 
 def test_snapshot_is_a_copy_and_the_member_stays() -> None:
