@@ -97,6 +97,13 @@ class LeftHome(msgspec.Struct, frozen=True):
     home: str
 
 
+class DetectorEnded(msgspec.Struct, frozen=True):
+    """Detector of a type that has ended; what is missing of it is lost to a subscription to the type."""
+
+    subscription: str
+    detector: str
+
+
 ClientEffect: TypeAlias = (
     Publish
     | Subscribe
@@ -111,6 +118,7 @@ ClientEffect: TypeAlias = (
     | Redelivered
     | NotAvailable
     | LeftHome
+    | DetectorEnded
 )
 Then: TypeAlias = Callable[[int], list[ClientEffect]]
 """Continuation that takes the time, ns, and returns effects."""

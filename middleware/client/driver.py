@@ -28,6 +28,7 @@ from distced.middleware.bus.pool import BaseConnections, Connections
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client_effects import (
     ClientEffect,
+    DetectorEnded,
     Done,
     Ended,
     Flush,
@@ -254,6 +255,10 @@ class BaseDriver(ABC, Generic[B]):
                 handle = self.subscriptions.get(identity)
                 if handle is not None:
                     handle.take(lambda now: handle.left(home, now), home)
+            case DetectorEnded(subscription=identity, detector=detector):
+                handle = self.subscriptions.get(identity)
+                if handle is not None:
+                    handle.take(lambda now: handle.unfollow(detector, now), "")
             case Note(level=level, event=event, fields=fields):
                 getattr(_log, level)(event, **fields)
 

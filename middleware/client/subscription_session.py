@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 
 from distced.middleware.client.client_effects import (
     ClientEffect,
+    DetectorEnded,
     Done,
     Ended,
     Leave,
@@ -599,15 +600,10 @@ class SubscriptionSession:
         return self._look_whether_complete(course.state.id)
 
     def _look_for_detector(self, detector: str, name: str, now: int) -> list[ClientEffect]:
-        """Follow a detector that publishes a type no longer, unless another host has taken it over meanwhile."""
+        """Follow a detector that has ended no longer, unless another host has taken it over meanwhile."""
         if detector in self._directory.entries.detectors:
             return []
-        fields: dict[str, object] = {"type": name, "reason": f"{detector}: the detector has ended"}
-        return [
-            Note("warning", "events lost", {"subscription": course.state.id, **fields})
-            for course in self._of_type({name})
-            if not course.state.unfollow(detector)
-        ]
+        return [DetectorEnded(course.state.id, detector) for course in self._of_type({name})]
 
     def _ask_detector(
         self,

@@ -315,10 +315,13 @@ class SubscriptionState:
         for home in made.homes:
             made.begin(home)
 
-    def unfollow(self, detector: str) -> bool:
-        """A detector has ended; whether nothing of it was missing."""
+    def unfollow(self, detector: str, now: int) -> Iterator[Event | Loss]:
+        """A detector has ended: what is missing of it is lost."""
         streams = (self._typed or {}).pop(detector, None)
-        return streams is None or streams.complete
+        if streams is not None:
+            frames = streams.end(f"{detector}: the detector has ended")
+            yield from self._lost(streams.take_losses())
+            yield from self._taken(frames, None, "", now)
 
     def expect(self, topic: str, first: int) -> None:
         """Of a subscription to a type: expect the messages of a new source from its first one on."""

@@ -408,6 +408,12 @@ class HomeStream:
             unknown.numbers.life = life
             self.lives[life] = unknown
 
+    def end(self, reason: str) -> list[Loss]:
+        """Give up what is missing of trusted lives, unless another one has it."""
+        missing = [each for each in self.lives.values() if each.trusted and not self._is_covered(each)]
+        losses = [each.numbers.give_up(None, None, reason) for each in missing]
+        return [each for each in losses if each is not None]
+
     def held(self) -> list[Frame]:
         """Frames that wait for missing ones."""
         return [each.held[number] for each in self.lives.values() for number in sorted(each.held)]
@@ -600,6 +606,18 @@ class Streams:
                 self._lost_at = INSTANT_MIN if self._watermark is None else self._watermark
         self._settle()
         return [] if there is None else there.held(), self._watermark
+
+    def end(self, reason: str) -> list[Frame]:
+        """Give up what is missing, as its detector has ended; the frames that were held."""
+        losses = [
+            loss
+            for home in sorted(self.trusted)
+            if home in self._at and not self._is_covered(home)
+            for loss in self._at[home].end(reason)
+        ]
+        for loss in losses:
+            self._lose(loss)
+        return [frame for there in self._at.values() for frame in there.held()]
 
     def due(self, detector: str, now: int) -> dict[str, list[MissingMessages]]:
         """Missing messages to be requested now, by home."""

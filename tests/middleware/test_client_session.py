@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from distced.middleware.client.client_effects import Done, Ended, Flush, Leave, Listen, NotAvailable, SetTimer
+from distced.middleware.client.client_effects import (
+    DetectorEnded,
+    Done,
+    Ended,
+    Flush,
+    Leave,
+    Listen,
+    NotAvailable,
+    SetTimer,
+)
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, heartbeat
@@ -15,8 +24,9 @@ from distced.middleware.client.subscription_session import AT_ONCE, LINGER
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, EventError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import derive, event_type
+from distced.middleware.model.events import CompositeEvent
 from distced.middleware.model.timestamps import HOUR, INSTANT_MIN, SECOND
-from distced.middleware.wire.administration import Acknowledgement, Answer, Answers, Listening, Pointer
+from distced.middleware.wire.administration import Acknowledgement, Answer, Answers, Listening, Pointer, Unavailable
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
@@ -395,6 +405,42 @@ def test_subscription_to_a_type_notes_where_messages_without_numbers_come_from()
     assert len(list(state.arrived("ced/e/A/s", json, 9, NORTH))) == 1 and state.foreign == (NORTH,)
     list(state.arrived("ced/e/A/s", encode_frame([], type="A", source="s", number=1), 9, SOUTH))
     assert state.foreign == (NORTH,)
+
+
+@pytest.mark.parametrize("missing", [(), (2,), (2, 4), (5,)])
+def test_what_is_missing_of_a_detector_that_has_ended_is_a_loss_of_the_type(missing: tuple[int, ...]) -> None:
+    """Its composite events 1 to 5 end at their numbers, the last one known by a heartbeat."""
+    driven = Driven()
+    driven.entry("detector", "d", DetectorEntry("n1", "[B] -> A()", "guaranteed", ("B",), "A"))
+    state = driven.subscribe("A")
+    driven.pass_barrier("A")
+    driven.confirm(*driven.of(Listen))
+
+    def message(number: int, watermark: int, *events: CompositeEvent) -> bytes:
+        return encode_frame(
+            events, type="A", source="d", watermark=watermark, kind="c", number=number, life=2, base=0, check=False
+        )  # fmt: skip
+
+    position = Unavailable("c", "d", 1, None, position=True, life=2, base=0)
+    got = list(state.unavailable("", position, 0))
+    for number in {1, 2, 3, 4, 5}.difference(missing):
+        event = CompositeEvent("A", number, number, "d", number, {}, constituents=())
+        got += state.arrived(composite_topic("d"), message(number, number, event), number)
+    got += state.arrived(composite_topic("d"), message(6, 5), 6)
+    assert [each.hi for each in got] == [each for each in range(1, 6) if each not in missing]
+    driven.receive(directory_topic("detector", "d", publishes="A"), b"")
+    timers = driven.of(SetTimer)
+    ended = []
+    for timer in timers:
+        driven.fire(timer)
+        ended += driven.of(DetectorEnded)
+    assert ended == [DetectorEnded("q", "d")]
+    losses = list(state.unfollow("d", 9))
+    assert all(isinstance(each, Loss) and "d: the detector has ended" in each.reason for each in losses)
+    for number in range(1, 6):
+        assert any(each.concerns(number, number) for each in losses) or number not in missing
+    assert bool(losses) == bool(missing) and state.statistics.losses == len(losses)
+    assert not list(state.unfollow("d", 9))
 
 
 def test_type_that_is_not_published_is_an_error() -> None:

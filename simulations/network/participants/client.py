@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from distced.brokers.core.effects import Effect, Publish
 from distced.middleware.client.client_effects import (
     ClientEffect,
+    DetectorEnded,
     Done,
     Ended,
     Flush,
@@ -139,6 +140,9 @@ class SimulatedClient(Participant):
                 subscription = self.subscriptions[identity]
                 self.took(subscription, subscription.left(home, self.network.engine.instant), home)
                 self._look_whether_complete(subscription)
+            case DetectorEnded(subscription=identity, detector=detector):
+                subscription, now = self.subscriptions[identity], self.network.engine.instant
+                self.took(subscription, subscription.unfollow(detector, now), "")
             case Waits(subscription=identity, reason=reason):
                 self.waits(self.subscriptions[identity], reason)
             case _:
