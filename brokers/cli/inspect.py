@@ -92,7 +92,7 @@ def nodes(options: NodesOptions) -> int:
         return Seen(report, lambda now: list(nodes_text(report, now)), bool(report.nodes))
 
     with ending(), LiveDirectory(options.server) as reading:
-        return _show(reading, see, watch=options.watch, as_json=options.as_json)
+        return show(reading, see, watch=options.watch, as_json=options.as_json)
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def detectors(options: DetectorsOptions) -> int:
 
     with ending(), LiveDirectory(options.server) as reading:
         about, _ = reading.look(lambda directory: _asked_for(directory, options.detector, options.node))
-        return _show(reading, see, watch=options.watch, as_json=options.as_json)
+        return show(reading, see, watch=options.watch, as_json=options.as_json)
 
 
 def _asked_for(directory: Directory, prefix: str | None, node: str | None) -> str | None:
@@ -138,7 +138,7 @@ def _asked_for(directory: Directory, prefix: str | None, node: str | None) -> st
     return None if prefix is None else find_detector(directory, prefix, node=node)
 
 
-def _show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> int:
+def show(reading: LiveDirectory, see: See, *, watch: bool, as_json: bool) -> int:
     """Print once, or until interrupted."""
     clock, console = SystemClock(), output()
     with until_interrupted():

@@ -25,11 +25,20 @@ from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.logs import configure_logging
-from distced.middleware.cli.options import DEFAULT, PATIENCE, HomeOption, ServerOption, connected, duration_option, verb
+from distced.middleware.cli.options import (
+    DEFAULT,
+    PATIENCE,
+    Duration,
+    HomeOption,
+    ServerOption,
+    connected,
+    duration_option,
+    verb,
+)
 from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
 from distced.middleware.cli.signals import ending, until_interrupted
 from distced.middleware.client.client import Client
-from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.quality import KEEP_BYTES, QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
@@ -96,6 +105,21 @@ class SubscribeOptions:
             show_default=False,
         ),
     ] = ""
+    durable: Annotated[
+        str,
+        Option(
+            "--durable",
+            metavar="NAME",
+            help="Name under which nodes keep the subscription while nobody reads it; the next call goes on there.",
+            show_default=False,
+        ),
+    ] = ""
+    keep_for: Annotated[
+        int, duration_option("--keep-for", help="Longest time that --durable is kept without a reader.")
+    ] = Duration("24h")
+    keep_bytes: Annotated[int, Option("--keep-bytes", help="Limit of what is kept with --durable, bytes.", min=1)] = (
+        KEEP_BYTES
+    )
     home: HomeOption = None
     near: Annotated[
         str | None, Option("--near", metavar="NODE", help="Node at the site of the subscriber, in place of --home.")
@@ -118,6 +142,9 @@ class SubscribeOptions:
             hints=read_hints(
                 self.on or (), self.avoid or (), self.rate or (), self.selectivity, isolated=self.isolated
             ),
+            durable=self.durable,
+            keep_for=int(self.keep_for),
+            keep_bytes=self.keep_bytes,
         )
 
 
@@ -146,6 +173,7 @@ def subscribe(options: SubscribeOptions) -> int:
       distced subscribe office.pattern --constituents --json > found.jsonl
       distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
       distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --publish-json home/alarms
+      distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --durable alarms --json >> alarms.jsonl
     """
     # Loss and return of the connection are logged.
     configure_logging(level="info")

@@ -36,6 +36,7 @@ class Directory(Entries):
         unconfirmed: entries to be delivered again, as after a lost connection, by kind and name, with the end of the
             time for that, ns, in order of it.
         by_client: names of the subscriptions of each client that has any.
+        durable_names: names of the durable subscriptions.
     """
 
     def __init__(self) -> None:
@@ -43,6 +44,7 @@ class Directory(Entries):
         self.missing: dict[str, int] = {}
         self.unconfirmed: dict[tuple[str, str], int] = {}
         self.by_client: dict[str, dict[str, None]] = {}
+        self.durable_names: dict[str, None] = {}
         # Detectors by the type of their composite events, and number of subscriptions to each detector as a part.
         self._publishers: dict[str, set[str]] = {}
         self._parts: Counter[str] = Counter()
@@ -101,6 +103,10 @@ class Directory(Entries):
                 del self._publishers[entry.publishes]
 
     def _note_subscription(self, change: Change) -> None:
+        if change.entry is not None and change.entry.durable is not None:
+            self.durable_names[change.name] = None
+        else:
+            self.durable_names.pop(change.name, None)
         for entry, count in ((change.before, -1), (change.entry, 1)):
             if entry is None:
                 continue

@@ -28,6 +28,7 @@ from typing import Final, Protocol, TypeAlias
 import msgspec
 
 from distced.brokers.core.effects import Pieces
+from distced.brokers.node.kept_frames import detector_of
 from distced.middleware.model.errors import DistcedError
 
 FILES: Final = 32
@@ -238,7 +239,8 @@ class CheckpointStore:
             self._forget(self._files[0])
 
     def load(self, detectors: Iterable[str]) -> dict[str, list[Pieces]]:
-        """Checkpoints of detectors by all nodes, the last ones of each; damaged files are left out.
+        """Checkpoints of detectors by all nodes, with the segments of their kept frames, the last ones of each; damaged
+        files are left out.
 
         Raises `OSError`.
         """
@@ -255,18 +257,19 @@ class CheckpointStore:
         return found
 
     def _load(self, files: list[str], found: dict[str, list[Pieces]]) -> None:
-        of_node: dict[str, list[Pieces]] = {each: [] for each in found}
+        of_node: dict[str, list[Pieces]] = {}
         for name in files:
             places = self._indices[name].places
             shared: dict[_Span, bytes] = {}
-            for detector in places.keys() & found.keys():
-                place = places[detector]
+            for entry, place in places.items():
+                if detector_of(entry) not in found:
+                    continue
                 if place is None:
-                    of_node[detector] = []
+                    of_node[entry] = []
                 else:
-                    of_node[detector].append(self._read(name, place, shared))
-        for detector, contents in of_node.items():
-            found[detector] += contents[-GENERATIONS:]
+                    of_node.setdefault(entry, []).append(self._read(name, place, shared))
+        for entry, contents in of_node.items():
+            found[detector_of(entry)] += contents[-GENERATIONS:]
 
     # Files.
 

@@ -38,7 +38,7 @@ from distced.brokers.node.coordinated import CoordinatedSubscriptions
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.placement import Decision, Placement
-from distced.brokers.node.planning import Found, PatternCache, Planned, cut_of, delegated_of
+from distced.brokers.node.planning import Found, PatternCache, Planned, cut_of, delegated_of, is_away
 from distced.brokers.node.refusals import Refusals
 from distced.brokers.node.request_queue import RequestQueue
 from distced.brokers.node.shared import NodePart
@@ -189,6 +189,8 @@ class Admission(NodePart):
         if isinstance(content, Hosting):
             return self._host(name, entry, content, now)
         if kind == _READY:
+            return self.hosting.ready(name, now)
+        if kind == _OFFER and is_away(entry, self.directory):
             return self.hosting.ready(name, now)
         if kind == _OFFER:
             return self.hosting.repeat_offer(name, entry)
@@ -478,6 +480,8 @@ class Admission(NodePart):
                 near = ""
             self.hosting.by_subscription[name] = identity
             effects = self.hosting.serve(name, entry, near)
+            if is_away(entry, self.directory):
+                self._ask(_READY, name, entry)
         coordinator = chosen(entry.pattern, self.directory.common_nodes)
         if coordinator == self.name:
             self.served.put(name, self.name, identity)

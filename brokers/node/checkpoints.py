@@ -25,16 +25,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from distced.brokers.core.directory import part_of
 from distced.brokers.core.effects import Effect, Load, Pieces, Save, info, warning
 from distced.brokers.node.acknowledgements import Acknowledgements, Received
 from distced.brokers.node.checkpoint_format import Checkpoint, pack, pack_policy, unpack
 from distced.brokers.node.hosted import HostedDetector
+from distced.brokers.node.kept_frames import KeptFrames, detector_of, merged, unpack_run
 from distced.brokers.node.planning import cut_of
 from distced.brokers.node.shared import NodePart, Shared
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
-from distced.middleware.wire.node_messages import Hosting
+from distced.middleware.wire.node_messages import Hosting, KeptRun
 
 EVERY: Final = SECOND
 """Least interval of two checkpoints of a detector, ns."""
@@ -114,9 +117,16 @@ class Checkpoints(NodePart):
         self._writing = 0
         self._number = 0
         self._in_it: dict[str, _Written | None] = {}
+        # Frames kept for durable subscriptions of the detectors in it, and the names of their segments.
+        self._kept_in_it: dict[str, KeptFrames] = {}
+        self._segments_in_it: tuple[str, ...] = ()
+        # Names of segments that are to be deleted: of an earlier life of this node, or not needed any more.
+        self._old_segments: dict[str, None] = {}
         self._write_at = INSTANT_MIN
         # Detectors with checkpoints that are not here any more, and since when, ns.
         self._away: dict[str, int] = {}
+        # Names of the segments of each detector in the store.
+        self._segments: dict[str, set[str]] = {}
         self._reading: dict[str, _Reading] = {}
         # Read, for a detector that is created next; with the instant, ns.
         self._found: dict[str, tuple[int, list[Checkpoint]]] = {}
@@ -153,6 +163,7 @@ class Checkpoints(NodePart):
             if covers is None:
                 covers = received[id(policy)] = Received.of(policy, now)
             self._in_it[hosted.id] = _Written(now, hosted.detector.touched, hosted.output.number, covers)
+            entries |= self._frames_of(hosted.id)
         if not entries:
             return effects
         self._number += 1
@@ -163,9 +174,11 @@ class Checkpoints(NodePart):
         """Write the checkpoints of all detectors with news, as the node ends."""
         hosted = self.event_path.hosted.values() if self.kept else ()
         policies: dict[int, bytes] = {}
-        entries: dict[str, Pieces | None] = {
-            each.id: pack(self._checkpoint(each, policies, now)) for each in hosted if self._has_news(each, now)
-        }
+        entries: dict[str, Pieces | None] = {}
+        for each in hosted:
+            if self._has_news(each, now):
+                entries[each.id] = pack(self._checkpoint(each, policies, now))
+                entries |= self._frames_of(each.id)
         self._number += 1
         return [Save(self._number, entries)] if entries else []
 
@@ -176,11 +189,22 @@ class Checkpoints(NodePart):
         self._writing = 0
         written, self._in_it = self._in_it, {}
         if problem:
+            self._kept_in_it, self._segments_in_it = {}, ()
             self.failures += 1
             self._write_at = now + WRITE_AGAIN
             # Logged at each power of two.
             once = self.failures.bit_count() == 1
             return [warning("checkpoints failed", reason=problem, so_far=self.failures)] if once else []
+        for identity, kept in self._kept_in_it.items():
+            kept.written(self._segments_in_it)
+            # Of an earlier life of this node, with other frames in them.
+            self._old_segments.update(
+                dict.fromkeys(each for each in self._left if detector_of(each) == identity and each != identity)
+            )
+            self._left -= self._old_segments.keys()
+        for segment in self._segments_in_it:
+            self._old_segments.pop(segment, None)
+        self._kept_in_it, self._segments_in_it = {}, ()
         for identity, each in written.items():
             self._left.discard(identity)
             self.acknowledgements.written(identity, None if each is None else each.received)
@@ -193,15 +217,29 @@ class Checkpoints(NodePart):
         self.failures = 0
         return [info("checkpoints written again")]
 
+    def _frames_of(self, detector: str) -> dict[str, Pieces | None]:
+        """Frames kept for durable subscriptions to a detector, as far as they are not in the store."""
+        kept = self.event_path.output.durable.get(detector)
+        if kept is None:
+            return {}
+        changes = kept.changes()
+        self._kept_in_it[detector] = kept
+        self._segments_in_it += tuple(changes)
+        self._segments[detector] = kept.names | changes.keys()
+        return changes
+
     def _gone(self, now: int) -> dict[str, Pieces | None]:
         """Checkpoints to be deleted: of detectors that have not been here for a while."""
         here = self.event_path.hosted.keys() | self.event_path.moving.keys() | self._reading.keys() | self._found.keys()
         self._away = {each: self._away.get(each, now) for each in self.written if each not in here}
         gone = [each for each, since in self._away.items() if now - since > DELETED_AFTER]
         if self._left and now - self._known_at > KEPT_FOR:
-            gone += sorted(self._left - here)
+            gone += sorted(each for each in self._left if detector_of(each) not in here)
         self._in_it = dict.fromkeys(gone)
-        return dict.fromkeys(gone)
+        for each in [each for each in self._segments if each in gone or each not in self.event_path.output.durable]:
+            self._old_segments.update(dict.fromkeys(self._segments.pop(each)))
+        self._segments_in_it = tuple(self._old_segments)
+        return dict.fromkeys([*gone, *self._old_segments])
 
     def _due(self, now: int) -> Iterator[HostedDetector]:
         """Detectors whose turn it is, and that have news."""
@@ -281,11 +319,17 @@ class Checkpoints(NodePart):
         effects: list[Effect] = []
         checkpoints: list[Checkpoint] = []
         problems = [problem] if problem else []
+        runs: list[KeptRun] = []
         for each in contents:
             try:
-                checkpoints.append(unpack(each))
+                if len(each) == 1:
+                    runs.append(unpack_run(each))
+                else:
+                    checkpoints.append(unpack(each))
             except SnapshotError as error:
                 problems.append(str(error))
+        kept = merged(runs)
+        checkpoints = [replace(each, output=replace(each.output, kept=kept)) for each in checkpoints]
         effects += [warning("checkpoint not read", detector=detector, reason=each) for each in problems]
         if problem and not checkpoints and now - reading.since < READ_WITHIN:
             reading.again_at = now + READ_AGAIN

@@ -26,7 +26,7 @@ from distced.brokers.node.announcements import Announcements
 from distced.brokers.node.checkpoint_format import Checkpoint
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.json_output import JsonTopic
-from distced.brokers.node.planning import Planned, Planner, home_of, is_there
+from distced.brokers.node.planning import Planned, Planner, home_of, is_away, is_there
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
 from distced.detectors.runtime.detector import Detector
@@ -84,10 +84,32 @@ class DetectorHosting(NodePart):
         """Serve a subscription to a detector here, and offer its topic, at the replica on a node where one is named."""
         hosted = self.event_path.hosted[self.by_subscription[name]]
         hosted.serve(name, entry, near)
+        if entry.durable is not None:
+            self._keep_frames(hosted)
         effects = [*self._update_output(hosted), self.announcements.publish(hosted)]
+        if is_away(entry, self.directory):
+            # It is detected for whoever comes back.
+            hosted.client_ready(name)
+            return effects
         if hosted.subscriptions[name].terms.awaits:
             return effects
         return [*effects, self.announcements.offer(name, entry, hosted)]
+
+    def _keep_frames(self, hosted: HostedDetector) -> None:
+        """Keep the frames of a detector for its durable subscriptions, if it has any; of a replica, for those of its
+        primary."""
+        terms = [
+            entry.durable.keep_bytes
+            for name in self.directory.durable_names
+            if (entry := self.directory.subscriptions[name]).durable is not None
+            and hosted.id in (self.by_subscription.get(name), self._served_by(name))
+        ]
+        if any(terms):
+            self.event_path.output.keep(hosted.id, max(terms))
+
+    def _served_by(self, name: str) -> str:
+        known = self.directory.durables.get(name)
+        return "" if known is None else known.detector
 
     def host(
         self,
@@ -188,6 +210,7 @@ class DetectorHosting(NodePart):
         if hosted.subscriptions:
             self._update_json(hosted)
         effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
+        self._keep_frames(hosted)
         self.event_path.output.take_over(hosted, state.output, now)
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
         # A primary that was handed over a moment ago has no subscriptions yet.
@@ -449,7 +472,7 @@ class DetectorHosting(NodePart):
         """Effects of the time, every few seconds: parts, types, JSON, absent clients."""
         effects: list[Effect] = []
         for hosted in self.event_path.inventory.unsettled():
-            effects += self.subscribe_to_parts(hosted)
+            effects += [*self.subscribe_to_parts(hosted), *self._begin(hosted, now)]
             if hosted.primary and hosted.running and hosted.notified != hosted.waits:
                 effects += self._notify_waiting(hosted)
             if hosted.json_due:
@@ -468,6 +491,7 @@ class DetectorHosting(NodePart):
                 name
                 for name in (self.directory.by_client[client] if now - since > GRACE else ())
                 if name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
+                if name not in self.directory.durable_names
             ]
             if len(gone) == 1:
                 effects.append(warning("subscription cleared", subscription=gone[0], client=client, reason=_GONE))
@@ -607,13 +631,17 @@ class DetectorHosting(NodePart):
             return
         known = self.directory.subscriptions
         topics = [
-            (home_of(known[name].client, self.directory), topic)
+            (self._json_home(known[name]), topic)
             for name, each in hosted.subscriptions.items()
             if each.terms.json
             and name in known
             and (topic := self.planner.json_topic(known[name], self.directory.registry()))
         ]
         hosted.leave_as_json(topics)
+
+    def _json_home(self, entry: SubscriptionEntry) -> str:
+        """Server of the site of a subscription's client, also where that is away."""
+        return home_of(entry.client, self.directory) if entry.durable is None else entry.durable.home
 
     def _leave_parts(self, hosted: HostedDetector) -> list[Effect]:
         names = [part_subscription(hosted.detector.id, part, self.name) for part in hosted.parts]

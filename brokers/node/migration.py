@@ -180,14 +180,14 @@ class Migration(NodePart):
         # A few times smaller in a millisecond.
         snapshot = zlib.compress(hosted.detector.snapshot(), 1)
         moving.sent, moving.since = True, now
-        wanted = (hosted.constituents, hosted.derivations)
+        wanted, generation = (hosted.constituents, hosted.derivations), hosted.generation
         reads = {each: read for each, streams in hosted.streams.items() if (read := streams.state())}
         output = self.event_path.output
         watermark = hosted.detector.policy.watermark
         if moving.replica:
             # With the last frames, for readers that come to its home and lack some.
             so_far = output.hand_on(hosted, watermark)
-            state = DetectorState(moving.number, snapshot, {}, {}, {}, *wanted, output=so_far, reads=reads)
+            state = DetectorState(moving.number, snapshot, {}, {}, {}, *wanted, generation, so_far, reads)
             return [self.send(moving.other, "state", detector, encode(state))]
         last = self.event_path.last_word(hosted, now)
         handed_on = output.hand_on(hosted, watermark)
@@ -195,7 +195,7 @@ class Migration(NodePart):
         ready = {name: each.terms.ready for name, each in hosted.subscriptions.items()}
         near = {name: each.terms.near for name, each in hosted.subscriptions.items() if each.terms.near}
         replicas = dict(hosted.replicas)
-        state = DetectorState(moving.number, snapshot, ready, replicas, near, *wanted, output=handed_on, reads=reads)
+        state = DetectorState(moving.number, snapshot, ready, replicas, near, *wanted, generation, handed_on, reads)
 
         def published(now: int) -> list[Effect]:
             message = self.send(moving.other, "state", detector, encode(state))

@@ -35,6 +35,7 @@ from distced.brokers.node.admission import Admission, Request
 from distced.brokers.node.backlog import Backlog
 from distced.brokers.node.checkpoints import Checkpoints
 from distced.brokers.node.delayed_messages import DelayedMessages
+from distced.brokers.node.durable import DurableSubscriptions
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.hosted import Phase
@@ -158,6 +159,7 @@ class Node(NodePart):
         self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
         self.exclusion = Exclusion(self.admission)
+        self.durable = DurableSubscriptions(self.hosting)
         self.backlog = Backlog()
         self.silent_sources = SilentSources()
         self.renewals = Renewals(shared, now)
@@ -489,7 +491,7 @@ class Node(NodePart):
                 effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now)]
                 effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)
-                effects += self.exclusion.tick(now)
+                effects += [*self.exclusion.tick(now), *self.durable.tick(now)]
         for detector in self.checkpoints.late(now):
             effects += self._loaded(detector, (), "the store does not answer", now)
         return [*effects, *self.exclusion.take(now), *self.checkpoints.tick(now)]
@@ -764,7 +766,7 @@ class Node(NodePart):
             shown = {
                 name for kind, name in self.directory.names() - self.directory.unconfirmed.keys() if kind == "detector"
             }
-            effects += self.hosting.compare(shown, now)
+            effects += [*self.hosting.compare(shown, now), *self.durable.put_back(shown)]
         return [*effects, *self.admission.take_up(), *self._inspect()]
 
     def _inspect(self) -> Iterable[Effect]:

@@ -15,12 +15,13 @@ from msgspec.structs import replace
 
 from distced.brokers.core.effects import Publish
 from distced.brokers.node.hosted import HostedDetector
+from distced.brokers.node.kept_frames import KeptFrames
 from distced.brokers.node.output import EndedLife
 from distced.middleware.model.events import CompositeEvent, OpenGap
 from distced.middleware.model.timestamps import INSTANT_MIN, MINUTE
 from distced.middleware.wire.administration import Missing, MissingMessages, Unavailable
 from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.node_messages import HandedOn
+from distced.middleware.wire.node_messages import HandedOn, KeptFrame
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.published_streams import AT_ONCE, NOT_KEPT, KeptMessages, again, unavailable, within
 from distced.middleware.wire.topics import composite_topic
@@ -36,6 +37,12 @@ _LOST: Final = "its host was lost"
 LIVES_HANDED_ON: Final = 3
 """Number of earlier lives whose last frames a detector takes along: of readers that were away meanwhile."""
 
+MOST_LIVES: Final = 1_000
+"""The same of a detector with durable subscriptions, whose readers may be away for long."""
+
+TOO_MUCH: Final = "more than the limit of the durable subscription was to be kept"
+"""Reason of a loss."""
+
 HANDED_ON_BYTES: Final = 64 * 1024
 """Bytes of the frames that a detector takes along."""
 
@@ -48,6 +55,8 @@ class OutputStreams:
         self._root = root
         self._events_over = events_over
         self._kept = KeptMessages(KEPT_BYTES, KEPT_FOR)
+        # Of detectors with durable subscriptions.
+        self.durable: dict[str, KeptFrames] = {}
 
     def frame(
         self,
@@ -83,13 +92,49 @@ class OutputStreams:
             base=None if content and output.number > 1 else output.base,
         )
         if content:
-            self._kept.keep((hosted.id, output.life), output.number, payload, top, now)
+            number = output.number
+            self._kept.keep((hosted.id, output.life), number, payload, top, now)
             output.sent(max([each.hi for each in found], default=None))
+            durable = self.durable.get(hosted.id)
+            if durable is not None:
+                reach = max([each.until for each in losses] + [INSTANT_MIN if output.top is None else output.top])
+                durable.keep(output.life, number, KeptFrame(payload, top, reach, len(found), now))
         return Publish(composite_topic(hosted.detector.id, root=self._root), payload, home=self._over(hosted.home))
 
     def rest(self, now: int) -> None:
         """Drop old frames."""
         self._kept.rest(now)
+
+    # Frames for durable subscriptions.
+
+    def keep(self, detector: str, most_bytes: int) -> KeptFrames:
+        """Keep the frames of a detector from now on, up to a limit of bytes, until they are taken."""
+        kept = self.durable.get(detector)
+        if kept is None:
+            kept = self.durable[detector] = KeptFrames(detector, most_bytes)
+        kept.most_bytes = most_bytes
+        return kept
+
+    def keep_no_more(self, detector: str) -> None:
+        """Keep the frames of a detector no longer than others."""
+        self.durable.pop(detector, None)
+
+    def _first(self, detector: str, life: int, begin: int, end: int) -> int:
+        """Number of the first kept frame at or behind `begin`, `end` where there is none."""
+        first, durable = self._kept.first((detector, life), begin, end), self.durable.get(detector)
+        number = None if durable is None else durable.first(life)
+        return first if number is None or number >= first else max(number, begin)
+
+    def _payloads(self, detector: str, life: int, begin: int, end: int) -> list[bytes]:
+        durable = self.durable.get(detector)
+        number = None if durable is None else durable.first(life)
+        if durable is None or number is None or number > begin:
+            return self._kept.payloads((detector, life), begin, end)
+        return durable.payloads(life, begin, end)
+
+    def _top(self, detector: str, life: int, number: int) -> int | None:
+        top, durable = self._kept.top((detector, life), number), self.durable.get(detector)
+        return durable.top(life, number) if top is None and durable is not None else top
 
     def answer(self, missing: Missing, home: str, hosted: HostedDetector, asked: MissingMessages) -> Iterator[Publish]:
         """Answer to a reader of a detector here; nothing as long as it is not known what there is."""
@@ -110,12 +155,13 @@ class OutputStreams:
                 yield unavailable(missing.reader, lost, self._root, over)
             return
         following, top = (output.number, output.top) if ended is None else (ended.number, ended.watermark)
-        stream = hosted.id, asked.life
         end = following if asked.end is None else min(asked.end, following)
-        begin = self._kept.first(stream, asked.begin, following)
+        begin = self._first(hosted.id, asked.life, asked.begin, following)
         if begin > asked.begin:
-            first = self._kept.top(stream, begin) if begin < following else top
-            lost = replace(lost, before=min(begin, end), top=first, reason=NOT_KEPT)
+            first = self._top(hosted.id, asked.life, begin) if begin < following else top
+            durable = self.durable.get(hosted.id)
+            reason = TOO_MUCH if durable is not None and durable.dropped else NOT_KEPT
+            lost = replace(lost, before=min(begin, end), top=first, reason=reason)
         if lost.before or ended is not None:
             of = None if ended is None else (ended.number, ended.watermark)
             yield unavailable(missing.reader, replace(lost, ended=of), self._root, over)
@@ -129,7 +175,8 @@ class OutputStreams:
             lost = self._position(hosted)
             if ended is None:
                 yield unavailable(missing.reader, lost, self._root, over)
-        payloads = self._kept.payloads(stream, begin, min(end, begin + within(asked, AT_ONCE)))
+        last = min(end, begin + within(asked, AT_ONCE))
+        payloads = self._payloads(hosted.id, asked.life, begin, last)
         yield from again(missing.reader, asked, payloads, self._root, over)
 
     def _position(self, hosted: HostedDetector) -> Unavailable:
@@ -145,13 +192,13 @@ class OutputStreams:
 
     def hand_on(self, hosted: HostedDetector, watermark: int | None, since: int = INSTANT_MIN) -> HandedOn:
         """Output of a detector that leaves, with its last watermark, ns; frames published before an instant are left
-        out, ns."""
-        output = hosted.output
-        before = tuple(
-            self._life(hosted.id, life, each, since) for life, each in list(output.ended.items())[-LIVES_HANDED_ON:]
-        )
+        out, ns. Those kept for durable subscriptions go along where the others do, else a store has them."""
+        output, durable = hosted.output, self.durable.get(hosted.id)
+        most = LIVES_HANDED_ON if durable is None else MOST_LIVES
+        before = tuple(self._life(hosted.id, life, each, since) for life, each in list(output.ended.items())[-most:])
         here = self._life(hosted.id, output.life, EndedLife(output.number, watermark, output.base), since)
-        return replace(here, losses=tuple(output.losses), before=before)
+        kept = durable.runs() if durable is not None and since == INSTANT_MIN else ()
+        return replace(here, losses=tuple(output.losses), before=before, kept=kept)
 
     def _life(self, detector: str, life: int, ended: EndedLife, since: int) -> HandedOn:
         """Last frames of one life."""
@@ -185,6 +232,14 @@ class OutputStreams:
             for number, payload in enumerate(each.frames, each.first):
                 top = each.top if number == each.first else None
                 self._kept.keep((hosted.id, each.life), number, payload, top, now)
+        durable = self.durable.get(hosted.id)
+        if durable is not None:
+            for run in before.kept:
+                ended = output.ended.get(run.life)
+                # Of a checkpoint before the last one, what follows is found again.
+                frames = () if ended is None else run.frames[: max(ended.number - run.first, 0)]
+                for number, frame in enumerate(frames, run.first):
+                    durable.keep(run.life, number, frame)
 
     def _over(self, home: str) -> str:
         return home or self._events_over

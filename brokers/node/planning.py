@@ -337,6 +337,11 @@ def is_there(client: str, directory: Directory) -> bool:
     return client in directory.clients
 
 
+def is_away(entry: SubscriptionEntry, directory: Directory) -> bool:
+    """Whether a subscription is durable, and no client reads it."""
+    return entry.durable is not None and (bool(entry.durable.away) or not is_there(entry.client, directory))
+
+
 def home_of(client: str, directory: Directory) -> str:
     """Home server of a subscriber's site; that of the directory where it is not known."""
     if client.startswith(NODE_CLIENT):

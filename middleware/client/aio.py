@@ -19,7 +19,7 @@ from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.client.client import BaseClient, OwnedSource, by_place, statements_of
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
 from distced.middleware.client.driver import ROOM_EVERY, ROOM_WITHIN, BaseDriver
-from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
+from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.clock_uncertainty import Uncertainty
@@ -183,7 +183,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
     async def stop(self) -> None:
         """Unsubscribe, announce the end of every source, and disconnect."""
         for subscription in list(self._driver.subscriptions.values()):
-            subscription.end()
+            subscription.leave()
         try:
             await self._driver.stop()
         finally:
@@ -293,7 +293,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         definitions: Mapping[str, str] | None = None,
     ) -> AsyncSubscription:
         """Subscribe to a pattern or a type, for `async for`; see `Client.subscribe`. One that is cancelled is ended."""
-        subscription = AsyncSubscription(self, *self._requested(pattern), quality or DEFAULT_QUALITY)
+        subscription = AsyncSubscription(self, *self._requested(pattern, quality))
         self._driver.subscriptions[subscription.id] = subscription
         try:
             await self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))
@@ -317,7 +317,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         definitions: Mapping[str, str] | None = None,
     ) -> list[AsyncSubscription]:
         """Subscribe to many patterns at once; see `Client.subscribe_many`. Where cancelled, all are ended."""
-        made = [AsyncSubscription(self, *each, quality or DEFAULT_QUALITY) for each in self._requested_many(patterns)]
+        made = [AsyncSubscription(self, *each) for each in self._requested_many(patterns, quality)]
         self._driver.subscriptions.update((each.id, each) for each in made)
         errors: dict[str, DistcedError] = {}
         try:
@@ -342,7 +342,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
     ) -> list[AsyncSubscription]:
         """Subscribe to all patterns of a pattern file, or none; see `Client.subscribe_file`. Where cancelled, none."""
         statements = statements_of(file)
-        made = [AsyncSubscription(self, *each, quality or DEFAULT_QUALITY) for each in self._texts(statements)]
+        made = [AsyncSubscription(self, *each) for each in self._texts(statements, quality)]
         self._driver.subscriptions.update((each.id, each) for each in made)
         registered: list[str] = []
         try:
@@ -370,18 +370,23 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         await self.unsubscribe_many([each for each in made if each.ended])
         return made
 
-    async def unsubscribe(self, subscription: AsyncSubscription) -> None:
-        """End a subscription; iterations over it end when the events received are read."""
-        await self.unsubscribe_many([subscription])
+    async def unsubscribe(self, subscription: AsyncSubscription, *, forget: bool = False) -> None:
+        """End a subscription; iterations over it end when the events received are read. One that is durable stays, for
+        the next application of its name, unless nodes are to `forget` it."""
+        await self.unsubscribe_many([subscription], forget=forget)
 
-    async def unsubscribe_many(self, subscriptions: Iterable[AsyncSubscription]) -> None:
+    async def unsubscribe_many(self, subscriptions: Iterable[AsyncSubscription], *, forget: bool = False) -> None:
         """End subscriptions; iterations over them end when the events received are read."""
         ended = list(subscriptions)
         for each in ended:
-            each.end()
+            each.leave()
         names = self._forget(ended)
         if names:
-            await self._driver.run(partial(self._session.unsubscribe_many, names))
+            await self._driver.run(partial(self._session.unsubscribe_many, names, forget=forget))
+
+    async def forget(self, durable: str) -> None:
+        """End a durable subscription for good, by its name; see `Client.forget`."""
+        await self._driver.do(lambda: self._session.subscriptions.forget(durable))
 
 
 class AsyncSource(OwnedSource[AsyncClient]):
@@ -422,6 +427,7 @@ class AsyncSubscription(QueuedSubscription):
         """
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         event: Event | None = None
+        self._confirm()
         while event is None:
             left = None if deadline is None else max(deadline - asyncio.get_running_loop().time(), 0.0)
             await self._change.wait_for(lambda: bool(self._waiting) or self.ended, left)
@@ -446,6 +452,11 @@ class AsyncSubscription(QueuedSubscription):
         self.ended = True
         self._change.notify_all()
 
+    def acknowledge(self) -> None:
+        """Count the events of a durable subscription that the application has got as taken; see
+        `Subscription.acknowledge`."""
+        self._confirm()
+
     # On the loop of a bus.
 
     def handler(self, bus: AsyncBus, home: str) -> Handler:
@@ -461,6 +472,7 @@ class AsyncSubscription(QueuedSubscription):
             if self.ended:
                 self.end()
                 self.client._drop(self)
+        self._mark()
         self._change.notify_all()
         if not self._asking and not self.complete:
             self._asking = True

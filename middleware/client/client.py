@@ -27,6 +27,7 @@ from distced.middleware.bus import Bus
 from distced.middleware.bus.pool import server_name
 from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import ROOM_EVERY, BaseDriver, ClientDriver
+from distced.middleware.client.durable import durable_id
 from distced.middleware.client.outbox_folder import OutboxFolder
 from distced.middleware.client.quality import DEFAULT_QUALITY, QualityOfService
 from distced.middleware.client.session import ClientSession
@@ -221,20 +222,37 @@ class BaseClient(ABC, Generic[D, S]):
         beating = list(self._sources.values() if sources is None else sources)
         return heartbeat(self.name, beating, watermark, self.clock.now(), home=self.home, root=self.root)
 
-    def _requested(self, pattern: object) -> tuple[str, str]:
-        """New id of a subscription, and the pattern as text."""
+    def _new_id(self) -> str:
+        """New id of a subscription."""
+        return f"{self.name}.{uuid.uuid4().hex[:16]}"
+
+    def _requested(self, pattern: object, quality: QualityOfService | None) -> tuple[str, str, QualityOfService]:
+        """Id of a subscription, the pattern as text, and its quality of service."""
         text = pattern.name if isinstance(pattern, EventType) else str(pattern).strip()
-        return f"{self.name}.{uuid.uuid4().hex[:16]}", text
+        chosen = quality or DEFAULT_QUALITY
+        return durable_id(chosen.durable) if chosen.durable else self._new_id(), text, chosen
 
-    def _texts(self, statements: FileStatements) -> list[tuple[str, str]]:
-        """New ids of the subscriptions to a pattern file, and their patterns."""
-        return [self._requested(each.text) for each in statements.publications]
+    def _texts(
+        self, statements: FileStatements, quality: QualityOfService | None
+    ) -> list[tuple[str, str, QualityOfService]]:
+        """What `_requested` has of the patterns of a pattern file."""
+        return self._requested_many([each.text for each in statements.publications], quality)
 
-    def _requested_many(self, patterns: Iterable[object]) -> list[tuple[str, str]]:
-        """New ids of subscriptions, and the patterns as texts."""
+    def _requested_many(
+        self, patterns: Iterable[object], quality: QualityOfService | None
+    ) -> list[tuple[str, str, QualityOfService]]:
+        """What `_requested` has of several patterns."""
         if isinstance(patterns, str):
             raise DistcedError("one pattern where several are expected", given=patterns, advice="put it into a list")
-        return [self._requested(each) for each in patterns]
+        requested = [self._requested(each, quality) for each in patterns]
+        if quality is not None and quality.durable and len(requested) > 1:
+            raise DistcedError(
+                "several patterns under the name of one durable subscription",
+                given=quality.durable,
+                allowed="one pattern",
+                advice="subscribe to each of them under a name of its own",
+            )
+        return requested
 
     def _derived_types(self, statements: FileStatements) -> Iterator[EventType]:
         """Derived types of a pattern file that are not registered yet, each behind its base."""
@@ -271,6 +289,10 @@ class BaseClient(ABC, Generic[D, S]):
     def _request_missing(self, subscription: QueuedSubscription) -> None:
         """Request missing messages of a subscription, without waiting."""
         self._driver.post(lambda: self._session.subscriptions.incomplete(subscription.id, self.clock.now()))
+
+    def _taken(self, subscription: QueuedSubscription) -> None:
+        """Publish what the application has taken of a durable subscription, in a moment, without waiting."""
+        self._driver.post(lambda: self._session.subscriptions.taken(subscription.id))
 
     def _drop(self, subscription: QueuedSubscription) -> None:
         """End a subscription without waiting: on the thread of a bus or of an event loop."""
@@ -323,7 +345,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
         """Unsubscribe, announce the end of every source, and disconnect."""
         # A subscription that has ended does not hold up the thread of a bus.
         for subscription in list(self._driver.subscriptions.values()):
-            subscription.end()
+            subscription.leave()
         self._driver.stop()
         with self._publishing:
             self._close_outbox()
@@ -460,8 +482,8 @@ class Client(BaseClient[ClientDriver, "Source"]):
         Raises:
             SubscriptionError: a refused pattern, or no answer of a broker node.
         """
-        identity, text = self._requested(pattern)
-        subscription = self._subscription(self, identity, text, quality or DEFAULT_QUALITY, callback)
+        identity, text, chosen = self._requested(pattern, quality)
+        subscription = self._subscription(self, identity, text, chosen, callback)
         self._driver.subscriptions[identity] = subscription
         try:
             self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))
@@ -491,9 +513,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
         Raises:
             SubscriptionsError: some were refused; the others stand, and are named by the error.
         """
-        made = [
-            self._subscription(self, *each, quality or DEFAULT_QUALITY, None) for each in self._requested_many(patterns)
-        ]
+        made = [self._subscription(self, *each, None) for each in self._requested_many(patterns, quality)]
         if callback is not None:
             self._share_callback(made, callback)
         self._driver.subscriptions.update((each.id, each) for each in made)
@@ -533,7 +553,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             DistcedError: a file that cannot be read, or a faulty statement, with the line of the file.
         """
         statements = statements_of(file)
-        made = [self._subscription(self, *each, quality or DEFAULT_QUALITY, None) for each in self._texts(statements)]
+        made = [self._subscription(self, *each, None) for each in self._texts(statements, quality)]
         if callback is not None:
             self._share_callback(made, callback)
         self._driver.subscriptions.update((each.id, each) for each in made)
@@ -562,18 +582,22 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def _share_callback(self, subscriptions: Sequence[Subscription], callback: SharedFunction) -> None:
         SharedCallback(callback, subscriptions).start()
 
-    def unsubscribe(self, subscription: Subscription) -> None:
-        """End a subscription; events received can still be read."""
-        self.unsubscribe_many([subscription])
+    def unsubscribe(self, subscription: Subscription, *, forget: bool = False) -> None:
+        """End a subscription; events received can still be read. Of durable ones see `Subscription.close`."""
+        self.unsubscribe_many([subscription], forget=forget)
 
-    def unsubscribe_many(self, subscriptions: Iterable[Subscription]) -> None:
-        """End subscriptions; events received can still be read."""
+    def unsubscribe_many(self, subscriptions: Iterable[Subscription], *, forget: bool = False) -> None:
+        """End subscriptions; events received can still be read, but for those of durable ones, which come again."""
         ended = list(subscriptions)
         for each in ended:
-            each.end()
+            each.leave()
         names = self._forget(ended)
         if names:
-            self._driver.run(partial(self._session.unsubscribe_many, names))
+            self._driver.run(partial(self._session.unsubscribe_many, names, forget=forget))
+
+    def forget(self, durable: str) -> None:
+        """End a durable subscription for good, by its name, wherever it is read."""
+        self._driver.do(lambda: self._session.subscriptions.forget(durable))
 
     def fence(self, source: str) -> None:
         """Have detectors go on without a source, and those to come not wait for it. For administrators.

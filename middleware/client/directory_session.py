@@ -42,6 +42,9 @@ from distced.middleware.wire.topics import (
 KINDS_READ: Final = ("type", "client", "source", "node", "recorder", "topology")
 """Kinds of entries of which a client reads all."""
 
+OF_DURABLE: Final = ("subscription", "durable", "position")
+"""Kinds of entries of a durable subscription."""
+
 Continuation: TypeAlias = Callable[[], list[ClientEffect]]
 
 
@@ -53,6 +56,8 @@ class DirectorySession:
         handshake: tells whether it was read completely.
         pointer: URL of the server of the directory, where this one has such a pointer; else empty.
         own: the entries that the client keeps, by kind, then by name.
+        home: server of the client's site.
+        now: instant of the last message, ns.
     """
 
     def __init__(self, name: str, root: str, home: str, timers: SessionTimers) -> None:
@@ -62,7 +67,8 @@ class DirectorySession:
         self.own: dict[str, dict[str, msgspec.Struct]] = {}
         self._name = name
         self._root = root
-        self._home = home
+        self.home = home
+        self.now = 0
         self._timers = timers
         # Types whose detectors are read, empty for all detectors: whether completely; what waits for that.
         self._read: dict[str, bool] = {}
@@ -151,6 +157,16 @@ class DirectorySession:
         self.own.get(kind, {}).pop(name, None)
         return Publish(directory_topic(kind, name, root=self._root), b"", retain=True)
 
+    def leave(self, kind: str, name: str, entry: msgspec.Struct) -> Publish:
+        """Publish an entry for the last time: it stays without the client."""
+        message = self.put(kind, name, entry)
+        self.disown(kind, name)
+        return message
+
+    def disown(self, kind: str, name: str) -> None:
+        """Keep an entry no longer, as it is another client's."""
+        self.own.get(kind, {}).pop(name, None)
+
     def stop(self) -> Publish:
         """Clear the entry of the client itself."""
         self._stopped = True
@@ -179,12 +195,20 @@ class DirectorySession:
         """Read the detectors that publish a type, all where it is empty, and continue."""
         if self.has_read(publishes):
             return then()
+        return self._read_all(publishes, [directory_filter("detector", publishes, root=self._root)], then)
+
+    def read_durable(self, name: str, then: Continuation) -> list[ClientEffect]:
+        """Read the entries of a durable subscription, as they are now and from now on, and continue."""
+        # Its name begins as that of no type.
+        self._read.pop(name, None)
+        return self._read_all(name, [directory_topic(kind, name, root=self._root) for kind in OF_DURABLE], then)
+
+    def _read_all(self, publishes: str, filters: list[str], then: Continuation) -> list[ClientEffect]:
         self._waiting.setdefault(publishes, []).append(then)
         if publishes in self._read:
             return []
         self._read[publishes] = False
-        topic_filter = directory_filter("detector", publishes, root=self._root)
-        return [Subscribe(topic_filter), Subscribe(self._barrier(publishes)), *self._ask(publishes)]
+        return [*map(Subscribe, filters), Subscribe(self._barrier(publishes)), *self._ask(publishes)]
 
     def passed(self, topic: str) -> list[ClientEffect]:
         """Take a barrier of `read`."""
@@ -221,12 +245,13 @@ class DirectorySession:
         own = self.own.get(kind, {}).get(name) if len(levels) == 2 else None
         if own is not None and payload == encode(own):
             # It comes back as it was published, and is kept once.
-            change = Change(kind, name, own, own) if kind == "subscription" else self.entries.put(kind, name, own)
+            kept = kind != "subscription" or name in self.entries.subscriptions
+            change = self.entries.put(kind, name, own) if kept else Change(kind, name, own, own)
         else:
             change = self.entries.read(levels, payload, where=topic)
         self.handshake.saw(change.kind, change.name)
         effects: list[ClientEffect] = []
-        if change.entry is None and change.kind in ("type", "source", "subscription"):
+        if change.entry is None and change.kind in ("type", "source", "subscription", "position"):
             # Cleared by another participant, which holds.
             self.own.get(change.kind, {}).pop(change.name, None)
         elif change.entry is None and (change.kind, change.name) == ("client", self._name) and not self._stopped:
@@ -257,7 +282,7 @@ class DirectorySession:
         return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind][name]), retain=True)
 
     def _put_itself(self, now: int) -> Publish:
-        return self.put("client", self._name, ClientEntry(now, self._home))
+        return self.put("client", self._name, ClientEntry(now, self.home))
 
     def _ask_later(self) -> ClientEffect:
         self._timers.cancel(self._timer)

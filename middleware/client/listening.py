@@ -42,6 +42,9 @@ class Course:
         answer_timer: ends the wait for an answer of a node, while opening; else 0.
         ready_timer: repeats that the client is ready; 0 for none.
         lost: servers that are listened to and were lost.
+        position_timer: publishes the position of a durable subscription; 0 for none.
+        finds: whether it is not known yet whether a durable subscription is there.
+        resumes: whether one was there.
     """
 
     state: SubscriptionState
@@ -50,6 +53,9 @@ class Course:
     answer_timer: int = 0
     ready_timer: int = 0
     lost: frozenset[str] = frozenset()
+    position_timer: int = 0
+    finds: bool = False
+    resumes: bool = False
 
 
 class ListeningPlaces:

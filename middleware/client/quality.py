@@ -9,6 +9,7 @@ from msgspec.structs import force_setattr
 
 from distced.middleware.model.detection import parse_detection
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.timestamps import HOUR, parse_duration
 from distced.middleware.wire.directory_entries import Hints
 from distced.middleware.wire.topics import check_json_topic
 
@@ -18,6 +19,15 @@ Consumption = Literal["ordered", "epoch"]
 Matches = Literal["every", "first"]
 Decomposition = Literal["none", "full", "for-reuse"]
 Overflow = Literal["wait", "drop"]
+
+KEEP_FOR: Final = 24 * HOUR
+"""Default time without an application until a durable subscription ends, ns."""
+
+KEEP_BYTES: Final = 64 * 1024 * 1024
+"""Default limit of what nodes keep for a durable subscription, bytes."""
+
+MOST_LETTERS: Final = 200
+"""Length of the name of a durable subscription at most."""
 
 
 class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +56,12 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         overflow: where the queue is full, events `wait` at their publishers, within what these keep, and are sent again
             when half of it is free; or the oldest half is dropped (`drop`), for an application that wants the latest
             ones. What is dropped, or no longer kept, is reported as a `Loss` in its place.
+        durable: name of a durable subscription, unlike all others; empty for one that ends with its client. While no
+            application reads it, nodes go on detecting and keep its composite events; the next application that
+            subscribes under the name goes on behind what was taken, and ends the subscription of an earlier one.
+        keep_for: longest time without an application until a durable subscription ends, ns, or text such as `24h`.
+        keep_bytes: limit of what nodes keep for a durable subscription; beyond it the oldest composite events are
+            dropped, and reported as a `Loss`.
     """
 
     detection: str = "guaranteed"
@@ -59,6 +75,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
     hints: Hints = Hints()
     queue: int = 10_000
     overflow: Overflow = "wait"
+    durable: str = ""
+    keep_for: int | str = KEEP_FOR
+    keep_bytes: int = KEEP_BYTES
 
     def __post_init__(self) -> None:
         force_setattr(self, "detection", parse_detection(self.detection).text)
@@ -94,6 +113,25 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         _check(self.hints)
         if self.queue < 1:
             raise DistcedError("not a number of events to wait", given=self.queue, allowed="1 or more")
+        if isinstance(self.keep_for, str):
+            force_setattr(self, "keep_for", parse_duration(self.keep_for))
+        if self.durable:
+            self._check_durable()
+
+    def _check_durable(self) -> None:
+        name = self.durable
+        if not name.isprintable() or name != name.strip() or len(name) > MOST_LETTERS:
+            allowed = f"up to {MOST_LETTERS} printable characters, without blanks around"
+            raise DistcedError("not a name for a durable subscription", given=repr(name), allowed=allowed)
+        if self.matches == "first":
+            raise DistcedError(
+                "a durable subscription is for every match",
+                given=f"durable {name}, matches first",
+                advice="close it with forget=True after the first one",
+            )
+        for limit in ("keep_for", "keep_bytes"):
+            if getattr(self, limit) < 1:
+                raise DistcedError(f"not a limit, {limit}", given=getattr(self, limit), allowed="1 or more")
 
 
 def _check(hints: Hints) -> None:

@@ -96,6 +96,7 @@ class ClientSession:
 
     def connected(self, home: str, now: int) -> list[ClientEffect]:
         """Take a new connection; the driver has made its subscriptions."""
+        self.directory.now = now
         return [
             *(self.directory.connected(now) if not home else ()),
             *self.sources.connected(home),
@@ -111,6 +112,7 @@ class ClientSession:
 
     def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[ClientEffect]:
         """Take a message by a `Subscribe`: from the server of the directory, by those of `begin`, or from another."""
+        self.directory.now = now
         try:
             return self._receive(topic, payload, now, home)
         except DistcedError as error:
@@ -120,6 +122,7 @@ class ClientSession:
 
     def fired(self, number: int, now: int) -> list[ClientEffect]:
         """Take a timer that has fired, or a flush that is complete."""
+        self.directory.now = now
         return self._timers.fired(number, now)
 
     def waits(self, timer: int) -> bool:
@@ -277,9 +280,11 @@ class ClientSession:
         """End a subscription, unless it has ended."""
         return self.subscriptions.end(subscription)
 
-    def unsubscribe_many(self, subscriptions: Iterable[str], operation: object) -> list[ClientEffect]:
-        """End subscriptions, unless they have ended."""
-        return self.subscriptions.end_all(subscriptions, operation)
+    def unsubscribe_many(
+        self, subscriptions: Iterable[str], operation: object, *, forget: bool = False
+    ) -> list[ClientEffect]:
+        """End subscriptions, unless they have ended; those that are durable for good where they are to be forgotten."""
+        return self.subscriptions.end_all(subscriptions, operation, forget=forget)
 
     def stop(self, operation: object) -> list[ClientEffect]:
         """End all subscriptions and sources, and leave the directory; the connections end afterwards."""

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias, cast
 
 from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.subscriptions import Handler
+from distced.middleware.client.durable import TakenItems
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock
@@ -21,6 +22,7 @@ from distced.middleware.model.errors import DistcedError, SubscriptionError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import SECOND, format_instant
 from distced.middleware.wire.administration import MissingMessages
+from distced.middleware.wire.directory_entries import PositionEntry
 from distced.middleware.wire.numbered_stream import Loss
 
 _log = get_logger("distced.client")
@@ -51,7 +53,8 @@ class QueuedSubscription(SubscriptionState, ABC):
             `losses`, and logged, too.
     """
 
-    __slots__ = ("_asking", "_dropped", "_failure", "_logged_at", "_waiting", "on_loss", "on_wait")
+    client: Any
+    __slots__ = ("_asking", "_busy", "_dropped", "_failure", "_items", "_logged_at", "_waiting", "on_loss", "on_wait")
 
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         super().__init__(identity, pattern, quality)
@@ -61,6 +64,9 @@ class QueuedSubscription(SubscriptionState, ABC):
         # Whether missing messages are being requested.
         self._asking = False
         self._waiting = _NO_EVENTS
+        # Of a durable subscription what the application has taken; and number of events that a callback has not.
+        self._items = TakenItems(quality.detection) if quality.durable else None
+        self._busy = 0
         self._failure: DistcedError | None = None
         # Loss of the events dropped last, as long as it is in the queue, foremost; None for none.
         self._dropped: Loss | None = None
@@ -85,6 +91,31 @@ class QueuedSubscription(SubscriptionState, ABC):
     @abstractmethod
     def end(self) -> None:
         """End the intake; events received can still be read."""
+
+    def leave(self) -> None:
+        """End the intake at the application's farewell; events that a durable subscription has not given to it come to
+        the next one."""
+        if self._items is not None:
+            self._items.confirm(len(self._waiting) + self._busy)
+            self._items.close()
+            self._waiting = _NO_EVENTS
+        self.end()
+
+    def _confirm(self) -> None:
+        """Count what a durable subscription has given to the application as taken, as it asks for more."""
+        if self._items is not None and self._items.confirm(len(self._waiting) + self._busy):
+            self.client._taken(self)
+
+    def _mark(self) -> None:
+        """Note the position behind the events of a durable subscription so far."""
+        if self._items is not None:
+            self._items.mark(self.lives)
+
+    def position(self, now: int, *, last: bool = False) -> PositionEntry | None:
+        if self._items is None:
+            return super().position(now, last=last)
+        self._mark()
+        return self._items.position(now, last=last)
 
     def fail(self, error: DistcedError) -> None:
         """End the intake; raised to the application once it has read the events before."""
@@ -129,6 +160,8 @@ class QueuedSubscription(SubscriptionState, ABC):
         """Remove the oldest event; None where none waits. A failure is raised behind the last event."""
         while self._waiting:
             item = self._waiting.popleft()
+            if self._items is not None:
+                self._items.handed_out(item, len(self._waiting))
             if not isinstance(item, Loss):
                 return item
             if item is self._dropped:
@@ -150,6 +183,8 @@ class QueuedSubscription(SubscriptionState, ABC):
             self._waiting = deque()
         if not isinstance(item, Loss):
             self._waiting.append(item)
+            if self._items is not None:
+                self._items.put()
             self.delivered(item, now)
             return
         # By best effort late events are nothing unusual.
@@ -161,6 +196,8 @@ class QueuedSubscription(SubscriptionState, ABC):
             # One item for a run of losses, however many there are.
             item = last.union(item)
             self._waiting.pop()
+        elif self._items is not None:
+            self._items.put()
         self._waiting.append(item)
 
     def _log_loss(self, loss: Loss) -> None:
@@ -179,9 +216,11 @@ class SubscriptionOwner(Protocol):
     @property
     def clock(self) -> Clock: ...
 
-    def unsubscribe(self, subscription: Subscription) -> None: ...
+    def unsubscribe(self, subscription: Subscription, *, forget: bool = False) -> None: ...
 
     def _drop(self, subscription: QueuedSubscription) -> None: ...
+
+    def _taken(self, subscription: QueuedSubscription) -> None: ...
 
     def _request_missing(self, subscription: QueuedSubscription) -> None: ...
 
@@ -258,9 +297,24 @@ class Subscription(QueuedSubscription):
             self._shared.put(self)
         self.on_change()
 
-    def close(self) -> None:
-        """Unsubscribe."""
-        self.client.unsubscribe(self)
+    def leave(self) -> None:
+        with self._change:
+            super().leave()
+
+    def position(self, now: int, *, last: bool = False) -> PositionEntry | None:
+        with self._receiving, self._change:
+            return super().position(now, last=last)
+
+    def close(self, *, forget: bool = False) -> None:
+        """Unsubscribe. A durable subscription stays, for the next application of its name, unless nodes are to `forget`
+        it."""
+        self.client.unsubscribe(self, forget=forget)
+
+    def acknowledge(self) -> None:
+        """Count the events of a durable subscription that the application has got as taken, before it asks for more."""
+        if self._items is not None:
+            with self._change:
+                self._confirm()
 
     def get(self, timeout: float | None = None) -> Event | None:
         """Next event; None after `timeout` seconds without one, or where the subscription has ended.
@@ -269,6 +323,7 @@ class Subscription(QueuedSubscription):
             SubscriptionError: the subscription was ended by others, and every event received is read.
         """
         with self._change:
+            self._confirm()
             deadline = None if timeout is None else time.monotonic() + timeout
             while True:
                 self._wait_for(lambda: bool(self._waiting) or self.ended, timeout)
@@ -284,6 +339,7 @@ class Subscription(QueuedSubscription):
     def events(self) -> list[Event]:
         """The events that have arrived and were not taken yet, in order, without waiting; raises as `get` does."""
         with self._change:
+            self._confirm()
             taken: list[Event] = []
             while self._waiting and (event := self._take()) is not None:
                 taken.append(event)
@@ -336,6 +392,9 @@ class Subscription(QueuedSubscription):
             now = self.client.clock.now()
             for item in decide(now):
                 self._give(item, now)
+            if self._items is not None:
+                with self._change:
+                    self._mark()
             asks = not self._asking and self._follows and not self.complete
             self._asking |= asks
         if asks:
@@ -373,11 +432,14 @@ class Subscription(QueuedSubscription):
         assert self._callback is not None
         try:
             for event in events:
+                self._busy = 1
                 try:
                     self._callback(event)
                 except Exception:
                     self.statistics.errors += 1
                     _log.exception("callback failed", subscription=self.id, id=event.id)
+                self._busy = 0
+                self.acknowledge()
         except SubscriptionError:
             # Logged already.
             self.statistics.errors += 1
@@ -408,12 +470,16 @@ class SharedCallback:
             subscription = self._changed.get()
             ended = subscription.ended
             try:
-                for event in subscription.events():
+                events = subscription.events()
+                for number, event in enumerate(events):
+                    subscription._busy = len(events) - number
                     try:
                         self._callback(subscription, event)
                     except Exception:
                         subscription.statistics.errors += 1
                         _log.exception("callback failed", subscription=subscription.id, id=event.id)
+                subscription._busy = 0
+                subscription.acknowledge()
             except DistcedError:
                 # Logged already.
                 subscription.statistics.errors += 1

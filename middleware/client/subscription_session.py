@@ -20,6 +20,8 @@ from itertools import chain, islice, repeat
 from sys import intern
 from typing import Final, TypeAlias
 
+from msgspec.structs import replace
+
 from distced.middleware.client.client_effects import (
     ClientEffect,
     DetectorEnded,
@@ -32,7 +34,8 @@ from distced.middleware.client.client_effects import (
     SessionTimers,
     Waits,
 )
-from distced.middleware.client.directory_session import DirectorySession
+from distced.middleware.client.directory_session import OF_DURABLE, DirectorySession
+from distced.middleware.client.durable import differences, durable_id
 from distced.middleware.client.listening import Attempt, Course, ListeningPlaces, missing_note
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.detection import GUARANTEED
@@ -51,7 +54,7 @@ from distced.middleware.wire.administration import (
 )
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
-from distced.middleware.wire.directory_entries import SourceEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import Durable, SourceEntry, SubscriptionEntry
 from distced.middleware.wire.frames import decode as decode_frame
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.numbered_stream import ASK_AFTER, ASK_AGAIN
@@ -76,6 +79,10 @@ patience of each begins when it is asked for."""
 
 TOGETHER: Final = SECOND // 500
 """How long a client that listens for one subscription waits for others that are about to, ns."""
+
+POSITION_EVERY: Final = SECOND // 2
+"""Interval of the published positions of a durable subscription, ns: what is taken within it may come again after a
+crash of the application."""
 
 
 @dataclass(slots=True, eq=False)
@@ -141,6 +148,11 @@ class SubscriptionSession:
 
     def request(self, state: SubscriptionState, definitions: dict[str, str], operation: object) -> list[ClientEffect]:
         """Subscribe to a pattern, or to an event type by its name."""
+        if state.id in self._courses:
+            advice = "close that one, or take another name"
+            raise SubscriptionError(
+                "a durable subscription of this client has this name", given=state.quality.durable, advice=advice
+            )
         if state.pattern.isidentifier() and state.pattern not in definitions:
             return self.to_type(state, operation)
         return self.to_pattern(state, definitions, operation)
@@ -188,6 +200,10 @@ class SubscriptionSession:
         if state.quality.publish_json:
             raise SubscriptionError(
                 "events of a type leave as JSON by a pattern only", given=name, advice=f"subscribe to [{name}]"
+            )
+        if state.quality.durable:
+            raise SubscriptionError(
+                "a durable subscription is one to a pattern", given=name, advice=f"subscribe to [{name}]"
             )
         state.type_name = name
         course = Course(state, operation)
@@ -263,23 +279,139 @@ class SubscriptionSession:
             publish_json=quality.publish_json,
         )
         course = self._courses[state.id] = Course(state, operation)
+        if quality.durable:
+            return self._find_durable(course, entry)
         return [self._directory.put("subscription", state.id, entry), *self._await_answer(course)]
+
+    # Durable subscriptions.
+
+    def _find_durable(self, course: Course, entry: SubscriptionEntry) -> list[ClientEffect]:
+        """Read whether a durable subscription is there, then resume it, or make it."""
+        identity = course.state.id
+        course.finds = True
+
+        def known() -> list[ClientEffect]:
+            if self._courses.get(identity) is not course:
+                return []
+            self._answered_in_time(course)
+            course.finds = False
+            try:
+                return [*self._resume(course, entry), *self._await_answer(course)]
+            except DistcedError as error:
+                return self._fail(course, error)
+
+        def unread(now: int) -> list[ClientEffect]:
+            return self._fail(course, self._directory.unread(identity, self._server))
+
+        timer = self._timers.set(self.patience, unread)
+        course.answer_timer = timer.number
+        return [timer, *self._directory.read_durable(identity, known)]
+
+    def _resume(self, course: Course, entry: SubscriptionEntry) -> list[ClientEffect]:
+        state, quality, entries = course.state, course.state.quality, self._directory.entries
+        there, kept = entries.subscriptions.get(state.id), entries.durables.get(state.id)
+        position = entries.positions.get(state.id)
+        effects: list[ClientEffect] = []
+        if there is not None:
+            differs = list(differences(there, entry))
+            if differs:
+                raise SubscriptionError(
+                    f"a durable subscription of this name is there, with another {differs[0][0]}",
+                    given="; ".join(f"{name} {asked}" for name, asked, _ in differs),
+                    allowed="; ".join(f"{name} {known}" for name, _, known in differs),
+                    where=quality.durable,
+                    advice="take another name, or end it with close(forget=True) or `distced subscriptions rm`",
+                )
+            course.resumes = True
+            if position is not None:
+                state.resume(position)
+        elif kept is not None and kept.ended:
+            state.begin_again(position, kept.reason)
+            fields: dict[str, object] = {"subscription": state.id, "reason": kept.reason}
+            effects.append(Note("warning", "durable subscription had ended", fields))
+        terms = Durable(
+            name=quality.durable,
+            keep_for=int(quality.keep_for),
+            keep_bytes=quality.keep_bytes,
+            home=self._directory.home,
+        )
+        # One that is there waits for its types, as one that was forgotten by its server.
+        entry = replace(entry, durable=terms, again=there is not None)
+        return [*effects, self._directory.put("subscription", state.id, entry)]
+
+    def taken(self, identity: str) -> list[ClientEffect]:
+        """Publish the position of a durable subscription, in a moment."""
+        course = self._courses.get(identity)
+        if course is None or course.position_timer or course.operation is not None:
+            return []
+        timer = self._timers.set(POSITION_EVERY, lambda now: self._publish_position(course, now))
+        course.position_timer = timer.number
+        return [timer]
+
+    def _publish_position(self, course: Course, now: int) -> list[ClientEffect]:
+        course.position_timer = 0
+        identity = course.state.id
+        if self._courses.get(identity) is not course or self._reader(identity) != self._name:
+            return []
+        position = course.state.position(now)
+        return [] if position is None else [self._directory.put("position", identity, position)]
+
+    def _leave_durable(self, course: Course, *, forget: bool) -> list[ClientEffect]:
+        """Leave a durable subscription to its nodes, or end it for good."""
+        identity, directory = course.state.id, self._directory
+        if forget:
+            return [directory.clear(kind, identity) for kind in OF_DURABLE]
+        entry = directory.own.get("subscription", {}).get(identity)
+        position = course.state.position(directory.now, last=True)
+        effects: list[ClientEffect] = [] if position is None else [directory.leave("position", identity, position)]
+        if isinstance(entry, SubscriptionEntry) and entry.durable is not None:
+            left = replace(entry.durable, away=max(directory.now, 1))
+            effects.append(directory.leave("subscription", identity, replace(entry, durable=left)))
+        return effects
+
+    def forget(self, name: str) -> list[ClientEffect]:
+        """End a durable subscription for good, by its name, whoever reads it."""
+        identity = durable_id(name)
+        course = self._courses.get(identity)
+        if course is not None:
+            return self.end(identity, forget=True)
+        return [self._directory.clear(kind, identity) for kind in OF_DURABLE]
+
+    def _reader(self, identity: str) -> str:
+        """Client that reads a durable subscription, by the directory."""
+        entry = self._directory.entries.subscriptions.get(identity)
+        return self._name if entry is None else entry.client
+
+    def _check_reader(self, course: Course) -> list[ClientEffect]:
+        """End a durable subscription here, where another client reads it now."""
+        client = self._reader(course.state.id)
+        if client == self._name or self._courses.get(course.state.id) is not course:
+            return []
+        for kind in OF_DURABLE:
+            self._directory.disown(kind, course.state.id)
+        error = SubscriptionError(
+            "another client goes on with this durable subscription",
+            given=course.state.quality.durable,
+            where=f"client {client}",
+            advice="subscribe under another name where both are to read",
+        )
+        return self._fail(course, error)
 
     def stop(self) -> list[ClientEffect]:
         """End all subscriptions; the connections end, so that no topic need be left."""
         ended = self._unrequested(self.open)
         return [effect for each in ended for effect in self.end(each) if not isinstance(effect, Leave)]
 
-    def end_all(self, identities: Iterable[str], operation: object) -> list[ClientEffect]:
+    def end_all(self, identities: Iterable[str], operation: object, *, forget: bool = False) -> list[ClientEffect]:
         """End subscriptions, some at a time: a server with very many of them needs long for each."""
-        return self._end_next(deque(self._unrequested(identities)), operation)
+        return self._end_next(deque(self._unrequested(identities)), operation, forget)
 
-    def _end_next(self, waiting: deque[str], operation: object) -> list[ClientEffect]:
+    def _end_next(self, waiting: deque[str], operation: object, forget: bool) -> list[ClientEffect]:
         now = [waiting.popleft() for _ in range(min(AT_ONCE, len(waiting)))]
-        effects = [effect for each in now for effect in self.end(each)]
+        effects = [effect for each in now for effect in self.end(each, forget=forget)]
         if not waiting:
             return effects if operation is None else [*effects, Done(operation)]
-        return [*effects, self._timers.flush("", self.patience, lambda _: self._end_next(waiting, operation))]
+        return [*effects, self._timers.flush("", self.patience, lambda _: self._end_next(waiting, operation, forget))]
 
     def _unrequested(self, identities: Iterable[str]) -> Iterable[str]:
         """These subscriptions; those of a bulk whose turn has not come are not requested any more."""
@@ -291,13 +423,15 @@ class SubscriptionSession:
             bulk.waiting = deque(state for state in bulk.waiting if state.id not in ended)
         return ended
 
-    def end(self, identity: str) -> list[ClientEffect]:
-        """End a subscription, unless it has ended."""
+    def end(self, identity: str, *, forget: bool = False) -> list[ClientEffect]:
+        """End a subscription, unless it has ended; a durable one stays with its nodes, unless they `forget` it."""
         course = self._courses.get(identity)
         if course is None:
             return []
         effects = self._drop(course)
-        if not course.state.type_name:
+        if course.state.quality.durable:
+            effects += self._leave_durable(course, forget=forget)
+        elif not course.state.type_name:
             effects.append(self._directory.clear("subscription", identity))
         return effects + self._done(course, SubscriptionError("the subscription was ended", given=identity))
 
@@ -336,10 +470,21 @@ class SubscriptionSession:
             case "active":
                 course.state.node = intern(answer.node)
                 course.state.begun(answer.homes[0], answer.life, answer.number, answer.watermark)
+                positions = self._durable_positions(course)
                 if course.attempt is None:
-                    return self._activate(course)
+                    return [*positions, *self._activate(course)]
                 course.attempt.activated = True
+                return positions
         return []
+
+    def _durable_positions(self, course: Course) -> list[ClientEffect]:
+        """Request the position of the detector of a durable subscription, which has come on while it was away."""
+        state = course.state
+        if not state.quality.durable or course.operation is None:
+            return []
+        self._asked.setdefault(state.detector, {})[state.id] = None
+        position = MissingMessages("c", state.detector, 0, 0)
+        return [effect for home in state.homes for effect in self._requests(home, ("detector",), [position])]
 
     def _unanswered_patterns(self) -> Iterator[str]:
         """Subscriptions to a pattern that await their first answer."""
@@ -472,8 +617,17 @@ class SubscriptionSession:
                 look = partial(self._look_for_detector, change.name, change.before.publishes)
                 effects.append(self._timers.set(GONE_AFTER, look))
             course = self._courses.get(change.name) if change.kind == "subscription" else None
+            if course is not None and course.finds:
+                # Of an earlier one of the name.
+                course = None
             error = SubscriptionError("the subscription was cleared from the directory", given=change.name)
             return effects if course is None else [*effects, *self._fail(course, error)]
+        if change.kind == "subscription" and entry.client != self._name:
+            read = self._courses.get(change.name)
+            if read is None or read.finds:
+                return []
+            # Of two at once the entry that stays counts.
+            return [self._timers.set(ASK_AFTER, lambda now: self._check_reader(read))]
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
                 effects += self.places.listen(course, self._directory.places(change.name, entry))
@@ -746,12 +900,20 @@ class SubscriptionSession:
 
     def _complete(self, course: Course) -> list[ClientEffect]:
         self._answered_in_time(course)
-        return self._done(course)
+        if not course.state.quality.durable or course.operation is None:
+            return self._done(course)
+        operation, course.operation = course.operation, None
+        effects = self._publish_position(course, self._directory.now)
+        course.operation = operation
+        return effects + self._done(course)
 
     # The end.
 
     def _give_back(self, course: Course, error: DistcedError) -> list[ClientEffect]:
         """End a subscription that has not come about."""
+        if course.resumes:
+            # It was there before.
+            return [*self._leave_durable(course, forget=False), *self._fail(course, error)]
         cleared = [] if course.state.type_name else [self._directory.clear("subscription", course.state.id)]
         return [*cleared, *self._fail(course, error)]
 
@@ -771,6 +933,7 @@ class SubscriptionSession:
                 del self._typed[course.state.type_name]
         self.places.give_up(course)
         self._answered_in_time(course)
+        self._timers.cancel(course.position_timer)
         return self.places.leave(course, list(course.state.places))
 
     def _leave_others(self, course: Course) -> list[ClientEffect]:

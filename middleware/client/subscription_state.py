@@ -30,9 +30,10 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import MissingMessages, Unavailable
+from distced.middleware.wire.directory_entries import PositionEntry
 from distced.middleware.wire.frames import Frame, decode_any
 from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss, NumberedStream
-from distced.middleware.wire.replica_streams import Streams, has_content, without_content
+from distced.middleware.wire.replica_streams import LifeState, Streams, has_content, without_content
 from distced.middleware.wire.topics import decode_level, encode_level
 
 REMEMBERED: Final = 100_000  # event ids that a subscription keeps to recognise duplicates
@@ -99,11 +100,14 @@ class SubscriptionState:
     # A client may have ten thousand of them.
     __slots__ = (
         "_confirmed",
+        "_ended_before",
         "_life",
         "_next",
+        "_resumed",
         "_seen",
         "_sources",
         "_streams",
+        "_taken_until",
         "_typed",
         "_unconfirmed",
         "_window",
@@ -153,6 +157,12 @@ class SubscriptionState:
         # Ids of the last events; None before the first.
         # Under other than guaranteed detection with their intervals, which late events may concern.
         self._seen: OrderedDict[EventId, tuple[int, int] | None] | None = None
+        # Watermark of a durable subscription up to which an application has taken everything before; None for nowhere.
+        self._taken_until: int | None = None
+        # Loss of a durable subscription that had ended, up to its first message; None for none.
+        self._ended_before: Loss | None = None
+        # Sequence numbers, in hexadecimal, of composite events behind that which were taken.
+        self._resumed: frozenset[str] = frozenset()
         # Instants of the events within the current period of the upper rate, ns; None without such events.
         self._window: deque[int] | None = None
 
@@ -215,6 +225,9 @@ class SubscriptionState:
     def _taken(self, frames: list[Frame], watermark: int | None, topic: str, now: int) -> Iterator[Event | Loss]:
         """Losses and events of frames in order, and the watermark behind them."""
         streams = self._streams
+        if self._ended_before is not None:
+            ended, self._ended_before = self._ended_before, None
+            yield from self._lost([replace(ended, until=now)])
         if streams is not None and streams.losses:
             yield from self._lost(streams.take_losses())
         for frame in frames:
@@ -418,6 +431,35 @@ class SubscriptionState:
                 self._sources.setdefault(topic, NumberedStream(lost.before))
                 return
 
+    # Durable subscriptions.
+
+    def resume(self, position: PositionEntry) -> None:
+        """Go on behind the position of an earlier application, before anything is received."""
+        detection = self.quality.detection
+        self._streams = Streams(ordered=detection != BEST_EFFORT, exact=detection == GUARANTEED)
+        self._streams.resume_at({"": position.lives})
+        if detection == GUARANTEED:
+            self._taken_until = max((mark for *_, mark in position.lives if mark is not None), default=None)
+        self._resumed = frozenset(position.ids)
+
+    def begin_again(self, position: PositionEntry | None, reason: str) -> None:
+        """Begin behind a durable subscription that has ended meanwhile: what lies between is lost."""
+        reached = INSTANT_MIN if position is None else _furthest(position.lives)
+        self._ended_before = Loss(reached, reached, reason)
+
+    @property
+    def lives(self) -> tuple[LifeState, ...]:
+        """Lives of hosts of its detector as far as they were received; none where nothing is known."""
+        if self._streams is not None:
+            at_homes = [each for each in self._streams.state().values() if each]
+            return max(at_homes, key=_furthest, default=())
+        return ((self._life, self._next, self.statistics.watermark),) if self._life else ()
+
+    def position(self, now: int, *, last: bool = False) -> PositionEntry | None:
+        """Position up to which a durable subscription was taken; None for unknown. `last`: at its farewell."""
+        lives = self.lives
+        return PositionEntry(now, lives) if lives else None
+
     def due(self, now: int) -> dict[str, list[MissingMessages]] | None:
         """Missing messages to be requested now, by home; None where nothing is missing any more."""
         return None if self.complete else self.missing(now)
@@ -512,6 +554,11 @@ class SubscriptionState:
         # What comes again is not always remembered: it may have been found long ago, or before this subscription began.
         if self._seen is None:
             self._seen = OrderedDict()
+        if self._taken_until is not None and event.hi <= self._taken_until:
+            self.statistics.duplicates += 1
+            return False
+        if self._resumed and f"{event.seq:x}" in self._resumed:
+            self._seen.setdefault(event.id, None)
         if event.id in self._seen or (isinstance(event, CompositeEvent) and event.again):
             self.statistics.duplicates += 1
             return False
@@ -543,3 +590,8 @@ class SubscriptionState:
         if event.derivations or len(events) < len(event.events):
             return replace(event, events=events, derivations=())
         return event
+
+
+def _furthest(lives: tuple[LifeState, ...]) -> int:
+    """Greatest watermark of lives, ns."""
+    return max(INSTANT_MIN if mark is None else mark for *_, mark in lives)

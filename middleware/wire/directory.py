@@ -14,10 +14,12 @@ from distced.middleware.wire.codec import declare, decode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
     DetectorEntry,
+    DurableEntry,
     ExclusionEntry,
     HintEntry,
     LoadEntry,
     NodeEntry,
+    PositionEntry,
     RecorderEntry,
     SourceEntry,
     SubscriptionEntry,
@@ -38,6 +40,8 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "topology": TopologyEntry,
     "hint": HintEntry,
     "exclusion": ExclusionEntry,
+    "durable": DurableEntry,
+    "position": PositionEntry,
 }
 declare(*KINDS.values(), SubscriptionHead)
 
@@ -89,6 +93,8 @@ class Entries:
         self.topologies: dict[str, TopologyEntry] = {}
         self.hints: dict[str, HintEntry] = {}
         self.exclusions: dict[str, ExclusionEntry] = {}
+        self.durables: dict[str, DurableEntry] = {}
+        self.positions: dict[str, PositionEntry] = {}
         # Values of fields of detectors and subscriptions, by themselves or packed.
         self._shared: dict[object, Any] = {}
 

@@ -17,6 +17,8 @@ server by its URL, and that of the directory by an empty string (`home`).
     <root>/d/topology/<name>           the network                             TopologyEntry
     <root>/d/hint/<id>                 where a detector should be placed       HintEntry
     <root>/d/exclusion/<id>            a detector that no node hosts           ExclusionEntry
+    <root>/d/durable/<subscription>    what is kept for a durable subscription   DurableEntry
+    <root>/d/position/<subscription>   what its application has taken          PositionEntry
 """
 
 from __future__ import annotations
@@ -284,6 +286,24 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 NO_HINTS: Final = Hints()
 
 
+class Durable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Terms of a durable subscription, which stays while no client reads it.
+
+    Attributes:
+        name: under which applications resume it.
+        keep_for: longest absence of a client until it ends, ns; 0 for ever.
+        keep_bytes: limit of its kept frames; 0 for none kept.
+        home: server of the site of its client.
+        away: since when no application reads it, by the farewell of the last one, ns; 0 while one does.
+    """
+
+    name: str
+    keep_for: Annotated[int, Meta(ge=0)] = 0
+    keep_bytes: Annotated[int, Meta(ge=0)] = 0
+    home: str = ""
+    away: Instant = 0
+
+
 class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     """Subscription of a client, or of a node for a detector that reads it as part of its pattern.
 
@@ -300,6 +320,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
             administration's.
         publish_json: topic of its composite events as JSON, at the home of the client; empty for that in the pattern.
         again: whether it is published again, as the server has forgotten it: it waits for types that are not back yet.
+        durable: its terms where it is durable; None for a subscription that ends with its client.
     """
 
     client: str
@@ -315,6 +336,49 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     hints: Hints = Hints()
     publish_json: str = ""
     again: bool = False
+    durable: Durable | None = None
+
+
+class DurableEntry(msgspec.Struct, frozen=True):
+    """State of a durable subscription, by the node that serves it.
+
+    Attributes:
+        node, detector: that serve it.
+        away: since when no client reads it, ns; 0 while one does.
+        frames, events, size: kept frames, their composite events, and bytes.
+        oldest: publication of the oldest kept frame, ns; 0 for none.
+        dropped: composite events that were dropped beyond the limit of bytes.
+        ended: when it was ended, as its client was away for too long, ns; 0 where it was not. Its name is kept for a
+            while, for the client's return.
+        reason: why it was ended.
+    """
+
+    node: str
+    detector: str = ""
+    away: Instant = 0
+    frames: int = 0
+    events: int = 0
+    size: int = 0
+    oldest: Instant = 0
+    dropped: int = 0
+    ended: Instant = 0
+    reason: str = ""
+
+
+class PositionEntry(msgspec.Struct, frozen=True):
+    """Position up to which the application of a durable subscription has taken its composite events.
+
+    Attributes:
+        at: by the client's clock, ns.
+        lives: lives of hosts of its detector: their numbers, those of the next frames, their watermarks, ns; None for
+            none (`middleware.wire.replica_streams`).
+        ids: sequence numbers, in hexadecimal, of composite events beyond these that it has taken, too, as of a frame
+            that it has taken in part.
+    """
+
+    at: Instant
+    lives: tuple[tuple[int, int, Instant | None], ...] = ()
+    ids: tuple[str, ...] = ()
 
 
 class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):

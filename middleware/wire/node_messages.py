@@ -94,6 +94,30 @@ class Step(msgspec.Struct, frozen=True):
     number: int
 
 
+class KeptFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Frame kept for durable subscriptions.
+
+    Attributes:
+        top, reach: greatest `hi` of all composite events before it, and up to it, ns; None for none.
+        events: number of its composite events.
+        at: its publication, ns.
+    """
+
+    payload: bytes
+    top: int | None
+    reach: int | None
+    events: int
+    at: int
+
+
+class KeptRun(msgspec.Struct, frozen=True):
+    """Kept frames of one life of a detector's host in a row, and the number of the first one."""
+
+    life: int
+    first: int
+    frames: tuple[KeptFrame, ...]
+
+
 class HandedOn(msgspec.Struct, frozen=True):
     """Output of a detector up to its move (`brokers.node.output_streams`).
 
@@ -104,6 +128,7 @@ class HandedOn(msgspec.Struct, frozen=True):
         top: greatest `hi` of all composite events before these, ns; None for none.
         losses: that concern composite events to come.
         before: the same of earlier hosts.
+        kept: frames that are kept for durable subscriptions.
     """
 
     life: int
@@ -115,6 +140,7 @@ class HandedOn(msgspec.Struct, frozen=True):
     losses: tuple[Loss, ...] = ()
     before: tuple[HandedOn, ...] = ()
     base: int | None = None
+    kept: tuple[KeptRun, ...] = ()
 
 
 class DetectorState(msgspec.Struct, frozen=True):

@@ -244,7 +244,7 @@ class HomeStream:
         elif number is not None:
             self._known_life(life)
             there = self.lives.get(life)
-            if there is None and life > max(self.lives):
+            if there is None and self._is_later(life):
                 # Its messages so far may have come before the reader was at this home.
                 self.lives[life] = HostStream(NumberedStream(1, life), trusted=False)
                 self.asked_at = 0
@@ -272,7 +272,7 @@ class HomeStream:
             first = self._first_of(frame.number) if self._continues else None
             if self.lives:
                 # A new one is received from its first message on, another from here on.
-                first = 1 if frame.life > max(self.lives) else frame.number
+                first = 1 if self._is_later(frame.life) else frame.number
             # In no order there are no watermarks to wait for.
             trusted = not self.lives or (not self._ordered and first != 1)
             there = self.lives[frame.life] = HostStream(NumberedStream(first, frame.life), trusted=trusted)
@@ -290,7 +290,7 @@ class HomeStream:
         there = self.lives.get(lost.life)
         if there is None and self.lives and (lost.position or lost.ended is not None):
             # Its host has begun, and perhaps ended, while the reader was not connected.
-            first = 1 if lost.life > max(self.lives) or lost.ended is not None else lost.before
+            first = 1 if self._is_later(lost.life) or lost.ended is not None else lost.before
             there = self.lives[lost.life] = HostStream(NumberedStream(first, lost.life), trusted=False)
         if there is None:
             return [], None
@@ -386,6 +386,10 @@ class HomeStream:
         self.asked_at = 0
         self.advance()
         return self
+
+    def _is_later(self, life: int) -> bool:
+        """Whether a life has begun behind the trusted ones, and is received from its first message on."""
+        return life > max((each for each, one in self.lives.items() if one.trusted), default=max(self.lives))
 
     def _first_of(self, number: int) -> int:
         """Number of the message to begin a life with, given the next one."""

@@ -32,6 +32,7 @@ from distced.policies.topology.topology import Topology
 from distced.simulations.network.deployment import Administrator, Deployment
 from distced.simulations.network.participants.client import SimulatedClient
 from distced.simulations.network.transport.fabric import Fabric
+from distced.simulations.network.transport.virtual_store import VirtualDisk
 
 WAIT_LIMIT: Final = 3_600.0
 NODES_WITHIN: Final = 60.0
@@ -65,6 +66,7 @@ class InMemoryDeployment:
         start: int | str = 0,
         seed: int = 0,
         engine: EngineName = "stepwise",
+        checkpoints: bool = False,
     ) -> None:
         """Start the servers and nodes, and wait until the nodes are in the directory.
 
@@ -77,11 +79,13 @@ class InMemoryDeployment:
             start: instant at which time begins, ns since the Unix epoch or text such as `2026-11-21T08:00Z`.
             seed: of every random choice.
             engine: detection engine of the nodes: `stepwise`, `columnar`, or `auto`, as on a live node.
+            checkpoints: whether nodes write checkpoints, to a store that all of them read.
         """
         topology = topology or _star(nodes, servers, latency, jitter)
         instant = parse_instant(start) if isinstance(start, str) else start
         self.network = Fabric(topology, start=instant, seed=seed)
-        self.deployment = Deployment(self.network, engine=engine)
+        disk = VirtualDisk(self.network.engine) if checkpoints else None
+        self.deployment = Deployment(self.network, engine=engine, disk=disk)
         self.clients: dict[str, InMemoryClient] = {}
         self._administrator = Administrator(self.network)
         self._administrator.begin()
@@ -105,6 +109,13 @@ class InMemoryDeployment:
         place = self.network.topology.part(Place("site", site or self.network.directory)).place
         client = self.clients[name] = InMemoryClient(self, place, name, patience)
         return client.start()
+
+    def crash_client(self, name: str) -> None:
+        """Crash a client, without a farewell: what it has published last, and not received, is lost with it."""
+        client = self.clients.pop(name, None)
+        if client is None:
+            raise DistcedError("not a running client", given=name, allowed=", ".join(sorted(self.clients)) or "none")
+        client._driver.crash()
 
     # Time.
 
@@ -278,10 +289,9 @@ class InMemoryClient(Client):
     def _register(self, event_type: EventType, operation: object) -> list[ClientEffect]:
         return self._session.register(event_type, self.home, operation)
 
-    def _requested(self, pattern: object) -> tuple[str, str]:
-        # Without the random id, by which runs would differ.
-        _, text = super()._requested(pattern)
-        return f"{self.name}.{next(self._numbers)}", text
+    def _new_id(self) -> str:
+        # Without a random one, by which runs would differ.
+        return f"{self.name}.{next(self._numbers)}"
 
 
 class VirtualDriver:
@@ -311,6 +321,11 @@ class VirtualDriver:
             self._running = False
             self._participant.stop()
             self._deployment.wait_for(lambda: not self._participant.alive)
+
+    def crash(self) -> None:
+        """End without a farewell."""
+        self._running = False
+        self._participant.crash(silent=False)
 
     def run(self, begin: Callable[[Any], list[ClientEffect]]) -> None:
         """Begin an operation of the application, and advance time until it is complete; raises its error."""
