@@ -283,7 +283,7 @@ class SourceSession:
     def _entry(self, source: SourceState, lease: int) -> SourceEntry:
         """Entry of a source; it promises nothing about events that are published again."""
         log = self.outbox.log
-        least = None if log is None or source.name not in log.messages else log.floor(source.name)
+        least = None if log is None else log.floor(source.name)
         watermark = source.watermark if least is None else min(source.watermark, max(least - 1, INSTANT_MIN))
         types = tuple(source.types)
         return SourceEntry(types, watermark, lease, self.name, self.home, source.first, source.resumed)
@@ -404,7 +404,9 @@ class SourceSession:
     def _publish_again(self, source: SourceState) -> list[ClientEffect]:
         """Queue the messages of a source by an earlier process, before any other."""
         log = self.outbox.log
-        messages = [] if log is None else log.messages.pop(source.name, [])
+        messages = [] if log is None else log.again(source.name)
+        if log is not None:
+            log.messages.pop(source.name, None)
         again = [source.message(each.stream[1], each.payload) for each in messages if each.stream[1] in source.types]
         self.outbox.again.extend(again)
         fields: dict[str, object] = {"source": source.name, "messages": len(again)}

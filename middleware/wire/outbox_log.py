@@ -258,7 +258,7 @@ class OutboxLog:
     Attributes:
         sources, streams: of the log, in their present state; streams by next number, and greatest `hi`, ns.
         former: client that wrote the log; empty for a new one.
-        messages: at the start, by source those that the outbox needs, in order of publication.
+        messages: at the start, by source those that the outbox had, in order of publication.
         failed: why the disk cannot be written; empty where it can.
         unwritten: number of messages that were published while it could not.
         notes: for the log of the application.
@@ -308,9 +308,17 @@ class OutboxLog:
         """Size of all segments."""
         return sum(self._sizes.values())
 
+    def again(self, source: str) -> list[KeptMessage]:
+        """Messages of a source, by an earlier process, that are published again: not acknowledged by all nodes."""
+        return [
+            each
+            for each in self.messages.get(source, ())
+            if each.number >= self._state.least(each.stream) and (each.stream, each.number) in self._places
+        ]
+
     def floor(self, source: str) -> int | None:
-        """Least `hi` of the messages of a source, ns; None for none."""
-        return min((least for ((name, _), _), (_, least) in self._places.items() if name == source), default=None)
+        """Least `hi` of the messages that are published again, ns; None for none."""
+        return min((self._places[each.stream, each.number][1] for each in self.again(source)), default=None)
 
     # Changes, in their order.
 
@@ -508,10 +516,10 @@ class OutboxLog:
             self._skip(now)
 
     def _needed_of(self, found: dict[tuple[Stream, int], tuple[int, _Message]]) -> Iterator[tuple[int, _Message]]:
-        """Of the messages found, the last ones of each stream without a gap that are not acknowledged."""
+        """Of the messages found, the last ones of each stream without a gap."""
         for stream, (following, _) in self._state.streams.items():
-            number, least = following - 1, self._state.least(stream)
-            while number >= least and (stream, number) in found:
+            number = following - 1
+            while (stream, number) in found:
                 yield found[stream, number]
                 number -= 1
 

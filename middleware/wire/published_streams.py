@@ -133,7 +133,7 @@ class PublishedStreams:
                 self.begin(source, each, start)
             return SourceMark(start)
         log.begun(source, types, start)
-        for message in reversed(log.messages.get(source, ())):
+        for message in reversed(log.again(source)):
             self.again[message.stream] = message.number, message.top
         for each in types:
             self.begin(source, each, *log.streams[source, each])

@@ -28,6 +28,7 @@ from distced.simulations.network.scenario_model import (
     Fault,
     Kill,
     Partition,
+    PublisherCrash,
     Reorder,
     Scenario,
     ScenarioSubscription,
@@ -84,6 +85,7 @@ def scenario(seed: int, kinds: Sequence[str]) -> Scenario:
         store_fails=random.choice((0.0, 0.2)) if "disk" in kinds else 0.0,
         torn="torn" in kinds,
         clock_error=random.randrange(10 * SECOND) if "clock" in kinds else 0,
+        outboxes="publisher" in kinds,
     )
 
 
@@ -186,6 +188,15 @@ def _kill(random: Random, topology: Topology, at: int, until: int) -> list[Fault
     return [Kill(at, random.choice(sorted(topology.subscribers)), until, random.random() < 0.5)]
 
 
+def _publisher(random: Random, topology: Topology, at: int, until: int) -> list[Fault]:
+    """A publisher, half of the time with its server."""
+    name = random.choice(sorted(topology.publishers))
+    made: list[Fault] = [PublisherCrash(at, until, name, silent=random.random() < 0.5)]
+    if random.random() < 0.5:
+        made.append(ServerRestart(at, at + (until - at) // 4, topology.publishers[name].site))
+    return made
+
+
 _MAKERS: Final[Mapping[str, Callable[[Random, Topology, int, int], list[Fault]]]] = {
     "cut": _cut,
     "partition": _partition,
@@ -200,6 +211,7 @@ _MAKERS: Final[Mapping[str, Callable[[Random, Topology, int, int], list[Fault]]]
     "disk-full": _full,
     "disk-slow": _slow,
     "client": _kill,
+    "publisher": _publisher,
 }
 
 KINDS: Final[Mapping[str, str]] = {
@@ -220,6 +232,7 @@ KINDS: Final[Mapping[str, str]] = {
     "disk-full": "the store of checkpoints takes no writes for a while",
     "disk-slow": "the store of checkpoints takes seconds for a while",
     "client": "a subscriber is killed, and comes back",
+    "publisher": "a publisher is killed, and starts again with its outbox on disk",
 }
 """Kinds of faults in virtual time."""
 

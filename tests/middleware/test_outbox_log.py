@@ -35,7 +35,7 @@ class Publisher:
         self.outbox = Outbox(most, **settings)  # type: ignore[arg-type]
         self.log = OutboxLog(store, "p", most, now)
         self.outbox.attach(self.log)
-        self.again = [decode(each.payload, where="") for each in self.log.messages.get("s", ())]
+        self.again = [decode(each.payload, where="") for each in self.log.again("s")]
         self.streams = PublishedStreams(self.outbox)
         self.source = SourceState("p", "s", TYPES, 0, 1, now, streams=self.streams)
         self.now = now
@@ -73,6 +73,19 @@ def test_publisher_that_was_killed_continues_its_streams() -> None:
     assert not again.log.notes
     # A reader that asks for the position is given the first of those that follow.
     assert again.streams.again[A][0] == first.source.first + 1
+
+
+def test_recent_messages_are_kept_for_nodes_that_have_not_acknowledged_any() -> None:
+    store = VirtualOutbox()
+    first = Publisher(store, START)
+    numbers = [first.publish() for _ in range(5)]
+    first.outbox.acknowledge("n", A, numbers[3])
+    first.publish("B")
+    again = Publisher(store, START + 10**9)
+    assert [number for name, number in again.numbers if name == "A"] == numbers[3:]
+    assert again.outbox.first(A, numbers[0], numbers[-1]) == numbers[0]
+    # Beyond the limits of recent messages they are gone.
+    assert Publisher(store, START + 10**9, 10**6, recent_bytes=1).outbox.first(A, numbers[0], numbers[-1]) == numbers[3]
 
 
 def test_message_that_could_not_be_sent_is_not_published_again() -> None:
