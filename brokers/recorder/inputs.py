@@ -5,7 +5,7 @@ An input is subscribed to before it publishes, and until its last events have ar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -13,7 +13,7 @@ from distced.brokers.core.barriers import HeldFilters, Homes
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Note, Publish, warning
 from distced.brokers.core.topic_routes import TopicRoutes
-from distced.brokers.recorder.state import Joined, JournaledState, Left, RecorderState
+from distced.brokers.recorder.state import Joined, JournaledState, Left, Lost, RecorderState
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.administration import Acknowledgement
 from distced.middleware.wire.codec import encode
@@ -141,7 +141,8 @@ class RecorderFilters:
         found.add(("", self.topic))
         found.add(("", area_filter(Area.ADMINISTRATION, "fence", root=self._root)))
         found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self._root)))
-        for home in {"", *(each.home for each in self._interest.sources())}:
+        of_detectors = {home for streams in self.streams.values() for home in streams.homes}
+        for home in {"", *(each.home for each in self._interest.sources()), *of_detectors}:
             found |= {(home, self._again), (home, self._lost)}
         for each in self._interest.sources():
             if each.home:
@@ -183,7 +184,7 @@ class Inputs:
         """Subscribe to the detectors that an earlier life has waited for."""
         for each in self._interest.detectors():
             if each in self._state.joined:
-                self._streams[each] = Streams(self._interest.published_at(each))
+                self._streams[each] = _streams(self._interest.published_at(each))
                 self._published[each] = self._directory.detectors[each].publishes
 
     def renew(self, now: int) -> list[Effect]:
@@ -223,8 +224,12 @@ class Inputs:
                 self._journaled.join(Joined(each, None, self._state.floor, 0, now))
             homes = self._interest.published_at(each)
             self._published[each] = self._directory.detectors[each].publishes
-            streams = self._streams.setdefault(each, Streams(homes))
+            streams = self._streams.get(each)
+            if streams is None:
+                streams = self._streams[each] = _streams(homes)
             streams.want(homes)
+            for home in homes:
+                streams.begin(home)
             for home in sorted(streams.homes - set(homes)):
                 effects += self._homes.flush({home}, partial(self._lost_home, streams, each, home), now)
         for each, at_home in list(self._state.joined.items()):
@@ -260,8 +265,13 @@ class Inputs:
 
     def _disconnect(self, detector: str, now: int) -> list[Effect]:
         if detector in self._state.joined and detector not in self._interest.detectors():
+            ended = self._streams.pop(detector, None)
+            if ended is not None:
+                ended.end(f"{detector}: the detector has ended, and its last messages are missing")
+                losses = tuple([(each.since, each.until, each.reason) for each in ended.take_losses()])
+                if losses:
+                    self._journaled.do(Lost(losses))
             self._journaled.do(Left(detector, now))
-            self._streams.pop(detector, None)
             self._published.pop(detector, None)
             self._routes.forget()
         return self._filters.renew()
@@ -270,3 +280,11 @@ class Inputs:
         if home not in self._interest.published_at(detector) and home in streams.homes:
             streams.lost(home)
         return self._filters.renew()
+
+
+def _streams(homes: Iterable[str]) -> Streams:
+    """Streams of a detector whose events are recorded as they come."""
+    made = Streams(homes, ordered=False)
+    for home in made.homes:
+        made.begin(home)
+    return made

@@ -11,7 +11,7 @@ begins from nothing, where a recorder has to continue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -58,8 +58,8 @@ from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD, RECORDER, RecorderEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
-from distced.middleware.wire.numbered_stream import StreamPosition
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, event_topic, parse_topic
+from distced.middleware.wire.numbered_stream import Loss, StreamPosition
+from distced.middleware.wire.topics import ROOT, Area, administration_topic, composite_topic, event_topic, parse_topic
 
 
 class Recorder:
@@ -162,11 +162,12 @@ class Recorder:
         effects = self._meet("", now, resumed)
         self.directory.reconnected(now)
         question = self._handshake.begin(now)
-        return self._done([*effects, *self._inputs.renew(now), *self._filters.renew(), question])
+        again = self._look_again("")
+        return self._done([*effects, *self._inputs.renew(now), *self._filters.renew(), question, *again])
 
     def linked(self, home: str, now: int, *, resumed: bool) -> list[RecorderEffect]:
         """Effects of a connection to another server, perhaps a repeated one."""
-        return self._done([*self._meet(home, now, resumed), *self.homes.linked(home, now)])
+        return self._done([*self._meet(home, now, resumed), *self.homes.linked(home, now), *self._look_again(home)])
 
     def lost(self, home: str, now: int) -> None:
         """Effects of a lost connection. Meanwhile no lease of a source there expires, for its messages are queued."""
@@ -286,9 +287,10 @@ class Recorder:
             case ("again", self._speaker, "e", source):
                 published = event_topic(decode_any(payload, where=topic).type, source, root=self._root)
                 return self._received(published, payload, now, home)
+            case ("again", self._speaker, "c", detector):
+                return self._received(composite_topic(detector, root=self._root), payload, now, home)
             case ("lost", self._speaker):
-                answer = self._clock_bound.bounded_answer(decode(payload, Unavailable, where=topic), now)
-                self._journaled.do(Answered(answer, now))
+                self._unavailable(decode(payload, Unavailable, where=topic), now, home)
                 return []
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))
@@ -305,21 +307,41 @@ class Recorder:
             usable, effects = frame.events, effects + rejected
         source, watermark = frame.source, frame.watermark
         position: StreamPosition | None = None
-        if frame.losses:
-            self._journaled.do(Lost(tuple([(each.since, each.until, each.reason) for each in frame.losses])))
+        self._lose(frame.losses)
         if route.kind == "e" and frame.number is not None:
             position = StreamPosition(frame.type, frame.number, self._clock_bound.top(frame.top, now))
         if route.kind == "c":
             source = route.source
             usable = [_bare(event) for event in usable]
-            if source in self._filters.streams:
-                watermark = self._filters.streams[source].hear(home, watermark)
+            streams = self._filters.streams.get(source)
+            if streams is not None:
+                # Events are recorded as they come; the watermark waits for those that are missing.
+                frames, watermark = streams.take(home, frame, now)
+                usable = usable if frames else []
+                self._lose(streams.take_losses())
             if source not in self.state.joined:
                 # The watermark of a detector that is gone does not count.
                 watermark = None
         if usable or watermark is not None or position is not None:
             self._journaled.hear(source, usable, watermark, now, position)
         return list(effects)
+
+    def _lose(self, losses: Sequence[Loss]) -> None:
+        """Note losses that publishers and detectors report."""
+        if losses:
+            self._journaled.do(Lost(tuple([(each.since, each.until, each.reason) for each in losses])))
+
+    def _unavailable(self, lost: Unavailable, now: int, home: str) -> None:
+        """Take the answer to a request for missing messages."""
+        if lost.kind == "e":
+            self._journaled.do(Answered(self._clock_bound.bounded_answer(lost, now), now))
+            return
+        streams = self._filters.streams.get(lost.source)
+        if streams is not None and lost.source in self.state.joined:
+            _, watermark = streams.unavailable(home, lost, now)
+            self._lose(streams.take_losses())
+            if watermark is not None:
+                self._journaled.hear(lost.source, [], watermark, now)
 
     def _heartbeat(self, beat: Heartbeat, now: int) -> list[RecorderEffect]:
         found: dict[str, tuple[tuple[str, int, int | None], ...]] = {}
@@ -334,21 +356,26 @@ class Recorder:
         return []
 
     def _requests(self, now: int) -> list[Effect]:
-        """Requests for messages that are missing, by publisher."""
-        found: dict[tuple[str, str], list[MissingMessages]] = {}
+        """Requests for messages that are missing, of sources and detectors, by publisher and home."""
+        found: dict[tuple[tuple[str, ...], str], list[MissingMessages]] = {}
         for source, stream, begin, end in self.state.policy.missing(now):
             entry = self.directory.sources.get(source)
             if entry is not None:
-                messages = found.setdefault((entry.publisher, entry.home), [])
+                messages = found.setdefault((("source", entry.publisher), entry.home), [])
                 messages.append(MissingMessages("e", source, begin, end, stream))
-        return [
-            Publish(
-                administration_topic("missing", "source", publisher, root=self._root),
-                encode(Missing(self._speaker, tuple(messages))),
-                home=home,
-            )
-            for (publisher, home), messages in found.items()
-        ]
+        for detector, streams in self._filters.streams.items():
+            for home, missing in streams.due(detector, now).items():
+                found.setdefault((("detector",), home), []).extend(missing)
+        return [self._request(levels, home, messages) for (levels, home), messages in found.items()]
+
+    def _request(self, levels: tuple[str, ...], home: str, messages: Sequence[MissingMessages]) -> Publish:
+        topic = administration_topic("missing", *levels, root=self._root)
+        return Publish(topic, encode(Missing(self._speaker, tuple(messages))), home=home)
+
+    def _look_again(self, home: str) -> list[Effect]:
+        """Request the positions of the detectors at a home, over a new connection: messages may be missing."""
+        read = [MissingMessages("c", each, 0, 0) for each, at in self._filters.streams.items() if home in at.homes]
+        return [self._request(("detector",), home, read)] if read else []
 
     def _answered(self, payload: bytes, now: int, home: str) -> list[RecorderEffect]:
         """A barrier has come back: messages before it have arrived."""

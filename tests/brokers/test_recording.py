@@ -460,6 +460,25 @@ def test_messages_that_nobody_keeps_are_noted_as_a_loss() -> None:
     assert recorder.recorder.status()["losses"] == 1
 
 
+@pytest.mark.parametrize("last", [True, False])
+def test_missing_messages_of_detectors_are_sent_again(last: bool) -> None:
+    network, recorder, client = started(types=("Found",), flush_every=SECOND)
+    network.node("n")
+    network.run()
+    source = Numbered(network, client)
+    client.subscribe("found", "[A as a] -> Found(k = a.k)")
+    network.run()
+    source.publish(10, 11, watermark=11)
+    network.pass_time(3 * SECOND)
+    assert [each.hi for each in recorder.events] == [10, 11]
+    missed(network, recorder, lambda: source.publish(20, 21, watermark=21))
+    if not last:
+        source.publish(30, watermark=30)
+    network.pass_time(3 * SECOND)
+    assert [each.hi for each in recorder.events] == [10, 11, 20, 21, *([] if last else [30])]
+    assert recorder.batches[-1].losses == () and recorder.late == []
+
+
 def test_losses_that_publishers_report_are_noted() -> None:
     network, recorder, client = started(flush_every=SECOND)
     client.put("source", "bridge", SourceEntry(("A",), -100, 0, "app", first=7))
