@@ -507,7 +507,9 @@ class Client(BaseClient[ClientDriver, "Source"]):
         """Subscribe to many patterns at once, in far less time than one after the other; in their order.
 
         Args:
-            patterns, quality, definitions: as of `subscribe`.
+            patterns: each as of `subscribe`.
+            quality: as of `subscribe`.
+            definitions: as of `subscribe`.
             callback: called with each event and its subscription, on one thread for all.
 
         Raises:

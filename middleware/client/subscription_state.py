@@ -188,7 +188,9 @@ class SubscriptionState:
         waited for it, each behind the losses before; one message after the other."""
         statistics = self.statistics
         try:
-            frame = decode_any(payload, where=topic, now=now)
+            # Of JSON the topic says what the event leaves out, as for nodes.
+            source = decode_level(topic.rpartition("/")[2]) if self.type_name else None
+            frame = decode_any(payload, where=topic, type=self.type_name or None, source=source, now=now)
         except DistcedError as error:
             statistics.errors += 1
             self.rejected("message rejected", error)
