@@ -5,7 +5,9 @@ Nodes are processes or Ray actors with a common store of checkpoints; each parti
 detection has gone on after the last. Their time to recovery is that until the watermark of every subscription is beyond
 the instant of the fault: its end, of a node that was killed its begin. At the end the composite events are compared
 with those of one engine over what was published. One subscriber is in this process; of another one, which is killed,
-those are due that begin once it is active, up to the watermark that it had before it was lost.
+those are due that begin once it is active, up to the watermark that it had before it was lost. One publisher is in this
+process, another one, with an outbox on disk, is killed: an event that it was about to publish counts as published where
+it has come.
 """
 
 from __future__ import annotations
@@ -56,6 +58,9 @@ PAUSE: Final = 0.5
 SETTLED: Final = 3.0
 """Time of undisturbed traffic between faults, and before the first, s."""
 
+METER_PACE: Final = 20
+"""Events a second of the publisher in a process of its own."""
+
 MARK_EVERY: Final = 0.1
 """Interval at which a subscriber in a process of its own tells its watermarks, s."""
 
@@ -81,6 +86,7 @@ KINDS: Final[Mapping[str, str]] = {
     "stall-node": "nothing passes between a node and the server for some seconds",
     "stall-subscriber": "nothing passes between the subscriber and the server for some seconds",
     "stall-publisher": "nothing passes between the publisher and the server for some seconds",
+    "kill-publisher": "kill -9 of a publisher with an outbox on disk, which starts again",
     "kill-client": "kill -9 of a subscriber, which starts again",
     "stop-client": "SIGSTOP of a subscriber for some seconds",
     "kill-server": "kill -9 of the MQTT server, which starts again without its memory",
@@ -170,6 +176,7 @@ def measure(
                 figures.recovery.setdefault(kind, []).append(took)
         on_progress("the last composite events", faults, faults)
         traffic.stop()
+        rig.meter.stop(traffic.last)
         rig.judge(traffic.published, traffic.last, figures)
     return figures
 
@@ -348,6 +355,70 @@ class _Subscriber:
                 life.take(*pipe.recv())
 
 
+def _meter(url: str, outbox: str, pipe: Any) -> None:
+    """Publisher in a process of its own, which tells each event before and behind its publication; it promises the
+    instant that it is given, and ends with the one that has started it."""
+    _silence()
+    with Client(url, name="meter", patience=PATIENCE, outbox=outbox) as client, contextlib.suppress(OSError, EOFError):
+        source = client.source("meter", ["A"])
+        number = 0
+        while not pipe.poll(1 / METER_PACE):
+            number += 1
+            instant = time.time_ns()
+            event = source.create("A", instant, k=number % 50, v=number % 10)
+            pipe.send(event)
+            source.publish(event, watermark=instant)
+            pipe.send(None)
+        source.heartbeat(pipe.recv())
+        pipe.send(None)
+        # What is missing is requested of it.
+        pipe.recv()
+
+
+class _Meter:
+    """Publisher in a process of its own: events published, and those that it was about to publish as it was killed."""
+
+    def __init__(self, proxy: Proxy, outbox: str) -> None:
+        self.published: list[Event] = []
+        self.unclear: list[Event] = []
+        self._proxy, self._outbox = proxy, outbox
+
+    def start(self) -> None:
+        """Start it, and wait for its first event."""
+        context = mp.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=_meter, args=(self._proxy.url, self._outbox, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        number = len(self.published)
+        self._reader = threading.Thread(target=self._read, args=(self._pipe,), name="meter", daemon=True)
+        self._reader.start()
+        deadline = time.monotonic() + PATIENCE
+        while len(self.published) == number and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    def kill(self) -> None:
+        """Kill it."""
+        os.kill(self._process.pid or 0, signal.SIGKILL)
+        self._process.join(10)
+        self._reader.join(10)
+
+    def stop(self, last: int) -> None:
+        """Publish nothing more, and promise so, ns."""
+        self._pipe.send(last)
+
+    def _read(self, pipe: Any) -> None:
+        begun: Event | None = None
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                told = pipe.recv()
+                if begun is not None and told is None:
+                    self.published.append(begun)
+                begun = told
+        if begun is not None:
+            self.unclear.append(begun)
+
+
 class _Rig:
     """The deployment, and its faults: each method carries one out, and returns the instant beyond which it is over."""
 
@@ -394,6 +465,9 @@ class _Rig:
         self._other = _Subscriber(proxy())
         self._other.start()
         stack.callback(self._other.kill)
+        self.meter = _Meter(proxy(), str(Path(folder, "outbox")))
+        self.meter.start()
+        stack.callback(self.meter.kill)
 
     def recovered(self, since: int) -> float | None:
         """Wait until every subscription is beyond an instant, ns; the time since then, s, None where it takes too
@@ -450,6 +524,12 @@ class _Rig:
 
     def stall_publisher(self, random: Random, seconds: float) -> int:
         return self._stall(self._at_publisher, seconds)
+
+    def kill_publisher(self, random: Random, seconds: float) -> int:
+        self.meter.kill()
+        time.sleep(seconds / 4)
+        self.meter.start()
+        return time.time_ns()
 
     def kill_client(self, random: Random, seconds: float) -> int:
         self._other.kill()
@@ -534,13 +614,15 @@ class _Rig:
 
     def judge(self, published: Sequence[Event], last: int, figures: LiveFigures) -> None:
         """Wait for the last composite events, and compare."""
+        if self.recovered(last - 1) is None:
+            figures.problems.append("a subscription has fallen silent")
+        got = {one for each in self._got["each"] for one in each.constituents}
+        published = [*published, *self.meter.published, *(each for each in self.meter.unclear if each.id in got)]
         figures.published = len(published)
         registry = TypeRegistry(event_type(name, {"k": "number", "v": "number"}) for name in TYPES)
         compiled = {name: compile_pattern(text, registry) for name, (text, _) in PATTERNS.items()}
         engine = StepwiseEngine(list(compiled.values()))
         found = [*engine.feed(sorted(published, key=lambda one: one.key)), *engine.advance(last)]
-        if self.recovered(last - 1) is None:
-            figures.problems.append("a subscription has fallen silent")
         for name in PATTERNS:
             due = {each.id: each for each in found if each.source == compiled[name].canonical_id}
             figures.compare(name, due, due.values(), self._got[name], self._losses[name])

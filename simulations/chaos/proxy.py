@@ -100,7 +100,9 @@ class Proxy:
             writer.transport.abort()
             return
         self._writers |= {writer, back}
-        await asyncio.gather(self._forward(reader, back), self._forward(there, writer))
+        # A cancelled handler of a server would be logged.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(self._forward(reader, back), self._forward(there, writer))
         self._writers -= {writer, back}
 
     async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -134,7 +134,7 @@ def test_verb_reports_for_people_and_programs(capsys: pytest.CaptureFixture[str]
 @pytest.mark.spawn
 @pytest.mark.slow
 def test_live_faults_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    kinds = "kill-node,kill-client,restart-server,power"
+    kinds = "kill-publisher,kill-client,restart-server,power"
     assert main(["chaos", "--live", "--faults", "4", "--seed", "2", "--kinds", kinds, "--json"]) == 0
     figures = json.loads(capsys.readouterr().out)["figures"]
     assert sum(figures["faults"].values()) == 4 and figures["expected"]["each"] > 100

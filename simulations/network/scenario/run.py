@@ -119,7 +119,7 @@ class Simulation:
             or each.killed
             or each.asked.detection == "best-effort"
             or each.asked.until is not None
-            or (each.watermark is not None and each.watermark >= final)
+            or (each.watermark is not None and each.watermark >= final and each.active_at is not None)
             for each in self.subscribed.values()
         )
 
