@@ -92,6 +92,8 @@ class Outbox(KeptMessages):
         # Older messages, in the order of publication, and the number of the first one of each stream.
         self._held: OrderedDict[tuple[StreamKey, int], tuple[bytes, int, int | None]] = OrderedDict()
         self._first_held: dict[StreamKey, int] = {}
+        # Of these, with a log, those that wait for the server, and perhaps for nothing else.
+        self._waiting: dict[tuple[StreamKey, int], None] = {}
         # Number of the first message that a node has not acknowledged, and the least of all nodes.
         self._acknowledged: dict[StreamKey, dict[str, int]] = {}
         self._least: dict[StreamKey, int] = {}
@@ -103,6 +105,7 @@ class Outbox(KeptMessages):
         self._kept.clear()
         self._held.clear()
         self._first_held.clear()
+        self._waiting.clear()
         self._acknowledged.clear()
         self._least.clear()
         self._news.clear()
@@ -139,7 +142,8 @@ class Outbox(KeptMessages):
     def defer(self, message: Publish) -> None:
         """Queue a message for a server that is away."""
         self.unsent.append(message)
-        self.unsent_bytes += len(message.payload) + OVERHEAD
+        if self.log is None:
+            self.unsent_bytes += len(message.payload) + OVERHEAD
 
     @property
     def waits(self) -> bool:
@@ -154,7 +158,8 @@ class Outbox(KeptMessages):
             yield self.again.popleft()
         for _ in range(min(left, len(self.unsent))):
             message = self.unsent.popleft()
-            self.unsent_bytes -= len(message.payload) + OVERHEAD
+            if self.log is None:
+                self.unsent_bytes -= len(message.payload) + OVERHEAD
             yield message
 
     def acknowledge(self, node: str, stream: StreamKey, number: int) -> None:
@@ -179,6 +184,8 @@ class Outbox(KeptMessages):
         super().keep(stream, number, payload, top, now)
         if self._news:
             self._drop_acknowledged()
+        if self._waiting and not self.waits:
+            self._release()
 
     def make_room(self, present: Container[str]) -> dict[str, int]:
         """Make room for a message where the outbox is full: nodes that it waits for, with the number of their streams;
@@ -199,8 +206,12 @@ class Outbox(KeptMessages):
             if not self._held:
                 self.unsent_bytes -= len(self.unsent.popleft().payload) + OVERHEAD
                 continue
-            (stream, number), _ = next(iter(self._held.items()))
-            self._drop_held(stream, number)
+            key = next(iter(self._held))
+            self._drop_held(*key)
+            if key in self._waiting:
+                del self._waiting[key]
+                if self.unsent and not self.again:
+                    self.unsent.popleft()
         return self._holders() if self.full else {}
 
     def unacknowledged(self, stream: StreamKey) -> int | None:
@@ -225,7 +236,13 @@ class Outbox(KeptMessages):
         self.size -= size
         stream, number = key
         least = self._least.get(stream)
-        if least is not None and number >= least:
+        # The last ones wait for the server; all may, where some are published again.
+        log, waits = self.log, False
+        if log is not None and (least is None or number >= least):
+            waits = bool(self.again or log.messages or len(self._kept) < len(self.unsent))
+        if waits:
+            self._waiting[key] = None
+        if waits or (least is not None and number >= least):
             self._held[key] = kept
             self._first_held.setdefault(stream, number)
             self.held_bytes += size
@@ -239,7 +256,21 @@ class Outbox(KeptMessages):
                 self.log.acknowledge(node, stream, acknowledged)
             least = self._least.get(stream)
             while (first := self._first_held.get(stream)) is not None and (least is None or first < least):
+                if (stream, first) in self._waiting:
+                    break
                 self._drop_held(stream, first)
+
+    def _release(self) -> None:
+        """Drop messages that have waited for the server alone, and are with it."""
+        waiting, self._waiting = self._waiting, {}
+        # Those of sources that are not open yet are published with these.
+        unopened = () if self.log is None else self.log.messages
+        for stream, number in waiting:
+            least = self._least.get(stream)
+            if stream[0] in unopened:
+                self._waiting[stream, number] = None
+            elif (stream, number) in self._held and (least is None or number < least):
+                self._drop_held(stream, number)
 
     def _drop_held(self, stream: StreamKey, number: int) -> None:
         payload, *_ = self._held.pop((stream, number))

@@ -40,12 +40,16 @@ class Publisher:
         self.source = SourceState("p", "s", TYPES, 0, 1, now, streams=self.streams)
         self.now = now
 
-    def publish(self, type_name: str = "A", text: str = "", watermark: int | None = None) -> int:
-        """Publish an event; the number of its message."""
+    def publish(
+        self, type_name: str = "A", text: str = "", watermark: int | None = None, *, defer: bool = False
+    ) -> int:
+        """Publish an event, or let it wait; the number of its message."""
         number = self.next(type_name)
         event = self.source.create(type_name, self.source.next_seq, text=text)
-        for _ in self.source.messages([event], watermark, self.now):
+        for _, message in self.source.messages([event], watermark, self.now):
             self.now += 1
+            if defer:
+                self.outbox.defer(message)
         return number
 
     def next(self, type_name: str = "A") -> int:
@@ -86,6 +90,36 @@ def test_recent_messages_are_kept_for_nodes_that_have_not_acknowledged_any() -> 
     assert again.outbox.first(A, numbers[0], numbers[-1]) == numbers[0]
     # Beyond the limits of recent messages they are gone.
     assert Publisher(store, START + 10**9, 10**6, recent_bytes=1).outbox.first(A, numbers[0], numbers[-1]) == numbers[3]
+
+
+@pytest.mark.parametrize("acknowledged", [True, False])
+def test_messages_that_wait_for_the_server_are_kept_however_old_they_are(acknowledged: bool) -> None:
+    store = VirtualOutbox()
+    first = Publisher(store, START, recent_bytes=2_000)
+    if acknowledged:
+        first.outbox.acknowledge("n", A, first.source.first + 10)
+    numbers = [first.publish(defer=True) for _ in range(50)]
+    assert not first.outbox.full and len(first.outbox.unsent) == 50
+    if acknowledged:
+        first.outbox.acknowledge("n", A, 0)
+    again = Publisher(store, LATER, recent_bytes=2_000)
+    assert [number for _, number in again.numbers] == numbers[10 if acknowledged else 0 :]
+    # They are with the server now.
+    list(first.outbox.take_unsent())
+    first.publish()
+    assert first.outbox.held_bytes == 0 and first.outbox.first(A, numbers[0], first.next()) > numbers[40]
+    assert first.outbox.total_bytes <= 2_000
+
+
+def test_full_outbox_on_disk_waits_or_drops_what_waits_for_the_server() -> None:
+    publisher = Publisher(VirtualOutbox(), START, 5_000, recent_bytes=2_000)
+    while not publisher.outbox.full:
+        publisher.publish(defer=True)
+    assert publisher.outbox.make_room(()) == {} and publisher.outbox.full
+    publisher.outbox.when_full = "drop"
+    before = len(publisher.outbox.unsent)
+    publisher.outbox.make_room(())
+    assert not publisher.outbox.full and len(publisher.outbox.unsent) == before - publisher.outbox.dropped < before
 
 
 def test_message_that_could_not_be_sent_is_not_published_again() -> None:
