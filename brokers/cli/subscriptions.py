@@ -29,7 +29,7 @@ subscriptions = typer.Typer(
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShowOptions:
+class ShowDurableOptions:
     """Options of `distced subscriptions ls`."""
 
     server: ServerOption = DEFAULT
@@ -39,7 +39,7 @@ class ShowOptions:
 
 @subscriptions.command("ls")
 @verb
-def show_subscriptions(options: ShowOptions) -> int:
+def show_subscriptions(options: ShowDurableOptions) -> int:
     """Show the durable subscriptions: who reads each, since when nobody does, and what is kept.
 
     Subscriptions that were ended, as their applications were away for too long, are shown for a month. The exit code is

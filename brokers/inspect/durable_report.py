@@ -62,7 +62,7 @@ def subscriptions_report(directory: Directory) -> SubscriptionsReport:
     for name in directory.durable_names.keys() | directory.durables.keys():
         entry, state = directory.subscriptions.get(name), directory.durables.get(name) or DurableEntry("")
         terms = None if entry is None else entry.durable
-        if terms is None and not state.ended:
+        if (terms is None and not state.ended) or (terms is not None and terms.rules):
             continue
         away = state.away if terms is None else terms.away or state.away
         found.append(

@@ -47,7 +47,13 @@ from distced.middleware.model.event_types import UNKNOWN_TYPE
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Answer
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, ExclusionEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import (
+    NODE_CLIENT,
+    DetectorEntry,
+    DurableEntry,
+    ExclusionEntry,
+    SubscriptionEntry,
+)
 from distced.middleware.wire.node_messages import Hosting, Served
 
 RETRY: Final = 2 * SECOND
@@ -338,6 +344,10 @@ class Admission(NodePart):
         return [self.send(concerned, "serve", name, how)]
 
     def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
+        if _is_rule(entry):
+            # Nobody is there to ask again.
+            self._notified[name] = (now, "", _AGAIN)
+            return [*self.hosting.withdrawn(name, now), *self._wait(name, entry, error)]
         self._notified.pop(name, None)
         self.served.put(name, self.name, "")
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
@@ -353,10 +363,10 @@ class Admission(NodePart):
             return []
         self._held[name] = str(error)
         answer = Answer(name, "waiting", node=self.name, error=error.as_dict(), message=str(error))
-        return [
-            warning("subscription deferred", subscription=name, reason=str(error)),
-            self.reply(entry.client, answer),
-        ]
+        notice = self.reply(entry.client, answer)
+        if _is_rule(entry):
+            notice = self.put("durable", name, DurableEntry(self.name, reason=str(error)))
+        return [warning("subscription deferred", subscription=name, reason=str(error)), notice]
 
     # Host, and coordinator of detectors.
 
@@ -546,6 +556,11 @@ def _makes_do(how: bytes, entry: SubscriptionEntry) -> bool:
     """Whether fewer nodes than a policy wants will do for now: for what was served before, and for a part, whose
     refusal would end the cut of its reader, and the state that goes with it."""
     return how == _AGAIN or entry.client.startswith(NODE_CLIENT)
+
+
+def _is_rule(entry: SubscriptionEntry) -> bool:
+    """Whether a subscription is a rule, which nobody reads."""
+    return entry.durable is not None and bool(entry.durable.rules)
 
 
 def _may_be_back(error: DistcedError, how: bytes, entry: SubscriptionEntry) -> bool:

@@ -24,7 +24,7 @@ from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.planning import is_away
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.detection import GUARANTEED
-from distced.middleware.model.timestamps import DAY, SECOND, format_duration
+from distced.middleware.model.timestamps import DAY, INSTANT_MIN, SECOND, format_duration
 from distced.middleware.wire.directory_entries import DurableEntry, PositionEntry, SubscriptionEntry
 
 REMEMBERED_FOR: Final = 30 * DAY
@@ -32,6 +32,10 @@ REMEMBERED_FOR: Final = 30 * DAY
 
 LEFT_OVER_AFTER: Final = 30 * SECOND
 """Time after which the state of a subscription that is not there is cleared, ns."""
+
+
+REPORT_EVERY: Final = 5 * SECOND
+"""Least interval of states of one subscription that differ in figures alone, ns."""
 
 
 class DurableSubscriptions(NodePart):
@@ -43,6 +47,8 @@ class DurableSubscriptions(NodePart):
         # Since when they are away, and states without a subscription are left over, ns.
         self._away: dict[str, int] = {}
         self._left_over: dict[str, int] = {}
+        # When states were published last, ns.
+        self._reported: dict[str, int] = {}
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time, every few seconds: what is kept, and ends."""
@@ -72,7 +78,7 @@ class DurableSubscriptions(NodePart):
                 self.event_path.output.keep_no_more(identity)
         for identity, names in readers.items():
             if self.event_path.hosted[identity].primary:
-                effects += [each for name in names for each in self._report(name, identity)]
+                effects += [each for name in names for each in self._report(name, identity, now)]
         return [*effects, *self._clear_left_over(now)]
 
     def _is_mine(self, name: str, known: DurableEntry | None) -> bool:
@@ -92,6 +98,7 @@ class DurableSubscriptions(NodePart):
             earlier = self._away.get(name) or (0 if known is None else known.away)
             away[name] = entry.durable.away or earlier or now
         self._away = away
+        self._reported = {name: at for name, at in self._reported.items() if name in self.directory.durable_names}
 
     def _keep(self, detector: str, names: list[str]) -> None:
         """Keep the frames of a detector that one of these subscriptions has not taken."""
@@ -113,16 +120,25 @@ class DurableSubscriptions(NodePart):
         entry = self.directory.subscriptions.get(name)
         return 0 if entry is None or entry.durable is None else entry.durable.keep_bytes
 
-    def _report(self, name: str, detector: str) -> list[Effect]:
-        """Publish the state of a subscription served here, where it has changed."""
+    def _report(self, name: str, detector: str, now: int) -> list[Effect]:
+        """Publish the state of a subscription served here, where it has changed; figures alone now and then."""
         kept, known = self.event_path.output.durable.get(detector), self.directory.durables.get(name)
         away = self._away.get(name, 0)
-        entry = DurableEntry(self.name, detector, away)
+        found = self.event_path.hosted[detector].output.found if self._is_rule(name) else 0
+        entry = DurableEntry(self.name, detector, away, found=found)
         if kept is not None:
             entry = DurableEntry(
                 self.name, detector, away, kept.frames, kept.events, kept.size, kept.oldest, kept.dropped
             )
-        return [] if entry == known else [self.put("durable", name, entry)]
+        soon = self._reported.get(name, INSTANT_MIN) + REPORT_EVERY > now
+        if entry == known or (soon and known is not None and _without_figures(entry) == _without_figures(known)):
+            return []
+        self._reported[name] = now
+        return [self.put("durable", name, entry)]
+
+    def _is_rule(self, name: str) -> bool:
+        terms = self.directory.subscriptions[name].durable
+        return terms is not None and bool(terms.rules)
 
     def _end(self, name: str, entry: SubscriptionEntry, now: int) -> list[Effect]:
         """End a subscription whose application was away for too long."""
@@ -182,3 +198,8 @@ def _has_taken(position: PositionEntry, life: int, number: int, reach: int | Non
     if exact and reach is not None and any(mark is not None and reach <= mark for *_, mark in position.lives):
         return True
     return bool(known) and life < min(known)
+
+
+def _without_figures(state: DurableEntry) -> tuple[object, ...]:
+    """What a state says beside its figures, and whether there are any."""
+    return state.node, state.detector, state.away, state.reason, bool(state.frames), bool(state.found)

@@ -34,14 +34,16 @@ class DetectorOutput:
         top: greatest `hi` of all composite events so far, ns; None for none.
         base: instant from which its composite events are complete, ns; None for unknown.
         ended: lives of earlier hosts whose frames are kept, in their order.
+        found: number of composite events.
         losses: intervals in which events were lost that composite events to come may depend on.
     """
 
-    __slots__ = ("base", "ended", "life", "losses", "number", "top")
+    __slots__ = ("base", "ended", "found", "life", "losses", "number", "top")
 
     def __init__(self) -> None:
         self.life = 0
         self.number = 1
+        self.found = 0
         self.top: int | None = None
         self.base: int | None = None
         self.ended: Mapping[int, EndedLife] = _NONE_ENDED

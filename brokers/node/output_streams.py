@@ -95,6 +95,7 @@ class OutputStreams:
             number = output.number
             self._kept.keep((hosted.id, output.life), number, payload, top, now)
             output.sent(max([each.hi for each in found], default=None))
+            output.found += len(found)
             durable = self.durable.get(hosted.id)
             if durable is not None:
                 reach = max([each.until for each in losses] + [INSTANT_MIN if output.top is None else output.top])

@@ -48,7 +48,7 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.pattern import PatternFile
 from distced.middleware.patterns.statements import FileStatements, failed, read_file, read_statements
-from distced.middleware.wire.directory_entries import NODE_CLIENT, DetectorEntry, NodeEntry
+from distced.middleware.wire.directory_entries import NODE_CLIENT, RULES_CLIENT, DetectorEntry, NodeEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.outbox_log import OutboxLog
@@ -94,9 +94,11 @@ class BaseClient(ABC, Generic[D, S]):
             outbox: of this client alone, for the messages of its sources; with one they are queued while the server is
                 away. A path is that of an outbox that outlives the process.
         """
-        if name is not None and name.startswith(NODE_CLIENT):
+        if name is not None and name.startswith((NODE_CLIENT, RULES_CLIENT)):
             raise DistcedError(
-                "not a name for a client", given=name, advice=f"{NODE_CLIENT} is how nodes call themselves"
+                "not a name for a client",
+                given=name,
+                advice=f"{NODE_CLIENT} is how nodes call themselves, {RULES_CLIENT} is for rules",
             )
         self.name = name or f"client-{uuid.uuid4().hex[:10]}"
         self.clock = clock or SystemClock()

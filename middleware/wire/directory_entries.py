@@ -35,6 +35,9 @@ NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
 
 
+RULES_CLIENT: Final = "rule:"
+"""How the client of rules begins in their entries; no application is called so."""
+
 MAX_AHEAD: Final = HOUR
 """Instants beyond a clock that are accepted, ns: clocks differ by seconds, those of devices by minutes."""
 
@@ -295,6 +298,7 @@ class Durable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         keep_bytes: limit of its kept frames; 0 for none kept.
         home: server of the site of its client.
         away: since when no application reads it, by the farewell of the last one, ns; 0 while one does.
+        rules: name of the rules that it is one of, which nobody reads; empty for a subscription of applications.
     """
 
     name: str
@@ -302,6 +306,7 @@ class Durable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     keep_bytes: Annotated[int, Meta(ge=0)] = 0
     home: str = ""
     away: Instant = 0
+    rules: str = ""
 
 
 class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
@@ -348,9 +353,10 @@ class DurableEntry(msgspec.Struct, frozen=True):
         frames, events, size: kept frames, their composite events, and bytes.
         oldest: publication of the oldest kept frame, ns; 0 for none.
         dropped: composite events that were dropped beyond the limit of bytes.
+        found: of a rule: composite events since its detector began on this node.
         ended: when it was ended, as its client was away for too long, ns; 0 where it was not. Its name is kept for a
             while, for the client's return.
-        reason: why it was ended.
+        reason: why it was ended; of a rule, why it waits.
     """
 
     node: str
@@ -361,6 +367,7 @@ class DurableEntry(msgspec.Struct, frozen=True):
     size: int = 0
     oldest: Instant = 0
     dropped: int = 0
+    found: int = 0
     ended: Instant = 0
     reason: str = ""
 

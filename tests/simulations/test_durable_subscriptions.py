@@ -238,6 +238,28 @@ def test_killed_application_counts_as_away() -> None:
         assert not deployment.detectors
 
 
+def test_server_that_forgets_while_application_is_away_loses_nothing() -> None:
+    with InMemoryDeployment(nodes=2) as deployment:
+        world = World(deployment)
+        world.begin()
+        world.publish(10)
+        deployment.advance(5)
+        world.take(4)
+        world.application.stop()
+        world.publish(10)
+        deployment.advance(20)
+        server = deployment.network.servers[""]
+        server.stop(remembers=False)
+        deployment.advance(1)
+        server.start()
+        deployment.advance(120)
+        world.publish(10)
+        world.begin()
+        deployment.advance(20)
+        world.take()
+        assert world.keys == world.due() and world.losses == []
+
+
 def test_later_application_goes_on_and_earlier_one_ends_with_reason() -> None:
     with InMemoryDeployment() as deployment:
         world = World(deployment)
