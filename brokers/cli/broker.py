@@ -118,6 +118,10 @@ class BrokerOptions:
         int,
         Option(metavar="N", help="Characters of a pattern at most; subscriptions to longer ones are refused.", min=1),
     ] = LIMITS.pattern_length
+    max_kept_bytes: Annotated[
+        int,
+        Option(metavar="N", help="Bytes kept for all durable subscriptions of a node; the oldest are dropped.", min=1),
+    ] = LIMITS.kept_bytes
     max_instances: Annotated[
         int, Option(metavar="N", help="Instances of a detector at most; one with more is excluded.", min=1)
     ] = DETECTOR_LIMITS.instances
@@ -297,7 +301,9 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
     placed = node_locations.node_locations(
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
-    limits = SubscriptionLimits(options.max_subscriptions, options.max_subscriptions_in_all, options.max_pattern_length)
+    limits = SubscriptionLimits(
+        options.max_subscriptions, options.max_subscriptions_in_all, options.max_pattern_length, options.max_kept_bytes
+    )
     detectors = Limits(
         options.max_instances, options.max_work, options.max_memory, options.max_text, options.max_losses
     )

@@ -12,12 +12,14 @@ from distced.middleware.wire.directory_entries import MAX_AHEAD
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionLimits:
-    """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all; and the
-    characters of a pattern at most, which takes a second for 10,000, beside the messages of a node."""
+    """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all; the
+    characters of a pattern at most, which takes a second for 10,000, beside the messages of a node; and the bytes that
+    a node keeps for all durable subscriptions together."""
 
     of_client: int = 20_000
     of_all: int = 500_000
     pattern_length: int = 10_000
+    kept_bytes: int = 2**30
 
 
 LIMITS: Final = SubscriptionLimits()

@@ -41,9 +41,11 @@ REPORT_EVERY: Final = 5 * SECOND
 class DurableSubscriptions(NodePart):
     """Durable subscriptions of a node."""
 
-    def __init__(self, hosting: DetectorHosting) -> None:
+    def __init__(self, hosting: DetectorHosting, most_bytes: int) -> None:
+        """Args: most_bytes: limit of what is kept for all of them."""
         super().__init__(hosting.shared)
         self.hosting = hosting
+        self._most_bytes = most_bytes
         # Since when they are away, and states without a subscription are left over, ns.
         self._away: dict[str, int] = {}
         self._left_over: dict[str, int] = {}
@@ -76,6 +78,7 @@ class DurableSubscriptions(NodePart):
         for identity in [each for each in self.event_path.output.durable if each not in readers]:
             if identity not in self.event_path.moving:
                 self.event_path.output.keep_no_more(identity)
+        self._shrink()
         for identity, names in readers.items():
             if self.event_path.hosted[identity].primary:
                 effects += [each for name in names for each in self._report(name, identity, now)]
@@ -115,6 +118,13 @@ class DurableSubscriptions(NodePart):
             return all(each is not None and _has_taken(each, life, number, reach, exact=exact) for each in positions)
 
         kept.take(is_taken)
+
+    def _shrink(self) -> None:
+        """Drop what is beyond the limit of the node, of those first that have most."""
+        kept = list(self.event_path.output.durable.values())
+        while (excess := sum(each.size for each in kept) - self._most_bytes) > 0:
+            largest = max(kept, key=lambda each: each.size)
+            largest.shrink(max(largest.size - excess, largest.size // 2))
 
     def _limit(self, name: str) -> int:
         entry = self.directory.subscriptions.get(name)

@@ -90,7 +90,11 @@ class KeptFrames:
         self.size += len(frame.payload) + OVERHEAD
         self.frames += 1
         self.events += frame.events
-        while self.size > self.most_bytes:
+        self.shrink(self.most_bytes)
+
+    def shrink(self, most_bytes: int) -> None:
+        """Drop the oldest frames beyond a limit of bytes."""
+        while self.size > most_bytes:
             self.dropped += self._drop()
 
     def take(self, is_taken: IsTaken) -> None:

@@ -39,6 +39,9 @@ from distced.middleware.wire.node_messages import Arrival, DetectorState, Lackin
 PATIENCE: Final = 10 * SECOND
 """Time for a step of a move, ns."""
 
+MOST_MOVED: Final = 16 * 1024 * 1024
+"""Bytes of frames kept for durable subscriptions with which a detector moves: they go in one message."""
+
 
 @dataclass(slots=True)
 class _Moving:
@@ -121,6 +124,9 @@ class Migration(NodePart):
             return [_refused(detector, node, "no such node")]
         if not hosted.running:
             return [_refused(detector, node, "the detector does not run yet")]
+        kept = self.event_path.output.durable.get(detector)
+        if kept is not None and kept.size > MOST_MOVED:
+            return [_refused(detector, node, "too much is kept for its durable subscriptions")]
         planned = hosted.planned
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
         self.moving[detector] = _Moving(now, node, arrives=False, since=now, replica=replica)

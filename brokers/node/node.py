@@ -159,7 +159,7 @@ class Node(NodePart):
         self.migration = Migration(self.hosting, self.admission, self.replication)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
         self.exclusion = Exclusion(self.admission)
-        self.durable = DurableSubscriptions(self.hosting)
+        self.durable = DurableSubscriptions(self.hosting, limits.kept_bytes)
         self.backlog = Backlog()
         self.silent_sources = SilentSources()
         self.renewals = Renewals(shared, now)

@@ -411,10 +411,10 @@ class _Meter:
         begun: Event | None = None
         with contextlib.suppress(EOFError, OSError):
             while True:
-                told = pipe.recv()
-                if begun is not None and told is None:
+                message = pipe.recv()
+                if begun is not None and message is None:
                     self.published.append(begun)
-                begun = told
+                begun = message
         if begun is not None:
             self.unclear.append(begun)
 

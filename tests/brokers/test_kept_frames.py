@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distced.brokers.core.effects import Pieces
+from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.node import kept_frames
 from distced.brokers.node.kept_frames import KeptFrames, detector_of, merged, unpack_run
+from distced.brokers.node.node import Node
 from distced.middleware.wire.node_messages import KeptFrame, KeptRun
 from distced.middleware.wire.published_streams import OVERHEAD
 
@@ -94,3 +96,15 @@ def test_segments_of_several_hosts_are_merged_without_gaps() -> None:
 
     assert merged([run(1, 2), run(7, 9), run(4, 7), run(5, 6)]) == (run(4, 9),)
     assert merged([]) == ()
+
+
+def test_limit_of_a_node_takes_from_those_with_most() -> None:
+    node = Node("n", 0, limits=SubscriptionLimits(kept_bytes=20 * (OVERHEAD + 30)))
+    output = node.event_path.output
+    for detector, frames in (("few", 4), ("many", 100)):
+        for number in range(1, frames + 1):
+            output.keep(detector, 10**6).keep(2, number, _frame(2, number, 20))
+    node.durable._shrink()
+    assert output.durable["few"].dropped == 0
+    assert sum(each.size for each in output.durable.values()) <= 20 * (OVERHEAD + 30)
+    assert output.durable["many"].dropped == 100 - output.durable["many"].frames

@@ -329,3 +329,24 @@ def test_pattern_file_is_subscribed_to_or_nothing_of_it(play: Any, tmp_path: Pat
             assert event.hi == 2
 
     play(scenario)
+
+
+def test_durable_subscription_goes_on_behind_what_was_taken(
+    mosquitto: Server, root: str, play: Callable[[Scenario], None]
+) -> None:
+    quality = QualityOfService(durable="each")
+
+    async def scenario(client: AsyncClient, source: AsyncSource) -> None:
+        async with AsyncClient(mosquitto.url, root=root) as first:
+            subscription = await first.subscribe("[A]", quality=quality)
+            await send(client, source, 1, 2, 3)
+            assert [event.hi for _ in range(2) if (event := await subscription.get(LONG)) is not None] == [1, 2]
+        await send(client, source, 4, 5)
+        async with AsyncClient(mosquitto.url, root=root) as second:
+            subscription = await second.subscribe("[A]", quality=quality)
+            found = [event.hi for _ in range(3) if (event := await subscription.get(LONG)) is not None]
+            assert found == [3, 4, 5]
+            await second.unsubscribe(subscription, forget=True)
+            assert await subscription.get(LONG) is None
+
+    play(scenario)
