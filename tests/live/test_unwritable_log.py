@@ -143,7 +143,7 @@ def test_broker_goes_on_where_its_output_cannot_be_written(
         pytest.skip("a system without /dev/full")
     running, url = broker(*lost)
     with Client(url) as client:
-        client.wait_for_nodes(1)
+        client.wait_for_nodes(1, 60)
         serve(client, 0)
         if "reader ends" in lost:
             running.read()

@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import structs
 
-from distced.brokers.core.effects import Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.brokers.core.effects import Compile, Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.brokers.node.compiling import compiled_beside
 from distced.brokers.node.node import Node
 from distced.middleware.client.client_effects import Leave, Listen, NotAvailable, Redelivered, SetTimer
 from distced.middleware.client.quality import QualityOfService
@@ -238,6 +239,8 @@ class Network:
                 participant.filters.discard(topic_filter)
             case Note():
                 self.notes.append(effect)
+            case Compile() if isinstance(participant, VirtualNode):
+                participant.do(participant.node.compiled(effect, compiled_beside(effect), self.now))
             case Isolate(node=name, detector=detector):
                 self.node(name, reserved=detector)
             case Release(node=name):
