@@ -29,8 +29,9 @@ from distced.middleware.wire.topics import composite_topic
 KEPT_BYTES: Final = 4 * 1024 * 1024
 """Bytes of kept frames of all detectors of a node."""
 
-KEPT_FOR: Final = MINUTE
-"""Age of kept frames, ns."""
+KEPT_FOR: Final = 5 * MINUTE
+"""Age of kept frames, ns: a reader that was lost without a will is found dead, and has another host, after two minutes
+or more (`brokers.node.renewals`)."""
 
 _LOST: Final = "its host was lost"
 

@@ -76,11 +76,12 @@ class HostStream:
         whole: whether it is received from its first message on.
         first: first watermark behind what was received, ns; None for none. What was before it is not known otherwise.
         trusted: whether everything up to its watermark is known to have come.
+        ended: whether its host is known to have ended.
         unknown: number of answers of hosts that do not know of it, since its last sign of life.
         held: frames behind missing ones, and all of a life that is not trusted, by number; none in no order.
     """
 
-    __slots__ = ("base", "first", "held", "numbers", "trusted", "unknown", "whole")
+    __slots__ = ("base", "ended", "first", "held", "numbers", "trusted", "unknown", "whole")
 
     def __init__(self, numbers: NumberedStream, *, trusted: bool) -> None:
         self.numbers = numbers
@@ -88,6 +89,7 @@ class HostStream:
         self.whole = numbers.next == 1
         self.first: int | None = None
         self.trusted = trusted
+        self.ended = False
         self.unknown = 0
         self.held: dict[int, Frame] = {}
 
@@ -298,7 +300,8 @@ class HomeStream:
         frames: list[Frame] = []
         if lost.base is not None:
             there.base = lost.base
-        covered = self._is_covered(there)
+        there.ended |= lost.ended is not None
+        covered = self._goes_on(there)
         if lost.position:
             there.unknown = 0
             for each in self.lives.values():
@@ -376,6 +379,14 @@ class HomeStream:
         others = (each for each in self.lives.values() if each is not one and each.trusted and each.numbers.complete)
         return any(_is_behind(one, other) for other in others)
 
+    def _goes_on(self, one: HostStream) -> bool:
+        """Whether another trusted life has come further, and has what one lacks from there on, as it goes on."""
+        mark = one.base if one.numbers.watermark is None else one.numbers.watermark
+        others = (each for each in self.lives.values() if each is not one and each.trusted and not each.ended)
+        return mark is not None and any(
+            each.numbers.complete and _is_before(mark, each.numbers.watermark) for each in others
+        )
+
     def go_on_at(self, other: HomeStream | None) -> HomeStream:
         """Go on at the home of another stream, whose lives are trusted once this one has reached their begin."""
         for life, each in ({} if other is None else other.lives).items():
@@ -414,9 +425,9 @@ class HomeStream:
 
     def end(self, reason: str) -> list[Loss]:
         """Give up what is missing of trusted lives, unless another one has it."""
-        missing = [each for each in self.lives.values() if each.trusted and not self._is_covered(each)]
-        losses = [each.numbers.give_up(None, None, reason) for each in missing]
-        return [each for each in losses if each is not None]
+        reached = self.watermark
+        losses = [each.numbers.give_up(None, None, reason) for each in self.lives.values() if each.trusted]
+        return [each for each in losses if each is not None and _is_before(reached, each.until)]
 
     def held(self) -> list[Frame]:
         """Frames that wait for missing ones."""

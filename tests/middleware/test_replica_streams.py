@@ -251,3 +251,34 @@ def test_life_that_an_answer_tells_of_is_requested() -> None:
     assert MissingMessages("c", "d", 0, 0, life=second) in streams.due("d", 0)["h"]
     position = Unavailable("c", "d", 1, position=True, life=second, base=5, watermark=9)
     assert streams.unavailable("h", position, 1) == ([], 9) and streams.complete
+
+
+@pytest.mark.parametrize("ended", [True, False])
+def test_messages_that_are_not_kept_are_lost_where_the_life_before_has_ended(ended: bool) -> None:
+    before, after = life_from(1_000, empty=False), life_from(2_000, empty=False)
+    streams = Streams([""])
+    streams.resume({"": ((before, 14, 3_000),)})
+    streams.take("", Frame("c", "C", "d", 12_000, [], number=2, life=after, base=2_000), 0)
+    if ended:
+        streams.unavailable("", Unavailable("c", "d", 0, life=before, base=1_000, ended=(14, 3_000)), 0)
+    _, reached = streams.unavailable("", Unavailable("c", "d", 2, 11_000, life=after, reason="not kept"), 0)
+    # Otherwise the one before goes on, and has them.
+    assert [(each.since, each.until) for each in streams.take_losses()] == [(INSTANT_MIN, 11_000)] * ended
+    assert reached == 12_000
+
+
+def test_what_was_trusted_at_a_home_goes_on_at_another_one() -> None:
+    one, other = life_from(1_000, empty=True), life_from(2_000, empty=False)
+    streams = Streams(["a", "b"])
+    for home, life in (("a", one), ("b", other)):
+        streams.begin(home, life, 1)
+        streams.take(home, Frame("c", "C", "d", 5_000, [], number=1, life=life, base=0), 0)
+    # The host at b is lost, and its next one has taken over the life at a, which has gone on.
+    later = life_from(3_000, empty=False)
+    streams.take("b", Frame("c", "C", "d", 9_000, [], number=1, life=later, base=9_000), 0)
+    streams.unavailable("b", Unavailable("c", "d", 0, life=one, base=0, ended=(2, 9_000)), 0)
+    (missing,) = [each for each in streams.due("d", STEP * 10)["b"] if each.life == one]
+    assert (missing.begin, missing.end) in ((1, 2), (1, None))
+    event = CompositeEvent("C", 8_000, 8_000, "d", 1, {}, constituents=())
+    frames, reached = streams.take("b", Frame("c", "C", "d", 8_000, [event], number=1, life=one), 0)
+    assert [each.events for each in frames] == [[event]] and reached == 9_000 and streams.take_losses() == []

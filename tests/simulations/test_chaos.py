@@ -75,6 +75,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
     [
         # A replica that was lost after its primary, and whose node is back.
         (53, "crash,all-nodes,power"),
+        # A reader that was found dead after two minutes: its frames were not kept, which another life seemed to cover.
+        (20144, ",".join(ALL[:18])),
         # Checkpoints written in part, twice, which counted as the last two.
         (67, "torn,crash,all-nodes,power"),
         # A subscriber that is new at several homes of a quiet detector.
