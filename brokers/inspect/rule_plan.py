@@ -194,18 +194,18 @@ def rules_report(directory: Directory) -> RulesReport:
     return RulesReport(tuple(found))
 
 
-_SIGNS: Final[dict[Action, tuple[str, str]]] = {
-    "added": ("+", "green"),
-    "changed": ("~", "yellow"),
-    "unchanged": (" ", "dim"),
-    "removed": ("-", "red"),
+_SIGNS: Final[dict[Action, tuple[str, str, str]]] = {
+    "added": ("+", "green", "to add"),
+    "changed": ("~", "yellow", "to change"),
+    "unchanged": (" ", "dim", "unchanged"),
+    "removed": ("-", "red", "to remove"),
 }
 
 
 def plan_text(plan: Plan) -> Iterator[RenderableType]:
     """The difference, a line for each rule."""
     for each in plan.changes:
-        sign, style = _SIGNS[each.action]
+        sign, style, _ = _SIGNS[each.action]
         if each.action == "changed" and each.before != each.pattern:
             yield Text(f"- {each.rule}  {each.before}", "red")
             yield Text(f"+ {each.rule}  {each.pattern}", "green")
@@ -213,7 +213,7 @@ def plan_text(plan: Plan) -> Iterator[RenderableType]:
             yield Text(f"{sign} {each.rule}  {each.pattern or each.before}", style)
         if each.terms:
             yield Text(f"~ {each.rule}  with another {', '.join(each.terms)}", "yellow")
-    counts = ", ".join(f"{n} {action}" for action in _SIGNS if (n := plan.count(action)))
+    counts = ", ".join(f"{n} {sign[2]}" for action, sign in _SIGNS.items() if (n := plan.count(action)))
     yield Text(f"{plan.rules}: {counts or 'no rules'}", "bold")
 
 

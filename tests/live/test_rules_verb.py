@@ -51,7 +51,7 @@ def test_rules_are_applied_shown_and_removed(
         client.register(event_type("A", {"k": "number"}))
         assert run("ls")[0] == 1
         code, out = run("apply", str(file), "--dry-run")
-        assert code == 1 and "+ Each" in out and "office: 2 added" in out
+        assert code == 1 and "+ Each" in out and "office: 2 to add" in out
         # Without a terminal nothing is changed unasked.
         assert run("apply", str(file))[0] == 2 and run("ls")[0] == 1
         applied = document("apply", str(file), "--yes")
