@@ -30,6 +30,9 @@ from distced.middleware.wire.directory_entries import DurableEntry, PositionEntr
 REMEMBERED_FOR: Final = 30 * DAY
 """Time for which the end of a durable subscription is remembered, ns."""
 
+UNREAD_FOR: Final = 60 * SECOND
+"""Time for which frames are kept without a durable subscription here, ns: one that is served again is back by then."""
+
 LEFT_OVER_AFTER: Final = 30 * SECOND
 """Time after which the state of a subscription that is not there is cleared, ns."""
 
@@ -49,6 +52,8 @@ class DurableSubscriptions(NodePart):
         # Since when they are away, and states without a subscription are left over, ns.
         self._away: dict[str, int] = {}
         self._left_over: dict[str, int] = {}
+        # Since when detectors with kept frames have no durable subscription here, ns.
+        self._unread: dict[str, int] = {}
         # When states were published last, ns.
         self._reported: dict[str, int] = {}
 
@@ -75,9 +80,10 @@ class DurableSubscriptions(NodePart):
                 readers.setdefault(identity, []).append(name)
         for identity, names in readers.items():
             self._keep(identity, names)
-        for identity in [each for each in self.event_path.output.durable if each not in readers]:
-            if identity not in self.event_path.moving:
-                self.event_path.output.keep_no_more(identity)
+        kept = self.event_path.output.durable
+        self._unread = {each: self._unread.get(each, now) for each in kept if each not in readers}
+        for identity in [each for each, since in self._unread.items() if now - since > UNREAD_FOR]:
+            self.event_path.output.keep_no_more(identity)
         self._shrink()
         for identity, names in readers.items():
             if self.event_path.hosted[identity].primary:

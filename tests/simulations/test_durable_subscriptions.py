@@ -315,16 +315,22 @@ def test_random_absences_lose_nothing(seed: int) -> None:
     check(seed)
 
 
+# Subscriptions that are served again, whose kept frames are still needed.
+@pytest.mark.parametrize("seed", [14, 18])
+def test_restarted_servers_lose_nothing(seed: int) -> None:
+    check(seed, servers=True)
+
+
 @pytest.mark.properties
 @pytest.mark.parametrize("start", range(100, 1_100, 100))
 def test_random_absences_lose_nothing_at_length(start: int) -> None:
     for seed in range(start, start + 100):
-        check(seed)
+        check(seed, servers=seed % 2 == 1)
 
 
-def check(seed: int) -> None:
-    """Absences, kills, crashes of nodes and moves at random: every composite event comes, those twice after a kill
-    alone."""
+def check(seed: int, *, servers: bool = False) -> None:
+    """Absences, kills, crashes of nodes and moves at random, and restarts of the server: every composite event comes,
+    those twice after a kill alone."""
     random = Random(seed)
     detection = "guaranteed"
     with InMemoryDeployment(nodes=3, servers=random.choice((1, 2)), checkpoints=True, seed=seed) as deployment:
@@ -349,6 +355,12 @@ def check(seed: int) -> None:
             for _ in range(random.randrange(3)):
                 world.publish(random.randrange(60))
                 deployment.advance(random.choice((0.5, 20, 300)))
+                if servers and random.random() < 0.4:
+                    server = deployment.network.servers[""]
+                    server.stop(remembers=random.random() < 0.5)
+                    deployment.advance(random.choice((0.1, 2)))
+                    server.start()
+                    deployment.advance(random.choice((5, 60)))
                 host = deployment.host_of(world.subscription)
                 others = [each for each in deployment.nodes if each != host]
                 if host and random.random() < 0.4 and others:
