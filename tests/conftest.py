@@ -6,7 +6,9 @@ examples, with new examples each time, or have the fixture `at_length`. A test m
 share and is left out of plain runs.
 
 Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
-compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores.
+compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores. In such a
+run a live test that fails is repeated once, and named in the summary (`rerun`): it waits for processes and connections
+up to a time, which a busy machine may exceed. One that fails twice, or alone, is a fault.
 """
 
 from __future__ import annotations
@@ -99,9 +101,12 @@ def has_long_run(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    beside_others = os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1") != "1"
     for item in items:
         mark_needs(item)
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
+        if beside_others and any(map(item.get_closest_marker, ("mqtt", "ray"))):
+            item.add_marker(pytest.mark.flaky(reruns=1))
     if config.pluginmanager.hasplugin("xdist"):
         items.sort(key=turn_of)
     if runs_long(config):
