@@ -6,9 +6,9 @@ examples, with new examples each time, or have the fixture `at_length`. A test m
 share and is left out of plain runs.
 
 Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
-compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores. In such a
-run a live test that fails is repeated once, and named in the summary (`rerun`): it waits for processes and connections
-up to a time, which a busy machine may exceed. One that fails twice, or alone, is a fault.
+compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores. Then a
+live test that fails is repeated once, and named in the summary: it waits for processes and connections up to a time,
+which a busy machine may exceed. One that fails twice, or alone, is a fault.
 """
 
 from __future__ import annotations
