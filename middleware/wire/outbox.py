@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterable, Iterator
+from heapq import merge
 from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
@@ -116,7 +117,8 @@ class Outbox(KeptMessages):
         for node, numbers in log.acknowledged.items():
             for stream, number in numbers.items():
                 self._count(node, stream, number)
-        for each in sorted(chain(*log.messages.values()), key=lambda each: each.at):
+        # Each list is in order, whatever the clock was set to.
+        for each in merge(*log.messages.values(), key=lambda each: each.at):
             super().keep(each.stream, each.number, each.payload, each.top, each.at)
         log.needed = self._needed
 
@@ -195,6 +197,8 @@ class Outbox(KeptMessages):
             present: nodes of the directory.
         """
         self._drop_acknowledged()
+        if self._waiting and not self.waits:
+            self._release()
         if not self.full:
             return {}
         for stream, nodes in list(self._acknowledged.items()):

@@ -22,6 +22,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from heapq import merge
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -288,7 +289,7 @@ class OutboxLog:
         self._open: set[str] = set()
         self._idle: set[str] = set()
         self._read(now)
-        self._write(b"", now, new=True)
+        self._attempt(self._begin)
 
     @property
     def sources(self) -> dict[str, SourceMark]:
@@ -326,8 +327,7 @@ class OutboxLog:
         """A source is open: it continues its life, or begins one with this number."""
         self._open.add(source)
         record = _Begun(source, list(types), first)
-        self._state.apply(record)
-        self._write(framed(record), self._at)
+        self._write(record, self._at)
 
     def force(self) -> None:
         """Force what was written to the disk, from any thread: with a source on it the next process knows its life."""
@@ -352,8 +352,7 @@ class OutboxLog:
         instants = [each.hi for each in events]
         least, seq = min(instants), max([each.seq for each in events])
         record = _Message(stream, number, top, least, max(instants), seq, watermark, at, payload)
-        self._state.apply(record)
-        written = self._write(framed(record), at)
+        written = self._write(record, at)
         if not written:
             self.unwritten += 1
         self._places[stream, number] = self._current if written else 0, least
@@ -362,8 +361,7 @@ class OutboxLog:
     def withdrawn(self, stream: Stream, number: int, top: int | None) -> None:
         """The message was not published: the bus had no room."""
         record = _Withdrawn(stream, number, top)
-        self._state.apply(record)
-        self._write(framed(record), self._at)
+        self._write(record, self._at)
         self.forget(stream, number)
 
     def promised(self, sources: Sequence[str], watermark: int) -> None:
@@ -372,14 +370,12 @@ class OutboxLog:
         record = _Promised([each for each in sources if each in known and known[each].promised < watermark], watermark)
         if not record.sources:
             return
-        self._state.apply(record)
-        self._write(framed(record), self._at)
+        self._write(record, self._at)
 
     def acknowledge(self, node: str, stream: Stream, number: int) -> None:
         """A durable acknowledgement; 0 where the node holds nothing any more."""
         record = _Acknowledged(node, stream, number)
-        self._state.apply(record)
-        self._write(framed(record), self._at)
+        self._write(record, self._at)
 
     def forget(self, stream: Stream, number: int) -> None:
         """A message is not needed any more."""
@@ -394,33 +390,45 @@ class OutboxLog:
 
     # Segments.
 
-    def _write(self, content: bytes, at: int, *, new: bool = False) -> bool:
-        """Append to the last segment, or to a new one; whether that succeeds."""
+    def _write(self, record: _Record, at: int) -> bool:
+        """Apply a record, and append it to the last segment, or to a new one; whether that succeeds."""
         self._at = at
-        try:
-            if self.failed:
-                if at < self._again_at:
-                    return False
-                self._write_again()
-            elif self.total_bytes > 2 * self._most + 2 * self._segment_bytes:
-                self._write_again()
-            elif new or self._sizes.get(self._current, 0) >= self._segment_bytes:
-                self._begin()
-            if content:
-                self._store.append(content)
-                self._sizes[self._current] += len(content)
-        except OSError as error:
-            self._fail(str(error), at)
+        ready = not self.failed or at >= self._again_at
+        # A head that is written now is of the state before: the process may be killed before the record.
+        ready = ready and self._attempt(self._rotate)
+        self._state.apply(record)
+        if not ready or not self._attempt(lambda: self._append(framed(record))):
             return False
         if self.failed:
+            if not self._attempt(lambda: self._store.mark(whole=True)):
+                return False
             self.failed = ""
-            self._store.mark(whole=True)
             fields: dict[str, object] = {"client": self._client, "unwritten": self.unwritten}
             self.notes.append(Note("info", "outbox written again", fields))
         return True
 
-    def _fail(self, reason: str, at: int) -> None:
-        self._again_at = at + WRITE_AGAIN
+    def _attempt(self, write: Callable[[], None]) -> bool:
+        """Write; whether the disk has taken it."""
+        try:
+            write()
+        except OSError as error:
+            self._fail(str(error))
+            return False
+        return True
+
+    def _rotate(self) -> None:
+        """Begin a segment where there is none with room."""
+        if self.failed or self.total_bytes > 2 * self._most + 2 * self._segment_bytes:
+            self._write_again()
+        elif self._sizes.get(self._current, 0) >= self._segment_bytes:
+            self._begin()
+
+    def _append(self, content: bytes) -> None:
+        self._store.append(content)
+        self._sizes[self._current] += len(content)
+
+    def _fail(self, reason: str) -> None:
+        self._again_at = self._at + WRITE_AGAIN
         if not self.failed:
             fields: dict[str, object] = {
                 "client": self._client,
@@ -457,9 +465,7 @@ class OutboxLog:
             segment, least = self._places.get(key, (0, INSTANT_MIN))
             # What it says of its stream, the head says already.
             record = _Message(each.stream, each.number, each.top, least, least, -1, None, each.at, each.payload)
-            content = framed(record)
-            self._store.append(content)
-            self._sizes[self._current] += len(content)
+            self._append(framed(record))
             self._live[segment] -= segment > 0
             self._live[self._current] += 1
             self._places[key] = self._current, least
@@ -507,21 +513,31 @@ class OutboxLog:
                     found[record.stream, record.number] = segment, record
                 elif isinstance(record, _Withdrawn):
                     found.pop((record.stream, record.number), None)
-        for segment, record in sorted(self._needed_of(found), key=lambda each: each[1].at):
+        whole = self._store.whole and problem != "damaged"
+        for segment, record in merge(*self._needed_of(found, whole=whole), key=lambda each: each[1].at):
             kept = KeptMessage(record.stream, record.number, record.payload, record.at, record.top)
             self.messages.setdefault(record.stream[0], []).append(kept)
             self._places[record.stream, record.number] = segment, record.least
             self._live[segment] += 1
-        if state.sources and (problem == "damaged" or not self._store.whole):
+        if state.sources and not whole:
             self._skip(now)
 
-    def _needed_of(self, found: dict[tuple[Stream, int], tuple[int, _Message]]) -> Iterator[tuple[int, _Message]]:
-        """Of the messages found, the last ones of each stream without a gap."""
-        for stream, (following, _) in self._state.streams.items():
-            number = following - 1
-            while (stream, number) in found:
-                yield found[stream, number]
-                number -= 1
+    def _needed_of(
+        self, found: dict[tuple[Stream, int], tuple[int, _Message]], *, whole: bool
+    ) -> Iterator[list[tuple[int, _Message]]]:
+        """Of the messages found, the last ones of each stream without a gap, in order."""
+        last = {stream: following - 1 for stream, (following, _) in self._state.streams.items()}
+        if not whole:
+            # A head may be ahead of the messages that could be written.
+            greatest: dict[Stream, int] = {}
+            for stream, number in found:
+                greatest[stream] = max(number, greatest.get(stream, number))
+            last = {stream: min(number, greatest.get(stream, number)) for stream, number in last.items()}
+        for stream, end in last.items():
+            begin = end
+            while (stream, begin) in found:
+                begin -= 1
+            yield [found[stream, number] for number in range(begin + 1, end + 1)]
 
     def _skip(self, now: int) -> None:
         """Go on with numbers that were not used, as the end of the log may be lost."""

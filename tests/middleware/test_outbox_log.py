@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,6 +123,44 @@ def test_full_outbox_on_disk_waits_or_drops_what_waits_for_the_server() -> None:
     assert not publisher.outbox.full and len(publisher.outbox.unsent) == before - publisher.outbox.dropped < before
 
 
+def test_outbox_filled_while_the_server_was_away_has_room_once_it_is_with_the_server() -> None:
+    publisher = Publisher(VirtualOutbox(), START, 5_000, recent_bytes=2_000)
+    while not publisher.outbox.full:
+        publisher.publish(defer=True)
+    list(publisher.outbox.take_unsent())
+    assert publisher.outbox.make_room(()) == {} and not publisher.outbox.full and publisher.outbox.dropped == 0
+
+
+def test_messages_of_one_instant_are_published_again_in_order() -> None:
+    store = VirtualOutbox()
+    first = Publisher(store, START)
+    for _ in range(4):
+        first.publish()
+        first.now -= 2  # the clock is set back
+    expected = [("A", first.source.first + each) for each in range(4)]
+    for now in (START, LATER):
+        again = Publisher(store, now)
+        assert again.numbers == expected and again.streams.again[A] == (first.source.first, None)
+    again.outbox.acknowledge("n", A, again.next())
+    for _ in range(2):
+        again.now += 10**12
+        again.log.messages.clear()
+        again.publish()
+    assert again.outbox.payloads(A, first.source.first, first.next()) == []
+
+
+def test_process_killed_behind_the_head_of_a_segment_loses_nothing_before_it() -> None:
+    store = VirtualOutbox()
+    first = Publisher(store, START)
+    numbers: list[int] = []
+    while len(store.segments) < 2:
+        numbers.append(first.publish(text="x" * 10_000))
+    (head, *_), _ = read_records(bytes(store.segments[2]))
+    store.segments[2] = bytearray(framed(head))
+    again = Publisher(store, LATER)
+    assert [number for _, number in again.numbers] == numbers[:-1] and again.next() == numbers[-1]
+
+
 def test_message_that_could_not_be_sent_is_not_published_again() -> None:
     store = VirtualOutbox()
     first = Publisher(store, START)
@@ -191,6 +230,33 @@ def test_full_disk_stops_no_publisher() -> None:
     assert not publisher.log.failed and store.whole
     assert [each.event for each in publisher.log.notes] == ["outbox not written", "outbox written again"]
     assert [number - publisher.source.first for _, number in Publisher(store, LATER).numbers] == [0, 1, 2]
+
+
+class FullWhenMarked(VirtualOutbox):
+    """Disk that has no room for the note that the log is whole."""
+
+    no_room = False
+
+    def mark(self, *, whole: bool) -> None:
+        if whole and self.no_room:
+            raise OSError("No space left on device")
+        super().mark(whole=whole)
+
+
+def test_disk_that_is_full_again_before_the_log_is_marked_stops_no_publisher() -> None:
+    store = FullWhenMarked()
+    publisher = Publisher(store, START)
+    store.full = True
+    publisher.publish()
+    store.full, store.no_room = False, True
+    for _ in range(2):
+        publisher.now += 10**10
+        publisher.publish()
+    assert publisher.log.failed and not store.whole
+    store.no_room = False
+    publisher.now += 10**10
+    publisher.publish()
+    assert not publisher.log.failed and store.whole and len(Publisher(store, LATER).again) == 4
 
 
 def test_damaged_and_newer_logs_are_said_and_set_aside() -> None:
@@ -322,4 +388,19 @@ def test_folder_on_a_full_disk_is_used_again_when_there_is_room(tmp_path: Path) 
     publisher.outbox.detach()
     again = Publisher(OutboxFolder(tmp_path, 0.01), LATER)
     assert len(again.again) == 11
+    again.outbox.detach()
+
+
+def test_folder_on_a_disk_with_room_for_the_state_alone_keeps_what_was_written(tmp_path: Path) -> None:
+    publisher = Publisher(OutboxFolder(tmp_path / "box", None), START)
+    numbers = [publisher.publish(text="x" * 1_000) for _ in range(3)]
+    with largest_file(5_000):
+        for _ in range(3):
+            publisher.now += 10**10
+            publisher.publish(text="x" * 6_000)
+    assert publisher.log.failed
+    shutil.copytree(tmp_path / "box", tmp_path / "killed")
+    publisher.outbox.detach()
+    again = Publisher(OutboxFolder(tmp_path / "killed", None), LATER)
+    assert [number for _, number in again.numbers] == numbers and again.next() == LATER // 1_000
     again.outbox.detach()
