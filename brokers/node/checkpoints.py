@@ -157,6 +157,7 @@ class Checkpoints(NodePart):
         policies: dict[int, bytes] = {}
         received: dict[int, Received] = {}
         for hosted in self._due(now):
+            effects += self.event_path.report_late(hosted, now)
             entries[hosted.id] = pack(self._checkpoint(hosted, policies, now))
             policy = hosted.detector.policy
             covers = received.get(id(policy))
@@ -175,12 +176,14 @@ class Checkpoints(NodePart):
         hosted = self.event_path.hosted.values() if self.kept else ()
         policies: dict[int, bytes] = {}
         entries: dict[str, Pieces | None] = {}
+        effects: list[Effect] = []
         for each in hosted:
             if self._has_news(each, now):
+                effects += self.event_path.report_late(each, now)
                 entries[each.id] = pack(self._checkpoint(each, policies, now))
                 entries |= self._frames_of(each.id)
         self._number += 1
-        return [Save(self._number, entries)] if entries else []
+        return [*effects, Save(self._number, entries)] if entries else []
 
     def saved(self, number: int, problem: str, now: int) -> list[Effect]:
         """Take the end of a write; why it has failed, empty where it has not."""

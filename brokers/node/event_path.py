@@ -30,7 +30,7 @@ from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import Passed
 from distced.middleware.model.errors import DistcedError, LimitError
 from distced.middleware.model.events import CompositeEvent
-from distced.middleware.model.timestamps import INSTANT_MIN
+from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Heartbeat, Missing, MissingMessages, Progress, Unavailable
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD, LoadEntry, SourceEntry
@@ -42,6 +42,9 @@ _RUNNING = Phase.RUNNING
 
 MOST_NAMED: Final = 3
 """Number of sources named in the reason of a loss."""
+
+LATE_EVERY: Final = SECOND
+"""Least time between two reports of a detector about events that came late by best effort, ns."""
 
 
 class EventPath:
@@ -100,6 +103,9 @@ class EventPath:
         self._arrived: list[HostedInput | HostedDetector] = []
         # Losses of detectors and sources that others read, for these.
         self._lost: list[tuple[HostedDetector, Sequence[Loss]]] = []
+        # By best effort, of late events since the last report, with the instant of the first; a frame for each event
+        # would be more than the composite events.
+        self._late: dict[HostedDetector, tuple[Loss, int]] = {}
 
     def collect(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Take a frame from a home, or an event in JSON, for `consume_arrived`."""
@@ -410,6 +416,20 @@ class EventPath:
             self.stories.happened("detector", hosted.id, f"events lost: {each.reason}")
         effects.append(self.output.frame(hosted, [], hosted.published, now, new))
 
+    def _note_late(self, hosted: HostedDetector, losses: Iterable[Loss], now: int) -> None:
+        """Note intervals of late events of a detector, for the next report."""
+        for each in losses:
+            before = self._late.get(hosted)
+            if before is None:
+                self._late[hosted] = each, now
+            else:
+                self._late[hosted] = replace(before[0].union(each), reason="several events late"), before[1]
+
+    def report_late(self, hosted: HostedDetector, now: int) -> list[Effect]:
+        """Report the late events of a detector before its state is saved or leaves, and when they are due."""
+        late = self._late.pop(hosted, None)
+        return [] if late is None else self.lose(hosted, [late[0]], now)
+
     def fence(self, source: str, now: int) -> list[Effect]:
         """Fence off a source: detectors wait no longer for it."""
         effects: list[Effect] = [warning("source fenced off", source=source)]
@@ -466,6 +486,9 @@ class EventPath:
                 effects += _engine_news(reader)
                 if publish_again:
                     self._measure(reader.detector)
+        # Nor do they wait for a clock that was set back.
+        for hosted in [each for each, (_, since) in self._late.items() if abs(now - since) >= LATE_EVERY]:
+            effects += self.report_late(hosted, now)
         if self.inputs.merge(now):
             self.routes.forget()
         self.output.rest(now)
@@ -510,7 +533,7 @@ class EventPath:
             for hosted in there.members:
                 self._lose(hosted, passed.losses, now, effects)
         for detector, losses in passed.behind.items():
-            self._lose(self.hosted[detector.id], losses, now, effects)
+            self._note_late(self.hosted[detector.id], losses, now)
         self.counts["late"] += len(passed.late) + passed.disordered
         self.counts["duplicates"] += passed.duplicates
         for detector, found in passed.found:
@@ -547,7 +570,7 @@ class EventPath:
         if detected.losses:
             self._lose(hosted, detected.losses, now, effects)
         if detected.behind:
-            self._lose(hosted, detected.behind, now, effects)
+            self._note_late(hosted, detected.behind, now)
         self.counts["late"] += len(detected.late) + detected.disordered
         self.counts["duplicates"] += detected.duplicates
         self._publish(hosted, detected.events, detected.watermark, now, effects)
@@ -609,6 +632,7 @@ class EventPath:
 
     def rest(self, hosted: HostedDetector) -> None:
         """Stop a detector here, for good or for now."""
+        self._late.pop(hosted, None)
         self.inputs.end(hosted)
         self.meter.end(hosted.id)
         self.routes.forget()

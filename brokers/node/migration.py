@@ -190,12 +190,13 @@ class Migration(NodePart):
         reads = {each: read for each, streams in hosted.streams.items() if (read := streams.state())}
         output = self.event_path.output
         watermark = hosted.detector.policy.watermark
+        last = self.event_path.report_late(hosted, now)
         if moving.replica:
             # With the last frames, for readers that come to its home and lack some.
             so_far = output.hand_on(hosted, watermark)
             state = DetectorState(moving.number, snapshot, {}, {}, {}, *wanted, generation, so_far, reads)
-            return [self.send(moving.other, "state", detector, encode(state))]
-        last = self.event_path.last_word(hosted, now)
+            return [*last, self.send(moving.other, "state", detector, encode(state))]
+        last += self.event_path.last_word(hosted, now)
         handed_on = output.hand_on(hosted, watermark)
         self.hosting.leaving(detector)
         ready = {name: each.terms.ready for name, each in hosted.subscriptions.items()}

@@ -430,6 +430,33 @@ def test_best_effort_counts_disorder_without_dead_letters() -> None:
     assert network.nodes[0].node.counts["late"] == 1
 
 
+@pytest.mark.parametrize("members", [1, 3])
+def test_late_events_by_best_effort_are_reported_at_most_once_a_second(members: int) -> None:
+    network, client = prepared()
+    names = [f"q{number}" for number in range(members)]
+    for number, name in enumerate(names):
+        subscribed(network, client, name, f"[A] ; [B where k < {number + 2}]", policy="best-effort")
+    network.pass_time(2 * SECOND)
+    client.publish(event("A", 100))
+    for hi in range(50, 90, 2):
+        client.publish(event("B", hi))
+        network.run()
+    assert not client.losses
+    network.pass_time(SECOND)
+    for name in names:
+        assert [(each.since, each.until) for each in client.losses[name]] == [(49, 88)]
+    network.pass_time(2 * SECOND)
+    client.publish(event("B", 95))
+    network.run()
+    network.pass_time(SECOND)
+    for name in names:
+        assert [(each.since, each.until) for each in client.losses[name][1:]] == [(94, 95)]
+        assert client.losses[name][1].reason == "s: an event of type B late"
+    # Nothing is left to say.
+    network.pass_time(5 * SECOND)
+    assert [len(client.losses[name]) for name in names] == [2] * members
+
+
 def test_faulty_type_in_the_directory_leaves_others_usable() -> None:
     network, client = prepared()
     client.register(

@@ -607,6 +607,14 @@ def test_best_effort_and_derived_types_are_refused_aloud() -> None:
     assert any("detector not recorded" in each for each in said)
     assert any("type not recorded" in each for each in said)
     assert recorder.recorder.status()["sources"] == 0
+    # Nor are late events of theirs losses of the history.
+    client.source("s", ["A", "B"])
+    network.run()
+    client.publish(*events(1, start=20))
+    network.run()
+    client.publish(*events(1, start=10, name="B"))
+    network.pass_time(3 * SECOND)
+    assert client.losses["both"] and recorder.recorder.status()["losses"] == 0
 
 
 def test_all_types_are_those_that_are_registered_and_published() -> None:
