@@ -10,7 +10,7 @@ taken between the last publication and a crash comes again, with the same ids.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from distced.middleware.model.detection import GUARANTEED
@@ -48,7 +48,7 @@ def differences(known: SubscriptionEntry, wanted: SubscriptionEntry) -> Iterator
 class TakenItems:
     """Items of a durable subscription that its application has taken."""
 
-    __slots__ = ("_closed", "_consumed", "_ids", "_lives", "_marks", "_put", "_recent", "dirty")
+    __slots__ = ("_closed", "_consumed", "_ids", "_lives", "_marks", "_put", "_recent", "_resumed", "dirty")
 
     def __init__(self, detection: str) -> None:
         self.dirty = False
@@ -61,6 +61,15 @@ class TakenItems:
         # Ids of items handed out behind the last mark that is reached, by number.
         self._ids: deque[tuple[int, str]] = deque()
         self._recent: deque[str] | None = None if detection == GUARANTEED else deque(maxlen=RECENT)
+        # Ids that an earlier application has taken behind the position it left, of items that do not come again.
+        self._resumed: tuple[str, ...] = ()
+
+    def resume(self, ids: Iterable[str]) -> None:
+        """Go on behind a position with these ids, before any item."""
+        if self._recent is None:
+            self._resumed = tuple(ids)
+        else:
+            self._recent.extend(ids)
 
     def put(self) -> None:
         """Count an item that goes into the queue."""
@@ -103,7 +112,10 @@ class TakenItems:
             _, identity = self._ids.popleft()
             if self._recent is not None:
                 self._recent.append(identity)
-        ids = [identity for number, identity in self._ids if number <= self._consumed]
+        if reached:
+            # The first item comes behind them.
+            self._resumed = ()
+        ids = [*self._resumed, *(identity for number, identity in self._ids if number <= self._consumed)]
         if not self._lives or (len(ids) > MOST_IDS and not last):
             return None
         return PositionEntry(now, self._lives, (*(self._recent or ()), *ids))

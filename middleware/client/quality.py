@@ -129,6 +129,13 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
                 given=f"durable {name}, matches first",
                 advice="close it with forget=True after the first one",
             )
+        if self.overflow == "drop":
+            raise DistcedError(
+                "a durable subscription drops nothing: what was dropped would count as taken",
+                given=f"durable {name}, overflow drop",
+                allowed="overflow wait",
+                advice="limit what nodes keep with keep_bytes, which gives a Loss for what is beyond",
+            )
         for limit in ("keep_for", "keep_bytes"):
             if getattr(self, limit) < 1:
                 raise DistcedError(f"not a limit, {limit}", given=getattr(self, limit), allowed="1 or more")

@@ -111,6 +111,11 @@ class QueuedSubscription(SubscriptionState, ABC):
         if self._items is not None:
             self._items.mark(self.lives)
 
+    def resume(self, position: PositionEntry) -> None:
+        super().resume(position)
+        if self._items is not None:
+            self._items.resume(position.ids)
+
     def position(self, now: int, *, last: bool = False) -> PositionEntry | None:
         if self._items is None:
             return super().position(now, last=last)

@@ -95,6 +95,23 @@ def test_ids_are_limited_between_farewells_and_recent_without_watermarks() -> No
     assert recent is not None and len(recent.ids) == RECENT and recent.ids[-1] == f"{3 * RECENT - 1:x}"
 
 
+@pytest.mark.parametrize("detection", ["guaranteed", "best-effort"])
+def test_ids_of_resumed_position_stay_until_an_item_behind_them_is_taken(detection: str) -> None:
+    items = TakenItems(detection)
+    items.resume(["1", "2"])
+    for place in range(2):
+        # Lives at the begin, and behind a message that has nothing new.
+        items.mark(_lives(place))
+        assert items.position(0) == PositionEntry(0, _lives(place), ("1", "2"))
+    items.put()
+    items.mark(_lives(2))
+    items.handed_out(_event(3), 0)
+    assert items.position(0) == PositionEntry(0, _lives(1), ("1", "2"))
+    items.confirm(0)
+    taken = () if detection == "guaranteed" else ("1", "2", "3")
+    assert items.position(0) == PositionEntry(0, _lives(2), taken)
+
+
 def test_losses_are_items_without_an_id() -> None:
     items = TakenItems("guaranteed")
     items.put()
@@ -214,6 +231,8 @@ def test_type_and_first_match_cannot_be_durable() -> None:
         _subscribe(driven, "A")
     with pytest.raises(DistcedError, match="every match"):
         QualityOfService(durable="x", matches="first")
+    with pytest.raises(DistcedError, match=r"drops nothing.*keep_bytes"):
+        QualityOfService(durable="x", overflow="drop")
     with pytest.raises(DistcedError, match="not a limit, keep_bytes"):
         QualityOfService(durable="x", keep_bytes=0)
     with pytest.raises(DistcedError, match="not a name"):

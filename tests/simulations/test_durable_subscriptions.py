@@ -109,6 +109,25 @@ def test_close_leaves_subscription_while_client_goes_on() -> None:
         assert world.keys == world.due()
 
 
+def test_message_taken_in_part_comes_once_behind_several_farewells() -> None:
+    with InMemoryDeployment() as deployment:
+        world = World(deployment)
+        world.begin()
+        deployment.advance(1)
+        begin = deployment.now
+        events = [world.source.create("A", begin + number, k=number) for number in range(1, 6)]
+        deployment.advance(1)
+        world.source.publish(*events, watermark=deployment.now)
+        deployment.advance(2)
+        world.take(3)
+        for _ in range(3):
+            world.application.stop()
+            world.begin()
+            deployment.advance(2)
+        world.take()
+        assert world.keys == [1, 2, 3, 4, 5] and world.losses == []
+
+
 def test_killed_application_gets_again_what_it_had_not_published_as_taken() -> None:
     with InMemoryDeployment() as deployment:
         world = World(deployment)
