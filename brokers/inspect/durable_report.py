@@ -64,7 +64,7 @@ def subscriptions_report(directory: Directory) -> SubscriptionsReport:
         terms = None if entry is None else entry.durable
         if (terms is None and not state.ended) or (terms is not None and terms.rules):
             continue
-        away = state.away if terms is None else terms.away or state.away
+        away = state.away if terms is None else state.away or terms.away
         found.append(
             DurableReport(
                 _plain(name) if terms is None else terms.name,

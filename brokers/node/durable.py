@@ -6,9 +6,10 @@ frames until they are taken (`brokers.node.kept_frames`), as the entry of the po
 and since when no client reads it. Where that is longer than the subscription wants, the node ends it: the entry is
 cleared, and its state says so to the next client of the name, for a month.
 
-A client is away where its farewell says so, or where its own entry has gone; nodes that find it away at different times
-go by the one published first. A server without persistence that has restarted has forgotten the entries of clients that
-are away: the host publishes them again, where the server has forgotten the detector, too.
+A client is away where its farewell says so, or where its own entry has gone, and since a node has found it so: the
+clock of a device may be wrong by decades. Nodes that find it away at different times go by the one published first. A
+server without persistence that has restarted has forgotten the entries of clients that are away: the host publishes
+them again, where the server has forgotten the detector, too.
 
 Rejected: a client that stands in for the one that is away (it would take what it cannot hand on), and persistent
 sessions of MQTT servers (their limits are the server's, they are lost with it, and nobody knows how much waits there).
@@ -51,6 +52,8 @@ class DurableSubscriptions(NodePart):
         self._most_bytes = most_bytes
         # Since when they are away, and states without a subscription are left over, ns.
         self._away: dict[str, int] = {}
+        # Client and farewell of that absence.
+        self._left_by: dict[str, tuple[str, int]] = {}
         self._left_over: dict[str, int] = {}
         # Since when detectors with kept frames have no durable subscription here, ns.
         self._unread: dict[str, int] = {}
@@ -98,15 +101,20 @@ class DurableSubscriptions(NodePart):
         return not served and chosen(name, self.directory.common_nodes) == self.name
 
     def _note_absences(self, now: int) -> None:
+        """Note since when clients are away, by the clock of nodes: a farewell may have one that was never set."""
         away: dict[str, int] = {}
+        left_by: dict[str, tuple[str, int]] = {}
         for name in self.directory.durable_names:
             entry = self.directory.subscriptions[name]
             if entry.durable is None or not is_away(entry, self.directory):
                 continue
+            left_by[name] = entry.client, entry.durable.away
             known = self.directory.durables.get(name)
             earlier = self._away.get(name) or (0 if known is None else known.away)
-            away[name] = entry.durable.away or earlier or now
-        self._away = away
+            # A client that was there between two looks has left again.
+            same = self._left_by.get(name, left_by[name]) == left_by[name]
+            away[name] = (earlier if same else 0) or now
+        self._away, self._left_by = away, left_by
         self._reported = {name: at for name, at in self._reported.items() if name in self.directory.durable_names}
 
     def _keep(self, detector: str, names: list[str]) -> None:

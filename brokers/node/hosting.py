@@ -236,6 +236,8 @@ class DetectorHosting(NodePart):
 
     def _catch_up_from(self, hosted: HostedDetector, checkpoint: Checkpoint, now: int) -> list[Effect]:
         """Continue all inputs of a detector where they were at its checkpoint."""
+        # Whichever subscription it is recovered for.
+        self._keep_frames(hosted)
         self.event_path.output.take_over(hosted, checkpoint.output, now)
         for each, read in checkpoint.reads.items():
             if each in hosted.streams:

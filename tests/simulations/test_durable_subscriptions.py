@@ -9,12 +9,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from distced import QualityOfService, Source, Subscription, SubscriptionError, event_type
 from distced.middleware.client.durable import durable_id
 from distced.middleware.model.events import EventId
 from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import SubscriptionEntry
+from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.numbered_stream import Loss
+from distced.middleware.wire.topics import directory_topic
 from distced.simulations.network.in_memory import InMemoryClient, InMemoryDeployment
 
 TYPES = event_type("A", {"k": "number"}), event_type("B", {"k": "number"})
@@ -326,6 +331,62 @@ def test_forgotten_subscription_leaves_nothing() -> None:
         world.begin()
         world.application.forget("alarms")
         deployment.advance(60)
+        assert not deployment.detectors
+
+
+def test_kept_frames_are_recovered_for_whichever_subscription_comes_first() -> None:
+    with InMemoryDeployment(nodes=3, checkpoints=True, seed=0) as deployment:
+        world = World(deployment)
+        world.begin()
+        reader = deployment.client("reader")
+        # One detector, and coordinators of their own.
+        for name in "bcdef":
+            reader.subscribe(f"[A as {name}] -> Each(k = {name}.k)")
+        deployment.advance(2)
+        world.publish(20)
+        deployment.advance(5)
+        world.take()
+        deployment.advance(1)
+        world.application.stop()
+        world.publish(50)
+        # Longer than frames are kept otherwise.
+        deployment.advance(900)
+        assert len(deployment.detectors) == 1
+        deployment.crash_node(deployment.host_of(world.subscription))
+        deployment.advance(60)
+        world.begin()
+        deployment.advance(5)
+        world.take()
+        assert world.keys == world.due()
+        assert world.losses == []
+
+
+def test_farewell_by_a_clock_of_long_ago_ends_nothing() -> None:
+    with InMemoryDeployment() as deployment:
+        deployment.advance(300)
+        world = World(deployment, keep_for="1min")
+        world.begin()
+        deployment.advance(2)
+        name = durable_id("alarms")
+        payload = deployment.network.directory_entries("subscription")[name]
+        entry = decode(payload, SubscriptionEntry, where=name)
+        assert entry.durable is not None
+        world.application.stop()
+        left = replace(entry, durable=replace(entry.durable, away=1))
+        message = Publish(directory_topic("subscription", name), encode(left), retain=True)
+        world.publisher._driver.do(lambda: [message])
+        world.publish(5)
+        deployment.advance(40)
+        assert deployment.detectors
+        world.begin()
+        deployment.advance(5)
+        world.take()
+        assert world.keys == world.due()
+        assert world.losses == []
+        world.application.stop()
+        deployment.advance(50)
+        assert deployment.detectors
+        deployment.advance(30)
         assert not deployment.detectors
 
 
