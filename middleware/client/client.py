@@ -212,6 +212,9 @@ class BaseClient(ABC, Generic[D, S]):
         floor = check_watermark(self.clock.now() - 1 if watermark is None else watermark)
         if lease < 0:
             raise DistcedError("not a lease", given=lease, allowed="ns, or 0 for ever")
+        with self._driver.lock:
+            # A source begins its streams; those of an open one go on.
+            self._session.sources.check_free(named)
         made = [
             make(name, {each: self.published_type(each) for each in types}, floor, qos) for name, types in named.items()
         ]

@@ -269,8 +269,7 @@ class SourceSession:
         Raises:
             DistcedError: a name that is taken.
         """
-        for source in sources:
-            self._check_free(source.name)
+        self.check_free(source.name for source in sources)
         if self.outbox.log is not None:
             self.outbox.log.force()
         opening = _Opening(operation, sources, {source.name: {} for source in sources})
@@ -443,6 +442,11 @@ class SourceSession:
             if self.outbox.log is not None:
                 self.outbox.log.ended(source.name)
         return [self.directory.clear("source", source.name) for source in sources]
+
+    def check_free(self, names: Iterable[str]) -> None:
+        """Raise `DistcedError` for a name that is taken; to be called before a source is made, too."""
+        for each in names:
+            self._check_free(each)
 
     def _check_free(self, name: str) -> None:
         if name in self.sources or name in self._opening:

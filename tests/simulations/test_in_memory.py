@@ -98,6 +98,21 @@ def test_get_advances_time_until_event_or_timeout() -> None:
         assert subscription.wait_watermark(before, timeout=5)
 
 
+def test_source_that_is_open_keeps_its_numbers_where_its_name_is_taken() -> None:
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        source, subscription = _source(client), _subscribe(client)
+        _door(source)
+        deployment.advance(1)
+        positions = source.positions(deployment.now)
+        with pytest.raises(DistcedError, match="open already: sensors"):
+            client.sources({"other": ["Door"], "sensors": ["Door", "Temp"]})
+        assert source.positions(deployment.now) == positions
+        _cold(source)
+        deployment.advance(60)
+        assert _rooms(subscription.events()) == ["FE02"] and subscription.losses == ()
+
+
 def test_get_without_timeout_names_remedy() -> None:
     with InMemoryDeployment() as deployment:
         client = deployment.client("office")
