@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -16,7 +17,7 @@ from distced.brokers.cli.subscribe import Decompositions
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.rule_plan import (
     Plan,
-    RuleReport,
+    detectors_of,
     entries_of,
     plan,
     plan_text,
@@ -128,15 +129,16 @@ def apply_rules(options: ApplyOptions) -> int:
         show_notes(patterns.notes)
         derived = TypeRegistry(registry)
         register_derived(parse_file(source.text), derived)
-        wanted = entries_of(name, in_order(patterns.compiled), quality)
+        ordered = list(in_order(patterns.compiled))
+        wanted = entries_of(name, ordered, quality)
         planned, _ = reading.look(lambda directory: plan(name, wanted, present(directory, name)))
-        if not _is_to_be_done(planned, options):
-            return int(bool(planned.entries))
         new = [each for each in derived if each.name not in registry]
+        if not _is_to_be_done(planned, options, [each.name for each in new]):
+            return int(bool(planned.entries or new))
         if new:
             with connected(options.server) as client:
                 client.register(*new)
-        return _carry_out(reading, planned, options)
+        return _carry_out(reading, planned, options, detectors_of(wanted, ordered))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,12 +208,14 @@ def remove_rules(options: RemoveOptions) -> int:
         return _carry_out(reading, planned, options) if _is_to_be_done(planned, options) else 1
 
 
-def _is_to_be_done(planned: Plan, options: ChangeOptions) -> bool:
-    """Show the difference; whether it is to be carried out."""
+def _is_to_be_done(planned: Plan, options: ChangeOptions, types: Sequence[str] = ()) -> bool:
+    """Show the difference, with the derived types that are new; whether it is to be carried out."""
     if not options.as_json:
+        for each in types:
+            output().print(Text(f"+ type {each}", "green"))
         for line in plan_text(planned):
             output().print(line)
-    if options.dry_run or not planned.entries:
+    if options.dry_run or not (planned.entries or types):
         if options.as_json:
             print_json({"applied": False, **_as_dict(planned)})
         return False
@@ -225,8 +229,10 @@ def _is_to_be_done(planned: Plan, options: ChangeOptions) -> bool:
     return False
 
 
-def _carry_out(reading: LiveDirectory, planned: Plan, options: ChangeOptions) -> int:
-    """Publish the changes, and show what nodes make of them."""
+def _carry_out(
+    reading: LiveDirectory, planned: Plan, options: ChangeOptions, detectors: Mapping[str, str] | None = None
+) -> int:
+    """Publish the changes, and show what nodes make of them; `detectors` that the rules will have, by name."""
     published: dict[str, bytes] = {}
     for name, entry in planned.entries.items():
         if entry is None:
@@ -234,30 +240,39 @@ def _carry_out(reading: LiveDirectory, planned: Plan, options: ChangeOptions) ->
         else:
             published[directory_topic("subscription", name)] = encode(entry)
     reading.publish(published)
-    new = {name for name, entry in planned.entries.items() if entry is not None}
+    new = {
+        name: "" if entry.durable is None else entry.durable.name for name, entry in planned.entries.items() if entry
+    }
+    seen: set[str] = set()
     deadline = time.monotonic() + SERVED_WITHIN
     while True:
-        report, state = reading.look(rules_report)
+        report, state = reading.look(lambda directory: rules_report(directory, detectors))
         served = [each for each in report.rules if each.subscription in new]
+        there = {each.subscription for each in served}
+        seen |= there
         left = deadline - time.monotonic()
-        if left <= 0 or (len(served) == len(new) and all(map(_is_decided, served))):
+        # An entry that nodes refuse is cleared.
+        if left <= 0 or (seen == new.keys() and all(each.state != "unserved" for each in served)):
             break
         reading.wait(state, left)
     if options.as_json:
         states = {each.rule: {"state": each.state, "reason": each.reason, "node": each.node} for each in served}
         print_json({"applied": True, **_as_dict(planned), "states": states})
-        return 0
-    for each in served:
-        if each.state == "running":
-            output().print(Text.assemble((each.rule, "cyan"), f" on {each.node}"))
-        else:
-            reason = each.reason or "no node has it yet; `distced rules ls` shows when one does"
-            messages().print(Text(f"{each.rule} {each.state}: {reason}", "yellow"))
+    else:
+        for each in served:
+            if each.state == "running":
+                output().print(Text.assemble((each.rule, "cyan"), f" on {each.node}"))
+            else:
+                reason = each.reason or "no node has it yet; `distced rules ls` shows when one does"
+                messages().print(Text(f"{each.rule} {each.state}: {reason}", "yellow"))
+    if refused := [rule for name, rule in new.items() if name not in there]:
+        raise DistcedError(
+            "rules that nodes do not accept, and that are removed",
+            given=few(refused),
+            allowed="patterns as long, and subscriptions as many, as nodes have limits for",
+            advice="the log of a node says which limit: `subscriptions refused`",
+        )
     return 0
-
-
-def _is_decided(rule: RuleReport) -> bool:
-    return rule.state != "unserved"
 
 
 def _as_dict(planned: Plan) -> dict[str, object]:

@@ -24,10 +24,12 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import short_ids
 from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import ENDING
+from distced.detectors.runtime.detector import detector_id
 from distced.middleware.cli.output import table
 from distced.middleware.client.durable import differences
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.wire.directory_entries import RULES_CLIENT, Durable, DurableEntry, SubscriptionEntry
+from distced.policies.detection import check_detection_policy
 
 UNNAMED: Final = "pattern"
 """Name of a rule that publishes no type, with its number."""
@@ -119,6 +121,12 @@ def entries_of(rules: str, patterns: Iterable[Compiled], quality: QualityOfServi
     return found
 
 
+def detectors_of(entries: Mapping[str, SubscriptionEntry], patterns: Iterable[Compiled]) -> dict[str, str]:
+    """Detectors that the rules of a file will have, by name in the directory."""
+    policies = (check_detection_policy(each.policy) for each in entries.values())
+    return {name: detector_id(each, policy) for name, each, policy in zip(entries, patterns, policies, strict=True)}
+
+
 def present(directory: Directory, rules: str | None = None) -> dict[str, SubscriptionEntry]:
     """Rules in the directory, of one set or of all, by name."""
     found: dict[str, SubscriptionEntry] = {}
@@ -169,13 +177,15 @@ def without_detectors(directory: Directory, rules: str) -> Directory:
     return made
 
 
-def rules_report(directory: Directory) -> RulesReport:
-    """Report on all rules."""
+def rules_report(directory: Directory, detectors: Mapping[str, str] | None = None) -> RulesReport:
+    """Report on all rules; `detectors`: those that rules changed a moment ago will have, by name in the directory: with
+    another one a rule is unserved still."""
     found: list[RuleReport] = []
     for name, entry in present(directory).items():
         assert entry.durable is not None
         state = directory.durables.get(name) or DurableEntry("")
-        detector = directory.detectors.get(state.detector)
+        expected = state.detector if detectors is None else detectors.get(name, state.detector)
+        detector = directory.detectors.get(state.detector) if state.detector == expected else None
         reason = state.reason or ("" if detector is None else detector.waits)
         found.append(
             RuleReport(

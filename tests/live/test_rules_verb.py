@@ -71,6 +71,18 @@ def test_rules_are_applied_shown_and_removed(
         assert actions(document("apply", str(file), "--dry-run")) == {"Each": "changed", "Big": "removed"}
         assert run("apply", str(file), "--yes")[0] == 0
         assert [each["rule"] for each in document("ls")["rules"]] == ["Each"]
+        # A derived type alone is a change, too.
+        file.write_text(file.read_text() + "type Small = A where k < 5\n")
+        code, out = run("apply", str(file), "--dry-run")
+        assert code == 1 and "+ type Small" in out
+        assert run("apply", str(file), "--yes")[0] == 0
+        assert run("apply", str(file), "--dry-run")[0] == 0
+        # Longer than nodes accept.
+        long = tmp_path / "long.pattern"
+        long.write_text(f"[A as a where '{'x' * 11_000}' == 'y'] -> Long(k = a.k)\n")
+        assert main(["rules", "apply", str(long), "--yes", "--server", server.url]) == 2
+        assert "rules that nodes do not accept" in capsys.readouterr().err
+        assert [each["rule"] for each in document("ls")["rules"]] == ["Each"]
         assert run("rm", "other", "--yes")[0] == 2
         assert actions(document("rm", "office/Each", "--dry-run")) == {"Each": "removed"}
         assert run("rm", str(file), "--yes")[0] == 0

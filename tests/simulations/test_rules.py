@@ -7,6 +7,7 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.rule_plan import (
     Plan,
     RuleReport,
+    detectors_of,
     entries_of,
     plan,
     present,
@@ -128,6 +129,29 @@ def test_second_apply_changes_nothing_and_a_change_is_shown_and_carried_out() ->
         assert world.reports() == {} and deployment.detectors == {}
         for kind in OF_DURABLE:
             assert rule_id("office", "Cold") not in deployment.network.directory_entries(kind)
+
+
+def test_changed_rule_is_unserved_until_its_own_detector_is_there() -> None:
+    with InMemoryDeployment(nodes=2) as deployment:
+        world = World(deployment)
+        world.apply(world.plan(COLD))
+        text = COLD.replace("15", "5")
+        directory = world.directory
+        patterns = list(
+            in_order(
+                compile_source(
+                    PatternSource(text, "office.pattern"), without_detectors(directory, "office").registry()
+                ).compiled
+            )
+        )
+        planned = world.plan(text)
+        detectors = detectors_of({name: each for name, each in planned.entries.items() if each}, patterns)
+        # As nodes have not taken the change yet.
+        (before,) = rules_report(directory, detectors).rules
+        assert (before.state, before.detector) == ("unserved", None)
+        world.apply(planned)
+        (after,) = rules_report(world.directory, detectors).rules
+        assert (after.state, after.detector) == ("running", *detectors.values())
 
 
 def test_rule_waits_for_its_types_with_a_reason() -> None:
