@@ -21,7 +21,7 @@ from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
 from distced.brokers.live.checkpoint_thread import CheckpointThread
 from distced.brokers.live.participant import Participant
-from distced.brokers.node.compiling import compiled_beside
+from distced.brokers.node.compiling import THREADS, compiled_beside
 from distced.brokers.node.node import Node
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
@@ -112,8 +112,8 @@ class LiveNode(Participant):
         clock = clock or SystemClock()
         store = open_store(checkpoints, root, name, clock.now())
         self._store = None if store is None else CheckpointThread(store)
-        # Its thread starts with the first large pattern.
-        self._compiler = ThreadPoolExecutor(1, "compiling")
+        # Its threads start with the first large pattern, and behind late ones.
+        self._compiler = ThreadPoolExecutor(THREADS, "compiling")
         self._isolate = isolate
         self._release = release
         self.node = Node(

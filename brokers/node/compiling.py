@@ -2,8 +2,8 @@
 
 A pattern of ten thousand characters, or of atoms that are written out a thousand times, takes a second and more. So a
 request about one waits, with all behind it of its client, until the driver has compiled it on a thread of its own
-(`Compile`), and is then served by the cache. One is compiled at a time; one that takes too long is refused. Small
-patterns are compiled at once.
+(`Compile`), and is then served by the cache. One is compiled at a time; one that takes too long is refused, and keeps
+its thread until it ends; without a free one the next patterns wait. Small patterns are compiled at once.
 
 Rejected: a process, which starts in a second, and returns compiled patterns through a pipe; a smaller limit for the
 length of patterns, as 2,000 characters take 0.1 s.
@@ -29,6 +29,9 @@ COSTLY: Final = 500
 WITHIN: Final = 30 * SECOND
 """Time for a pattern to be compiled, ns."""
 
+THREADS: Final = 3
+"""Threads of a driver for patterns: at most as many are compiled, all but one of them refused already."""
+
 _REPETITIONS: Final = re.compile(r"(\d{1,9}) *\}")
 
 
@@ -45,7 +48,22 @@ def cost(entry: SubscriptionEntry) -> int:
 def compiled_beside(order: Compile) -> PatternCache:
     """Cache with one pattern, compiled or refused; for a driver, on any thread."""
     cache = PatternCache()
-    cache.check_in_full(order.pattern, order.definitions, consumption_of(order.consumption), order.types)
+    try:
+        cache.check_in_full(order.pattern, order.definitions, consumption_of(order.consumption), order.types)
+    except Exception as error:
+        # Whatever it is, it ends here: a request waits for an answer.
+        reason = f"{type(error).__name__}: {error}"
+        advice = "name its parts by patterns of their own, and report this as a defect"
+        problem = f"a pattern that cannot be compiled, {reason}"
+        return _refused(order, DistcedError(problem, given=_shown(order.pattern), advice=advice))
+    return cache
+
+
+def _refused(order: Compile, error: DistcedError) -> PatternCache:
+    """Cache with the error of a pattern, whatever types there are."""
+    cache = PatternCache()
+    kind = consumption_of(order.consumption)
+    cache.refuse(order.pattern, order.definitions, kind, error, ConsultedTypes(TypeRegistry()))
     return cache
 
 
@@ -63,8 +81,10 @@ class Compiling:
 
     def __init__(self, patterns: PatternCache) -> None:
         self._patterns = patterns
-        # By number, in order; the first one is at the driver.
+        # By number, in order; the first one is at the driver, where it has a thread for it.
         self._awaited: dict[int, _Awaited] = {}
+        # Numbers of those that were refused as late, and that the driver has not ended.
+        self._late: set[int] = set()
         self._number = 0
 
     def needs(self, entry: SubscriptionEntry, types: TypeRegistry) -> bool:
@@ -88,6 +108,10 @@ class Compiling:
 
     def finished(self, order: Compile, cache: PatternCache, now: int) -> tuple[set[str], list[Effect]]:
         """Take a compiled pattern: the clients whose requests go on, and effects."""
+        self._late.discard(order.number)
+        return self._end(order, cache, now)
+
+    def _end(self, order: Compile, cache: PatternCache, now: int) -> tuple[set[str], list[Effect]]:
         # It may have been late.
         self._patterns.forget_refusal(order.pattern, order.definitions, consumption_of(order.consumption))
         self._patterns.absorb(cache)
@@ -105,13 +129,14 @@ class Compiling:
                 "a pattern that takes too long to compile", given=_shown(order.pattern),
                 allowed=f"{WITHIN // SECOND} s", advice=advice,
             )  # fmt: skip
-            refused = PatternCache()
-            kind = consumption_of(order.consumption)
-            refused.refuse(order.pattern, order.definitions, kind, error, ConsultedTypes(TypeRegistry()))
-            return self.finished(order, refused, now)
+            self._late.add(order.number)
+            return self._end(order, _refused(order, error), now)
         return set(), []
 
     def _next(self, now: int) -> list[Effect]:
+        if len(self._late) >= THREADS:
+            # It would wait at the driver, and be late without having begun.
+            return []
         for each in self._awaited.values():
             if each.given_at is None:
                 each.given_at = now

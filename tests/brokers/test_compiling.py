@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from distced.brokers.core.effects import Compile, Effect, Publish
 from distced.brokers.node import compiling
-from distced.brokers.node.compiling import COSTLY, WITHIN, compiled_beside, cost
+from distced.brokers.node.compiling import COSTLY, THREADS, WITHIN, compiled_beside, cost
 from distced.brokers.node.node import Node
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.administration import Answers
 from distced.middleware.wire.codec import decode, encode
@@ -118,6 +121,39 @@ def test_pattern_that_takes_too_long_is_refused(rig: Rig) -> None:
     rig.node.compiled(order, compiled_beside(order), rig.now)
     rig.subscribe("later", "c2", LARGE)
     assert answers(rig.serve()) == {"later": "offered"}
+
+
+def test_patterns_behind_late_ones_are_given_only_where_a_thread_is_free(rig: Rig) -> None:
+    late: list[Compile] = []
+    for number in range(THREADS):
+        rig.subscribe(f"slow{number}", "c1", f"{LARGE} ; [A where v > {number}]")
+        late += compiles(rig.serve())
+        rig.now += WITHIN
+        assert answers([*rig.loop(rig.node.tick(rig.now)), *rig.serve()]) == {f"slow{number}": "refused"}
+    assert len(late) == THREADS
+    rig.subscribe("behind", "c2", LARGE)
+    for _ in range(3):
+        rig.now += WITHIN
+        effects = [*rig.loop(rig.node.tick(rig.now)), *rig.serve()]
+        assert not compiles(effects) and answers(effects) == {}
+    # One of them ends, and its thread is free.
+    (order,) = compiles(rig.loop(rig.node.compiled(late[1], compiled_beside(late[1]), rig.now)))
+    rig.now += WITHIN - 1
+    assert answers([*rig.loop(rig.node.tick(rig.now)), *rig.serve()]) == {}
+    effects = [*rig.loop(rig.node.compiled(order, compiled_beside(order), rig.now)), *rig.serve()]
+    assert answers(effects) == {"behind": "offered"}
+
+
+def test_pattern_that_fails_with_any_exception_is_refused_with_its_name(rig: Rig) -> None:
+    rig.subscribe("faulty", "c1", LARGE)
+    (order,) = compiles(rig.serve())
+    # A defect of the compiler would look like that.
+    broken: Any = None
+    cache = compiled_beside(replace(order, types=broken))
+    with pytest.raises(DistcedError, match=r"cannot be compiled, AttributeError: .*: .A where v > 0"):
+        cache.check(LARGE, {}, "ordered", rig.node.directory.registry())
+    effects = [*rig.loop(rig.node.compiled(order, cache, rig.now)), *rig.serve()]
+    assert answers(effects) == {"faulty": "refused"}
 
 
 def test_entry_that_is_cleared_meanwhile_is_not_served(rig: Rig) -> None:
