@@ -75,23 +75,28 @@ class OutboxFolder:
         with suppress(OSError):
             self.mark(whole=True)
 
-    def read(self) -> Iterator[tuple[int, bytes]]:
-        """Segments in order."""
-        for each in sorted(self._path.glob(f"*{_SUFFIX}")):
-            with suppress(ValueError, OSError):
-                yield int(each.stem), each.read_bytes()
+    def read(self) -> Iterator[tuple[int, bytes | None]]:
+        """Segments in order; None for the content of one that cannot be read."""
+        for each in sorted(each for each in self._path.glob(f"*{_SUFFIX}") if each.stem.isdecimal()):
+            try:
+                content = each.read_bytes()
+            except OSError:
+                content = None
+            yield int(each.stem), content
 
     def begin(self, segment: int, content: bytes) -> None:
         """Begin the next segment."""
         file = self._of(segment).open("ab", buffering=0)
         with self._guard:
             before, self._file = self._file, file
-            if before is not None and self._every is None:
+            if before is not None and not self._every:
                 before.close()
             elif before is not None and before not in self._unforced:
                 # It is closed behind the next sync.
                 self._unforced.append(before)
         self.append(content)
+        if self._every == 0:
+            _sync_names(self._path)
 
     def append(self, content: bytes) -> None:
         """Add to the last segment."""
@@ -104,7 +109,7 @@ class OutboxFolder:
             raise OSError("no space left on the disk")
         if self._every == 0:
             os.fsync(file.fileno())
-        if self._every is not None and file not in self._unforced:
+        if self._every and file not in self._unforced:
             with self._guard:
                 self._unforced.append(file)
             self._due.set()

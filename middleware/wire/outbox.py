@@ -114,6 +114,7 @@ class Outbox(KeptMessages):
         self.unsent.clear()
         self.size = self.held_bytes = self.unsent_bytes = 0
         self.log = log
+        self._gaps = dict(log.gaps)
         for node, numbers in log.acknowledged.items():
             for stream, number in numbers.items():
                 self._count(node, stream, number)

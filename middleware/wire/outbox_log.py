@@ -54,8 +54,8 @@ class LogStore(Protocol):
         """Whether everything that was written before the start is there."""
         ...
 
-    def read(self) -> Iterable[tuple[int, bytes]]:
-        """Segments in order."""
+    def read(self) -> Iterable[tuple[int, bytes | None]]:
+        """Segments in order; None for the content of one that cannot be read."""
         ...
 
     def begin(self, segment: int, content: bytes) -> None:
@@ -102,13 +102,15 @@ class SourceMark(msgspec.Struct, array_like=True):
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True, tag="h"):
-    """State at the begin of a segment; `streams`: next number, and greatest `hi` so far; `acknowledged` by node."""
+    """State at the begin of a segment; `streams`: next number, and greatest `hi` so far; `acknowledged` by node; `gaps`
+    as of `OutboxLog`."""
 
     version: int
     client: str
     sources: dict[str, SourceMark] = {}
     streams: list[tuple[Stream, int, int | None]] = []
     acknowledged: list[tuple[str, list[tuple[Stream, int]]]] = []
+    gaps: list[tuple[Stream, tuple[int, int]]] = []
 
 
 class _Begun(msgspec.Struct, array_like=True, frozen=True, tag="s"):
@@ -204,6 +206,7 @@ class _State:
         self.sources: dict[str, SourceMark] = {}
         self.streams: dict[Stream, tuple[int, int | None]] = {}
         self.acknowledged: dict[str, dict[Stream, int]] = {}
+        self.gaps: dict[Stream, tuple[int, int]] = {}
 
     def apply(self, record: _Record) -> None:
         match record:
@@ -211,6 +214,7 @@ class _State:
                 self.sources = {name: msgspec.structs.replace(each) for name, each in record.sources.items()}
                 self.streams = {stream: (following, top) for stream, following, top in record.streams}
                 self.acknowledged = {node: dict(numbers) for node, numbers in record.acknowledged}
+                self.gaps = dict(record.gaps)
             case _Begun(source=source, types=types, first=first):
                 first = self.sources.setdefault(source, SourceMark(first)).first
                 for each in types:
@@ -238,6 +242,7 @@ class _State:
         del self.sources[source]
         for stream in [each for each in self.streams if each[0] == source]:
             del self.streams[stream]
+            self.gaps.pop(stream, None)
         for node, numbers in list(self.acknowledged.items()):
             self.acknowledged[node] = {each: number for each, number in numbers.items() if each[0] != source}
             if not self.acknowledged[node]:
@@ -246,7 +251,7 @@ class _State:
     def head(self, client: str) -> _Head:
         streams = [(stream, following, top) for stream, (following, top) in self.streams.items()]
         acknowledged = [(node, list(numbers.items())) for node, numbers in self.acknowledged.items()]
-        return _Head(VERSION, client, self.sources, streams, acknowledged)
+        return _Head(VERSION, client, self.sources, streams, acknowledged, list(self.gaps.items()))
 
     def least(self, stream: Stream) -> int:
         """Number of the first message that some node has not acknowledged; 0 where none has acknowledged any."""
@@ -258,6 +263,8 @@ class OutboxLog:
 
     Attributes:
         sources, streams: of the log, in their present state; streams by next number, and greatest `hi`, ns.
+        gaps: of streams that have gone on with numbers that were not used: the first without a message, and the first
+            with one again.
         former: client that wrote the log; empty for a new one.
         messages: at the start, by source those that the outbox had, in order of publication.
         failed: why the disk cannot be written; empty where it can.
@@ -284,7 +291,7 @@ class OutboxLog:
         # Number of messages needed, and bytes, by segment.
         self._live: Counter[int] = Counter()
         self._sizes: dict[int, int] = {}
-        self._current = 0
+        self._current = self._head_bytes = 0
         self._at = self._again_at = now
         self._open: set[str] = set()
         self._idle: set[str] = set()
@@ -298,6 +305,10 @@ class OutboxLog:
     @property
     def streams(self) -> dict[Stream, tuple[int, int | None]]:
         return self._state.streams
+
+    @property
+    def gaps(self) -> dict[Stream, tuple[int, int]]:
+        return self._state.gaps
 
     @property
     def acknowledged(self) -> dict[str, dict[Stream, int]]:
@@ -418,10 +429,15 @@ class OutboxLog:
 
     def _rotate(self) -> None:
         """Begin a segment where there is none with room."""
-        if self.failed or self.total_bytes > 2 * self._most + 2 * self._segment_bytes:
+        if self.failed or self.total_bytes > 2 * self._most + 2 * max(self._segment_bytes, self._head_bytes):
             self._write_again()
-        elif self._sizes.get(self._current, 0) >= self._segment_bytes:
+        elif self._ended:
             self._begin()
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the last segment is to end: with as much behind its head as in it at least."""
+        return self._sizes.get(self._current, 0) - self._head_bytes >= max(self._segment_bytes, self._head_bytes)
 
     def _append(self, content: bytes) -> None:
         self._store.append(content)
@@ -451,7 +467,7 @@ class OutboxLog:
         before, self._current = self._current, self._current + 1
         self._sizes[self._current] = 0
         self._store.begin(self._current, content)
-        self._sizes[self._current] = len(content)
+        self._sizes[self._current] = self._head_bytes = len(content)
         self._tidy(before)
 
     def _write_again(self) -> None:
@@ -459,7 +475,7 @@ class OutboxLog:
         first = self._current + 1
         self._begin()
         for each in self.needed():
-            if self._sizes[self._current] >= self._segment_bytes:
+            if self._ended:
                 self._begin()
             key = each.stream, each.number
             segment, least = self._places.get(key, (0, INSTANT_MIN))
@@ -486,11 +502,12 @@ class OutboxLog:
 
     def _read(self, now: int) -> None:
         """Take over what the store holds."""
-        state, problem = self._state, ""
+        state, problem, whole = self._state, "", self._store.whole
         found: dict[tuple[Stream, int], tuple[int, _Message]] = {}
         for segment, content in self._store.read():
             self._current = segment
-            records, problem = read_records(content)
+            whole = whole and content is not None
+            records, problem = ([], "damaged") if content is None else read_records(content)
             head = records[0] if records else None
             readable = isinstance(head, _Head) and head.version <= VERSION
             if not records and problem != "damaged":
@@ -506,14 +523,14 @@ class OutboxLog:
                     self._store.set_aside(segment)
                 continue
             self.former = head.client
-            self._sizes[segment] = len(content)
+            self._sizes[segment] = len(content or b"")
             for record in records:
                 state.apply(record)
                 if isinstance(record, _Message):
                     found[record.stream, record.number] = segment, record
                 elif isinstance(record, _Withdrawn):
                     found.pop((record.stream, record.number), None)
-        whole = self._store.whole and problem != "damaged"
+        whole = whole and problem != "damaged"
         for segment, record in merge(*self._needed_of(found, whole=whole), key=lambda each: each[1].at):
             kept = KeptMessage(record.stream, record.number, record.payload, record.at, record.top)
             self.messages.setdefault(record.stream[0], []).append(kept)
@@ -525,7 +542,7 @@ class OutboxLog:
     def _needed_of(
         self, found: dict[tuple[Stream, int], tuple[int, _Message]], *, whole: bool
     ) -> Iterator[list[tuple[int, _Message]]]:
-        """Of the messages found, the last ones of each stream without a gap, in order."""
+        """Of the messages found, the last ones of each stream without a gap but the known one, in order."""
         last = {stream: following - 1 for stream, (following, _) in self._state.streams.items()}
         if not whole:
             # A head may be ahead of the messages that could be written.
@@ -533,17 +550,23 @@ class OutboxLog:
             for stream, number in found:
                 greatest[stream] = max(number, greatest.get(stream, number))
             last = {stream: min(number, greatest.get(stream, number)) for stream, number in last.items()}
-        for stream, end in last.items():
-            begin = end
-            while (stream, begin) in found:
-                begin -= 1
-            yield [found[stream, number] for number in range(begin + 1, end + 1)]
+        for stream, number in last.items():
+            run: list[tuple[int, _Message]] = []
+            gap, behind = self._state.gaps.get(stream, (number, number))
+            number = gap - 1 if number + 1 == behind else number
+            while (stream, number) in found:
+                run.append(found[stream, number])
+                number = gap - 1 if number == behind else number - 1
+            yield run[::-1]
 
     def _skip(self, now: int) -> None:
         """Go on with numbers that were not used, as the end of the log may be lost."""
+        ends = {each.stream: each.number + 1 for messages in self.messages.values() for each in messages}
         for stream, (following, top) in self._state.streams.items():
             begin = max(following, now // 1_000)
             self._state.streams[stream] = begin, max(now, INSTANT_MIN if top is None else top)
+            if stream in ends:
+                self._state.gaps[stream] = ends[stream], begin
         fields: dict[str, object] = {
             "client": self._client,
             "reason": "the last messages before a power cut, a full disk or damage may not be in it",

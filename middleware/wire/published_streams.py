@@ -52,6 +52,8 @@ class KeptMessages:
         self.log: OutboxLog | None = None
         self._most_bytes = most_bytes
         self._longest = longest
+        # Where a stream has gone on behind a power cut: numbers without messages, from one to another, exclusive.
+        self._gaps: dict[StreamKey, tuple[int, int]] = {}
         # With the instant of publication, in its order, and the greatest `hi` of all earlier ones, ns.
         self._kept: OrderedDict[tuple[StreamKey, int], tuple[bytes, int, int | None]] = OrderedDict()
 
@@ -71,7 +73,13 @@ class KeptMessages:
     def first(self, stream: StreamKey, begin: int, end: int) -> int:
         """Number of the first kept message at or behind `begin`, `end` where there is none. Messages are dropped in
         order, so those up to `end` are kept."""
-        low, high = begin, end
+        gap, behind = self._gaps.get(stream, (end, end))
+        if begin < gap < end:
+            found = self._first(stream, begin, gap)
+            return found if found < gap else self._first(stream, behind, end)
+        return self._first(stream, begin, end)
+
+    def _first(self, stream: StreamKey, low: int, high: int) -> int:
         while low < high:
             middle = (low + high) // 2
             if self._find(stream, middle) is not None:

@@ -17,6 +17,8 @@ from distced.middleware.client.outbox_folder import OutboxFolder
 from distced.middleware.client.source_session import SourceState
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
+from distced.middleware.wire.administration import Missing, MissingMessages, Unavailable
+from distced.middleware.wire.codec import decode as decode_as
 from distced.middleware.wire.frames import decode
 from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.outbox_log import SEGMENT_BYTES, OutboxLog, framed, read_records
@@ -185,6 +187,16 @@ def test_segments_are_deleted_when_acknowledged() -> None:
     assert len(store.segments) == 1 and len(Publisher(store, LATER).again) == 2
 
 
+def test_segments_of_an_outbox_with_many_streams_are_longer_than_their_heads() -> None:
+    store = VirtualOutbox()
+    publisher = Publisher(store, START)
+    for number in range(3_000):
+        publisher.log.begun(f"sensor-{number}", ["A"], 5)
+    for _ in range(200):
+        publisher.publish(text="x" * 1_000)
+    assert max(store.segments) <= 4 and len(Publisher(store, LATER).again) == 200
+
+
 def test_few_needed_messages_do_not_hold_all_segments() -> None:
     store, most = VirtualOutbox(), 2 * SEGMENT_BYTES[0]
     publisher = Publisher(store, START, most, recent_bytes=1_000)
@@ -206,6 +218,43 @@ def test_sources_that_have_ended_long_ago_are_forgotten() -> None:
     for _ in range(200):
         publisher.publish(text="x" * 1_000)
     assert list(publisher.log.sources) == ["s"] and ("old", "A") not in publisher.log.streams
+
+
+def test_messages_before_a_power_cut_are_sent_again_to_readers_that_lack_them() -> None:
+    store = VirtualOutbox()
+    first = Publisher(store, START)
+    numbers = [first.publish() for _ in range(8)]
+    store.whole = False
+    for now in (LATER, 2 * LATER):
+        # The second process follows the end of the first one, which had published nothing.
+        again = Publisher(store, now)
+        store.whole = True
+        assert [number for _, number in again.numbers] == numbers and again.next() == LATER // 1_000
+        assert answers(again, numbers[4]) == numbers[4:]
+    behind = [again.publish() for _ in range(3)]
+    assert answers(again, numbers[4]) == numbers[4:]
+    assert answers(again, numbers[-1] + 1) == [f"before {behind[0]}", *behind]
+    again = Publisher(store, 2 * LATER)
+    assert [number for _, number in again.numbers] == [*numbers, *behind]
+    # Those of both sides are dropped in order.
+    again.outbox.acknowledge("n", A, behind[1])
+    for name in "AB":
+        again.now += 10**12
+        again.log.messages.clear()
+        again.publish(name)
+    assert answers(again, numbers[4]) == [f"before {behind[1]}", *behind[1:], behind[-1] + 1]
+
+
+def answers(publisher: Publisher, begin: int) -> list[int | str]:
+    """Numbers of the messages that a reader is sent from one on, and up to which it has a loss."""
+    missing = Missing("r", (MissingMessages("e", "s", begin, None, "A"),))
+    found: list[int | str] = []
+    for each in publisher.streams.answer(missing, root="ced"):
+        if "/lost/" in each.topic:
+            found.append(f"before {decode_as(each.payload, Unavailable, where='').before}")
+        else:
+            found.append(decode(each.payload, where="").number or 0)
+    return found
 
 
 def test_full_disk_stops_no_publisher() -> None:
@@ -404,3 +453,27 @@ def test_folder_on_a_disk_with_room_for_the_state_alone_keeps_what_was_written(t
     again = Publisher(OutboxFolder(tmp_path / "killed", None), LATER)
     assert [number for _, number in again.numbers] == numbers and again.next() == LATER // 1_000
     again.outbox.detach()
+
+
+def test_folder_with_an_unreadable_segment_uses_no_number_twice(tmp_path: Path) -> None:
+    publisher = Publisher(OutboxFolder(tmp_path, None), START)
+    while len(segments := sorted(tmp_path.glob("*.outbox"))) < 2:
+        publisher.publish(text="x" * 10_000)
+    publisher.publish()
+    publisher.outbox.detach()
+    segments[-1].unlink()
+    segments[-1].mkdir()
+    again = Publisher(OutboxFolder(tmp_path, None), LATER)
+    assert again.next() == LATER // 1_000 and len(again.again) > 3
+    assert [each.event for each in again.log.notes] == ["segment of the outbox damaged", "end of the outbox not found"]
+    again.outbox.detach()
+
+
+@pytest.mark.parametrize("sync_every", [0.0, None])
+def test_folder_closes_segments_that_have_ended(tmp_path: Path, sync_every: float | None) -> None:
+    publisher = Publisher(OutboxFolder(tmp_path, sync_every), START)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for _ in range(60):
+        publisher.publish(text="x" * 10_000)
+    assert len(list(tmp_path.glob("*.outbox"))) > 5 and len(list(Path("/dev/fd").iterdir())) == before
+    publisher.outbox.detach()
