@@ -14,6 +14,7 @@ from distced.detectors.runtime.detector import Detector
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.wire.administration import MoveRequest
@@ -80,6 +81,19 @@ def test_each_link_of_a_chain_moves(text: str) -> None:
     scene.app.clear("subscription", "q")
     scene.network.run()
     assert scene.entries("detector") == scene.entries("subscription") == []
+
+
+def test_late_events_are_reported_before_a_detector_moves() -> None:
+    scene = Scene()
+    scene.subscribe("q", "[A] ; [B] -> Out()", policy="best-effort")
+    scene.happen("AB", watermark=False)
+    scene.source.publish(Event("A", 1, 1, "s", 0, {"k": 1, "v": 2}))
+    scene.network.run()
+    identity, origin = detector_of(scene, "[A] ; [B] -> Out()")
+    assert not scene.app.losses
+    move(scene.network, identity, other_than(scene, origin))
+    scene.network.run()
+    assert [(each.since, each.until) for each in scene.app.losses["q"]] == [(0, 1)]
 
 
 def test_detector_moves_there_and_back() -> None:
