@@ -95,6 +95,8 @@ class Outbox(KeptMessages):
         self._first_held: dict[StreamKey, int] = {}
         # Of these, with a log, those that wait for the server, and perhaps for nothing else.
         self._waiting: dict[tuple[StreamKey, int], None] = {}
+        # The same, by source, of those that are not open yet: published with them.
+        self._unopened: dict[str, dict[tuple[StreamKey, int], None]] = {}
         # Number of the first message that a node has not acknowledged, and the least of all nodes.
         self._acknowledged: dict[StreamKey, dict[str, int]] = {}
         self._least: dict[StreamKey, int] = {}
@@ -107,6 +109,7 @@ class Outbox(KeptMessages):
         self._held.clear()
         self._first_held.clear()
         self._waiting.clear()
+        self._unopened.clear()
         self._acknowledged.clear()
         self._least.clear()
         self._news.clear()
@@ -187,8 +190,7 @@ class Outbox(KeptMessages):
         super().keep(stream, number, payload, top, now)
         if self._news:
             self._drop_acknowledged()
-        if self._waiting and not self.waits:
-            self._release()
+        self._release()
 
     def make_room(self, present: Container[str]) -> dict[str, int]:
         """Make room for a message where the outbox is full: nodes that it waits for, with the number of their streams;
@@ -198,8 +200,7 @@ class Outbox(KeptMessages):
             present: nodes of the directory.
         """
         self._drop_acknowledged()
-        if self._waiting and not self.waits:
-            self._release()
+        self._release()
         if not self.full:
             return {}
         for stream, nodes in list(self._acknowledged.items()):
@@ -213,7 +214,9 @@ class Outbox(KeptMessages):
                 continue
             key = next(iter(self._held))
             self._drop_held(*key)
-            if key in self._waiting:
+            if key in self._unopened.get(key[0][0], ()):
+                del self._unopened[key[0][0]][key]
+            elif key in self._waiting:
                 del self._waiting[key]
                 if self.unsent and not self.again:
                     self.unsent.popleft()
@@ -246,7 +249,8 @@ class Outbox(KeptMessages):
         if log is not None and (least is None or number >= least):
             waits = bool(self.again or log.messages or len(self._kept) < len(self.unsent))
         if waits:
-            self._waiting[key] = None
+            unopened = log is not None and stream[0] in log.messages
+            (self._unopened.setdefault(stream[0], {}) if unopened else self._waiting)[key] = None
         if waits or (least is not None and number >= least):
             self._held[key] = kept
             self._first_held.setdefault(stream, number)
@@ -261,20 +265,21 @@ class Outbox(KeptMessages):
                 self.log.acknowledge(node, stream, acknowledged)
             least = self._least.get(stream)
             while (first := self._first_held.get(stream)) is not None and (least is None or first < least):
-                if (stream, first) in self._waiting:
+                if (stream, first) in self._waiting or (stream, first) in self._unopened.get(stream[0], ()):
                     break
                 self._drop_held(stream, first)
 
     def _release(self) -> None:
         """Drop messages that have waited for the server alone, and are with it."""
-        waiting, self._waiting = self._waiting, {}
-        # Those of sources that are not open yet are published with these.
         unopened = () if self.log is None else self.log.messages
+        for source in [each for each in self._unopened if each not in unopened]:
+            self._waiting.update(self._unopened.pop(source))
+        if self.waits:
+            return
+        waiting, self._waiting = self._waiting, {}
         for stream, number in waiting:
             least = self._least.get(stream)
-            if stream[0] in unopened:
-                self._waiting[stream, number] = None
-            elif (stream, number) in self._held and (least is None or number < least):
+            if (stream, number) in self._held and (least is None or number < least):
                 self._drop_held(stream, number)
 
     def _drop_held(self, stream: StreamKey, number: int) -> None:

@@ -133,6 +133,26 @@ def test_outbox_filled_while_the_server_was_away_has_room_once_it_is_with_the_se
     assert publisher.outbox.make_room(()) == {} and not publisher.outbox.full and publisher.outbox.dropped == 0
 
 
+def test_messages_of_a_source_that_is_not_open_yet_are_dropped_for_themselves_alone() -> None:
+    store = VirtualOutbox()
+    first = Publisher(store, START)
+    for _ in range(10):
+        first.publish()
+    # Another source of the next process; its server is away.
+    outbox = Outbox(5_000, "drop", recent_bytes=1_000)
+    log = OutboxLog(store, "p", 5_000, LATER)
+    outbox.attach(log)
+    streams = PublishedStreams(outbox)
+    source = SourceState("p", "t", TYPES, 0, 1, LATER, streams=streams)
+    while not outbox.full:
+        for _, message in source.messages([source.create("A", source.next_seq, text="")], None, LATER):
+            outbox.defer(message)
+    before = len(outbox.unsent)
+    outbox.make_room(())
+    assert outbox.dropped > 0 and not outbox.full and len(outbox.unsent) == before
+    assert [each.number - first.source.first for each in log.again("s")] == list(range(outbox.dropped, 10))
+
+
 def test_messages_of_one_instant_are_published_again_in_order() -> None:
     store = VirtualOutbox()
     first = Publisher(store, START)
