@@ -342,6 +342,7 @@ class SourceSession:
         if outbox.full:
             reasons = [f"broker nodes to acknowledge it: {waits_for(holders.items())}"] if holders else []
             reasons += ["the server, which is away"] if outbox.unsent else []
+            reasons += [f"their sources to be opened: {', '.join(outbox.unopened)}"] if outbox.unopened else []
             return BusError(
                 "the outbox of the client is full",
                 given=f"{outbox.total_bytes:,} bytes that wait for {', and '.join(reasons)}",

@@ -156,6 +156,11 @@ class Outbox(KeptMessages):
         """Whether messages wait here."""
         return bool(self.again or self.unsent)
 
+    @property
+    def unopened(self) -> list[str]:
+        """Sources of an earlier process that are not open yet, and whose messages take room."""
+        return sorted(source for source, held in self._unopened.items() if held)
+
     def take_unsent(self, most: int | None = None) -> Iterator[Publish]:
         """Messages that have waited, in order; each is forgotten as it is taken."""
         left = len(self.again) + len(self.unsent) if most is None else most

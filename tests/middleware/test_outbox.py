@@ -15,7 +15,9 @@ from distced.middleware.wire.directory_entries import NodeEntry
 from distced.middleware.wire.frames import decode
 from distced.middleware.wire.mqtt_effects import Note, Publish
 from distced.middleware.wire.outbox import Outbox
+from distced.middleware.wire.outbox_log import OutboxLog
 from distced.middleware.wire.published_streams import OVERHEAD
+from distced.simulations.network.transport.virtual_outbox import VirtualOutbox
 
 SIZE = OVERHEAD + 1
 S = ("s", "A")
@@ -151,6 +153,19 @@ def test_full_outbox_says_what_it_waits_for() -> None:
     assert "nodes to acknowledge it: n" in str(refused) and "server" not in str(refused.given)
     publisher.session.receive("ced/a/covered/p", encode(Covered("n", (("s", "A", first + 12),))), 0)
     assert publisher.sources.full() == []
+
+
+def test_full_outbox_names_sources_that_are_not_open_yet() -> None:
+    store = VirtualOutbox()
+    for now in (1, 2):
+        # In the second process the source is not open yet.
+        outbox = Outbox(5_000, recent_bytes=1_000)
+        outbox.attach(OutboxLog(store, "p", 5_000, now))
+        publisher = Publisher(outbox)
+        if now == 1:
+            publisher.publish(30)
+    refused = publisher.sources.full()
+    assert isinstance(refused, BusError) and "bytes that wait for their sources to be opened: s" in str(refused)
 
 
 def test_full_outbox_of_a_server_that_is_away_drops_by_choice_and_logs_it() -> None:

@@ -147,6 +147,7 @@ def test_messages_of_a_source_that_is_not_open_yet_are_dropped_for_themselves_al
     while not outbox.full:
         for _, message in source.messages([source.create("A", source.next_seq, text="")], None, LATER):
             outbox.defer(message)
+    assert outbox.unopened == ["s"]
     before = len(outbox.unsent)
     outbox.make_room(())
     assert outbox.dropped > 0 and not outbox.full and len(outbox.unsent) == before
