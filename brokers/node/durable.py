@@ -9,7 +9,8 @@ cleared, and its state says so to the next client of the name, for a month.
 A client is away where its farewell says so, or where its own entry has gone, and since a node has found it so: the
 clock of a device may be wrong by decades. Nodes that find it away at different times go by the one published first. A
 server without persistence that has restarted has forgotten the entries of clients that are away: the host publishes
-them again, where the server has forgotten the detector, too.
+them again, where the server has forgotten the detector, too, and one node those that no node serves, where it has
+forgotten the claim to the name of that node.
 
 Rejected: a client that stands in for the one that is away (it would take what it cannot hand on), and persistent
 sessions of MQTT servers (their limits are the server's, they are lost with it, and nobody knows how much waits there).
@@ -198,17 +199,20 @@ class DurableSubscriptions(NodePart):
 
     # Servers that forget.
 
-    def put_back(self, shown: set[str]) -> list[Effect]:
+    def put_back(self, shown: set[str], *, forgotten: bool) -> list[Effect]:
         """Publish the entries of subscriptions served here that a server has forgotten, with the detectors that are not
-        `shown` any more."""
+        `shown` any more; where it has forgotten everything, on one node also of those that no node serves for now."""
         effects: list[Effect] = []
         for name in self.directory.durable_names:
-            if self.hosting.by_subscription.get(name, "") in {"", *shown}:
+            identity = self.hosting.by_subscription.get(name, "")
+            if identity in shown:
                 # Cleared, where its detector is still there.
+                continue
+            if not identity and not (forgotten and chosen(name, self.directory.common_nodes) == self.name):
                 continue
             effects += [
                 self.put(kind, name, self.directory.table(kind)[name])
-                for kind in ("subscription", "position")
+                for kind in ("subscription", "position", *(() if identity else ("durable",)))
                 if (kind, name) in self.directory.unconfirmed
             ]
         return effects

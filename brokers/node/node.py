@@ -766,7 +766,9 @@ class Node(NodePart):
             shown = {
                 name for kind, name in self.directory.names() - self.directory.unconfirmed.keys() if kind == "detector"
             }
-            effects += [*self.hosting.compare(shown, now), *self.durable.put_back(shown)]
+            # The claim is the one entry that nobody else clears.
+            forgotten = bool(effects)
+            effects += [*self.hosting.compare(shown, now), *self.durable.put_back(shown, forgotten=forgotten)]
         return [*effects, *self.admission.take_up(), *self._inspect()]
 
     def _inspect(self) -> Iterable[Effect]:

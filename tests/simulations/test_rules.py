@@ -19,6 +19,7 @@ from distced.brokers.inspect.rule_plan import (
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.client.directory_session import OF_DURABLE
+from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory import KINDS
 from distced.middleware.wire.mqtt_effects import Publish
@@ -182,6 +183,26 @@ def test_rules_of_a_server_that_has_forgotten_them_go_on() -> None:
         deployment.advance(60)
         (report,) = world.reports().values()
         assert report.state == "running"
+
+
+def test_rule_that_waits_outlives_a_server_that_forgets() -> None:
+    with InMemoryDeployment(nodes=2) as deployment:
+        world = World(deployment)
+        late = event_type("Late", {"x": "number"})
+        registry = TypeRegistry([*world.directory.registry(), late])
+        patterns = compile_source(PatternSource("[Late] -> L()", "office.pattern"), registry)
+        wanted = entries_of("office", in_order(patterns.compiled), QualityOfService())
+        world.apply(plan("office", wanted, {}))
+        assert world.reports()["L"].state == "waiting"
+        server = deployment.network.servers[""]
+        server.stop(remembers=False)
+        deployment.advance(1)
+        server.start()
+        deployment.advance(120)
+        assert world.reports()["L"].state == "waiting"
+        world.client.register(late)
+        deployment.advance(30)
+        assert world.reports()["L"].state == "running"
 
 
 def test_names_of_rules_follow_their_types() -> None:
