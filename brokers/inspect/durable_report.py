@@ -29,7 +29,7 @@ class DurableReport(msgspec.Struct, frozen=True):
         oldest: publication of the oldest kept message, ns; None for none.
         dropped: composite events dropped beyond the limit, or at the end.
         ended: when it was ended, ns; None where it was not. Its name is known for a month.
-        reason: why it was ended.
+        reason: why it was ended, or waits.
     """
 
     name: str

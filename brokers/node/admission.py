@@ -26,6 +26,8 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from distced.brokers.core.causes import MessageArrived, Stimulus
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Compile, Effect, info, warning
@@ -344,7 +346,7 @@ class Admission(NodePart):
         return [self.send(concerned, "serve", name, how)]
 
     def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
-        if _is_rule(entry):
+        if _is_rule(entry) or is_away(entry, self.directory):
             # Nobody is there to ask again.
             self._notified[name] = (now, "", _AGAIN)
             return [*self.hosting.withdrawn(name, now), *self._wait(name, entry, error)]
@@ -366,6 +368,10 @@ class Admission(NodePart):
         notice = self.reply(entry.client, answer)
         if _is_rule(entry):
             notice = self.put("durable", name, DurableEntry(self.name, reason=str(error)))
+        elif is_away(entry, self.directory):
+            # Of no node, so that one stands in that ends it in time.
+            known = self.directory.durables.get(name) or DurableEntry("")
+            notice = self.put("durable", name, replace(known, node="", reason=str(error)))
         return [warning("subscription deferred", subscription=name, reason=str(error)), notice]
 
     # Host, and coordinator of detectors.

@@ -356,7 +356,7 @@ class DurableEntry(msgspec.Struct, frozen=True):
         found: of a rule: composite events since its detector began on this node.
         ended: when it was ended, as its client was away for too long, ns; 0 where it was not. Its name is kept for a
             while, for the client's return.
-        reason: why it was ended; of a rule, why it waits.
+        reason: why it was ended; of a rule, and of one that no client reads, why it waits.
     """
 
     node: str

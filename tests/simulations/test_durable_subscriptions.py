@@ -16,7 +16,7 @@ from distced.middleware.client.durable import durable_id
 from distced.middleware.model.events import EventId
 from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import SubscriptionEntry
+from distced.middleware.wire.directory_entries import DurableEntry, ExclusionEntry, SubscriptionEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import directory_topic
@@ -388,6 +388,39 @@ def test_farewell_by_a_clock_of_long_ago_ends_nothing() -> None:
         assert deployment.detectors
         deployment.advance(30)
         assert not deployment.detectors
+
+
+def test_excluded_while_its_application_is_away_it_waits_and_goes_on() -> None:
+    with InMemoryDeployment() as deployment:
+        world = World(deployment)
+        world.begin()
+        world.publish(5)
+        deployment.advance(2)
+        world.take()
+        world.application.stop()
+        world.publish(5)
+        deployment.advance(2)
+        name, (detector,) = durable_id("alarms"), deployment.detectors
+
+        def exclude(payload: bytes) -> None:
+            message = Publish(directory_topic("exclusion", detector), payload, retain=True)
+            world.publisher._driver.do(lambda: [message])
+
+        exclude(encode(ExclusionEntry(deployment.now, "node-1", "[A]", "beyond a limit")))
+        deployment.advance(30)
+        assert not deployment.detectors
+        state = decode(deployment.network.directory_entries("durable")[name], DurableEntry, where=name)
+        assert "beyond a limit" in state.reason and state.away
+        exclude(b"")
+        deployment.advance(30)
+        assert detector in deployment.detectors
+        world.publish(5)
+        world.begin()
+        deployment.advance(10)
+        world.take()
+        # What its detector had kept is a loss.
+        assert world.keys == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
+        assert world.losses
 
 
 # A move behind a promotion; hosts at one home of which the older one comes in its middle.
