@@ -75,13 +75,15 @@ class TakenItems:
         """Count an item that goes into the queue."""
         self._put += 1
 
-    def mark(self, lives: tuple[LifeState, ...]) -> None:
-        """Note the lives behind the items so far."""
+    def mark(self, lives: tuple[LifeState, ...]) -> bool:
+        """Note the lives behind the items so far; whether they are the first ones known."""
         if not lives:
-            return
+            return False
+        first = not self._lives and not self._marks
         if self._marks and self._marks[-1][0] == self._put:
             self._marks.pop()
         self._marks.append((self._put, lives))
+        return first
 
     def handed_out(self, item: Event | Loss, waiting: int) -> None:
         """Note an item that the application gets, with the number of those that still wait."""

@@ -107,9 +107,11 @@ class QueuedSubscription(SubscriptionState, ABC):
             self.client._taken(self)
 
     def _mark(self) -> None:
-        """Note the position behind the events of a durable subscription so far."""
-        if self._items is not None:
-            self._items.mark(self.lives)
+        """Note the position behind the events of a durable subscription so far; the first one is published at once, as
+        an application that is killed before it takes anything leaves no other."""
+        # No position before the loss of a subscription that had ended is taken, or the next application has none.
+        if self._items is not None and self._ended_before is None and self._items.mark(self.lives):
+            self.client._taken(self)
 
     def resume(self, position: PositionEntry) -> None:
         super().resume(position)
@@ -119,7 +121,8 @@ class QueuedSubscription(SubscriptionState, ABC):
     def position(self, now: int, *, last: bool = False) -> PositionEntry | None:
         if self._items is None:
             return super().position(now, last=last)
-        self._mark()
+        if self._ended_before is None:
+            self._items.mark(self.lives)
         return self._items.position(now, last=last)
 
     def fail(self, error: DistcedError) -> None:

@@ -84,6 +84,9 @@ POSITION_EVERY: Final = SECOND // 2
 """Interval of the published positions of a durable subscription, ns: what is taken within it may come again after a
 crash of the application."""
 
+NO_POSITION: Final = "the last application of this durable subscription has left no position"
+"""Reason of a loss."""
+
 
 @dataclass(slots=True, eq=False)
 class _Bulk:
@@ -323,10 +326,15 @@ class SubscriptionSession:
                     advice="take another name, or end it with close(forget=True) or `distced subscriptions rm`",
                 )
             course.resumes = True
-            if position is not None:
+            if position is not None and not position.ended:
                 state.resume(position)
+            else:
+                state.begin_again(position, NO_POSITION if position is None else position.ended)
         elif kept is not None and kept.ended:
             state.begin_again(position, kept.reason)
+            if position is not None:
+                # For the next application, should this one not take the loss.
+                effects.append(self._directory.put("position", state.id, replace(position, ended=kept.reason)))
             fields: dict[str, object] = {"subscription": state.id, "reason": kept.reason}
             effects.append(Note("warning", "durable subscription had ended", fields))
         terms = Durable(
@@ -362,7 +370,7 @@ class SubscriptionSession:
         if forget:
             return [directory.clear(kind, identity) for kind in OF_DURABLE]
         entry = directory.own.get("subscription", {}).get(identity)
-        position = course.state.position(directory.now, last=True)
+        position = course.state.position(directory.now, last=True) or directory.own.get("position", {}).get(identity)
         effects: list[ClientEffect] = [] if position is None else [directory.leave("position", identity, position)]
         if isinstance(entry, SubscriptionEntry) and entry.durable is not None:
             left = replace(entry.durable, away=max(directory.now, 1))
@@ -496,6 +504,10 @@ class SubscriptionSession:
         course = self._courses.get(identity)
         if course is None:
             return []
+        if course.state.quality.durable and (course.resumes or course.operation is None):
+            # It was there before, with what is kept for it.
+            error = SubscriptionError(answer.message, where=f"node {answer.node}")
+            return [*self._leave_durable(course, forget=False), *self._fail(course, error)]
         clear = self._directory.clear("subscription", identity)
         # What is refused for a limit is cleared by the node, if it has read it.
         cleared = [] if answer.limited and answer.subscription else [clear]

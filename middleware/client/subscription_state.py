@@ -447,7 +447,8 @@ class SubscriptionState:
         self._resumed = frozenset(position.ids)
 
     def begin_again(self, position: PositionEntry | None, reason: str) -> None:
-        """Begin behind a durable subscription that has ended meanwhile: what lies between is lost."""
+        """Begin behind a durable subscription that has ended meanwhile, or left no position: what lies between is
+        lost."""
         reached = INSTANT_MIN if position is None else _furthest(position.lives)
         self._ended_before = Loss(reached, reached, reason)
 

@@ -381,11 +381,13 @@ class PositionEntry(msgspec.Struct, frozen=True):
             none (`middleware.wire.replica_streams`).
         ids: sequence numbers, in hexadecimal, of composite events beyond these that it has taken, too, as of a frame
             that it has taken in part.
+        ended: why the subscription had ended behind it, as long as no application has taken that loss; empty for not.
     """
 
     at: Instant
     lives: tuple[tuple[int, int, Instant | None], ...] = ()
     ids: tuple[str, ...] = ()
+    ended: str = ""
 
 
 class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from distced.middleware.client.client_effects import Done, Ended, SetTimer
 from distced.middleware.client.durable import MOST_IDS, RECENT, TakenItems, differences, durable_id
 from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.subscription_session import NO_POSITION
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import DistcedError, SubscriptionError
 from distced.middleware.model.events import Event
-from distced.middleware.model.timestamps import HOUR
+from distced.middleware.model.timestamps import HOUR, INSTANT_MIN
+from distced.middleware.wire.administration import Answer, Answers
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import Durable, DurableEntry, PositionEntry, SubscriptionEntry
 from distced.middleware.wire.numbered_stream import Loss
@@ -210,6 +212,27 @@ def test_end_that_was_remembered_is_a_loss() -> None:
     driven.receive("ced/a/known/ann/detectors/durable:x", b"")
     state.detector = "d"
     assert list(state._taken([], None, "", 90)) == [Loss(30, 90, "away for too long")]
+
+
+def test_entry_without_a_position_is_a_loss() -> None:
+    driven = Driven()
+    state = _subscribe(driven)
+    driven.entry("subscription", "durable:x", _entry("bob"))
+    driven.receive("ced/a/known/ann/detectors/durable:x", b"")
+    (loss,) = state._taken([], None, "", 90)
+    assert loss == Loss(INSTANT_MIN, 90, NO_POSITION)
+
+
+def test_refusal_leaves_resumed_subscription_to_its_nodes() -> None:
+    driven = Driven()
+    _subscribe(driven)
+    driven.entry("subscription", "durable:x", _entry("bob"))
+    driven.receive("ced/a/known/ann/detectors/durable:x", b"")
+    driven.receive("ced/a/answer/ann", Answers((Answer("durable:x", "refused", message="beyond a limit"),)))
+    left = decode(_put(driven, "subscription"), SubscriptionEntry, where="").durable
+    assert left is not None and left.away
+    (done,) = driven.of(Done)
+    assert "beyond a limit" in str(done.error)
 
 
 def test_farewell_leaves_entry_and_forgetting_clears_all() -> None:

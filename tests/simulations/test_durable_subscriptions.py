@@ -133,6 +133,25 @@ def test_message_taken_in_part_comes_once_behind_several_farewells() -> None:
         assert world.keys == [1, 2, 3, 4, 5] and world.losses == []
 
 
+def test_application_killed_before_it_takes_anything_loses_nothing_with_replicas() -> None:
+    """With hosts at several homes no answer says where their streams begin: their positions come later."""
+    with InMemoryDeployment(nodes=3, servers=2) as deployment:
+        world = World(deployment, distribution="max-reliability")
+        other = deployment.client("other")
+        other.subscribe(world.pattern, quality=QualityOfService(distribution="max-reliability"))
+        deployment.advance(60)
+        world.begin()
+        deployment.advance(20)
+        assert len(world.subscription.homes) == 2
+        world.crash()
+        world.publish(10)
+        deployment.advance(100)
+        world.begin()
+        deployment.advance(10)
+        world.take()
+        assert world.keys == world.due() and world.losses == []
+
+
 def test_killed_application_gets_again_what_it_had_not_published_as_taken() -> None:
     with InMemoryDeployment() as deployment:
         world = World(deployment)
@@ -250,6 +269,34 @@ def test_subscription_ends_when_application_is_away_for_too_long() -> None:
         assert world.keys == [1, 2, 3, 4, 5, 16, 17, 18, 19, 20]
         (loss,) = world.losses
         assert "10min" in loss.reason and loss.until >= before
+
+
+@pytest.mark.parametrize("taken", [0, 5])
+def test_loss_of_ended_subscription_stays_until_it_is_taken(taken: int) -> None:
+    with InMemoryDeployment(nodes=2) as deployment:
+        world = World(deployment, keep_for="10min")
+        world.begin()
+        world.publish(5)
+        deployment.advance(2)
+        world.take(taken)
+        world.application.stop()
+        world.publish(10)
+        deployment.advance(620)
+        before = deployment.now
+        for leave in (world.crash, world.crash, lambda: world.application.stop()):
+            world.begin()
+            deployment.advance(3)
+            leave()
+            world.publish(1)
+            deployment.advance(60)
+        world.begin()
+        world.publish(5)
+        deployment.advance(5)
+        world.take()
+        missing = set(world.due()) - set(world.keys)
+        assert missing >= set(range(6, 16))
+        assert world.losses and max(each.until for each in world.losses) >= before
+        assert world.subscription.statistics.losses
 
 
 def test_killed_application_counts_as_away() -> None:
