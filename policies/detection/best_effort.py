@@ -13,14 +13,13 @@ from typing import Any, Self
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, in_order
 from distced.detectors.snapshot_format import pack_key, unpack_id, unpack_key
 from distced.middleware.model.events import Event, OrderKey
-from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
-from distced.policies.detection.intake import Intake
+from distced.policies.detection.intake import Intake, ReadsStreams
 from distced.policies.detection.recent_ids import RecentIds
 
 
-class BestEffort:
+class BestEffort(ReadsStreams):
     """Consume on arrival; simultaneous arrivals in the order of consumption.
 
     Attributes:
@@ -40,23 +39,6 @@ class BestEffort:
         self._latest: OrderKey | None = None
         # Not released yet.
         self._losses: list[Loss] = []
-
-    @property
-    def base(self) -> int | None:
-        """Instant up to which sources may have published before they were read, ns; None for unknown as yet."""
-        base = self.intake.base
-        return None if self.intake.unlocated else INSTANT_MIN if base is None else base
-
-    def streams(self) -> list[tuple[str, str]]:
-        return list(self.intake.streams())
-
-    @property
-    def messages(self) -> int:
-        """Number of messages with numbers taken so far, here."""
-        return self.intake.messages
-
-    def received(self) -> dict[tuple[str, str], int]:
-        return self.intake.received()
 
     @property
     def held(self) -> int:
@@ -130,9 +112,6 @@ class BestEffort:
             self._losses += self.intake.begin(source, begins, now)
         self.sources.add(source)
         return watermark
-
-    def missing(self, now: int) -> list[tuple[str, str, int, int]]:
-        return self.intake.missing(now)
 
     def unavailable(self, lost: Unavailable, now: int) -> Released:
         loss, _ = self.intake.unavailable(lost, now)

@@ -20,7 +20,7 @@ from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
-from distced.policies.detection.intake import Intake
+from distced.policies.detection.intake import Intake, ReadsStreams
 from distced.policies.detection.recent_ids import RecentIds
 
 HANDED_ON: Final = 1_000
@@ -47,7 +47,7 @@ class SourceState:
     late: int = 0
 
 
-class Guaranteed:
+class Guaranteed(ReadsStreams):
     """Consume stable events.
 
     Attributes:
@@ -73,23 +73,6 @@ class Guaranteed:
         self._heap: list[OrderKey] = []
         # Watermarks of sources at some time, which only rise, the least first: each source has one at or below its own.
         self._marks: list[tuple[int, str]] = []
-
-    @property
-    def base(self) -> int | None:
-        """Instant up to which sources may have published before they were read, ns; None for unknown as yet."""
-        base = self.intake.base
-        return None if self.intake.unlocated else INSTANT_MIN if base is None else base
-
-    def streams(self) -> list[tuple[str, str]]:
-        return list(self.intake.streams())
-
-    @property
-    def messages(self) -> int:
-        """Number of messages with numbers taken so far, here."""
-        return self.intake.messages
-
-    def received(self) -> dict[tuple[str, str], int]:
-        return self.intake.received()
 
     @property
     def held(self) -> int:
@@ -192,9 +175,6 @@ class Guaranteed:
         self.sources.pop(source, None)
         self._losses += self.intake.end(source, "it has left, and its last messages are missing")
         return self._released(now)
-
-    def missing(self, now: int) -> list[tuple[str, str, int, int]]:
-        return self.intake.missing(now)
 
     def unavailable(self, lost: Unavailable, now: int) -> Released:
         loss, watermark = self.intake.unavailable(lost, now)

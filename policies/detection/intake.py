@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, Self
 
 from distced.detectors.runtime.detection_policy import Begins, Positions
+from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import ASK_AGAIN, IncompleteStreams, Loss, NumberedStream, StreamPosition
 
@@ -198,6 +199,36 @@ class Intake:
                     self._incomplete.note((source, name), stream, 0)
                 if stream.next is None:
                     self.unlocated.add((source, name))
+
+
+class ReadsStreams:
+    """Base of the detection policies: what they report of the numbered streams that they read.
+
+    Attributes:
+        intake: these streams.
+    """
+
+    intake: Intake
+
+    @property
+    def base(self) -> int | None:
+        """Instant up to which sources may have published before they were read, ns; None for unknown as yet."""
+        base = self.intake.base
+        return None if self.intake.unlocated else INSTANT_MIN if base is None else base
+
+    def streams(self) -> list[tuple[str, str]]:
+        return list(self.intake.streams())
+
+    @property
+    def messages(self) -> int:
+        """Number of messages with numbers taken so far, here."""
+        return self.intake.messages
+
+    def received(self) -> dict[tuple[str, str], int]:
+        return self.intake.received()
+
+    def missing(self, now: int) -> list[tuple[str, str, int, int]]:
+        return self.intake.missing(now)
 
 
 def _least(streams: Iterable[NumberedStream]) -> int | None:
