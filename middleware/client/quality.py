@@ -115,14 +115,14 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
             raise DistcedError("not a number of events to wait", given=self.queue, allowed="1 or more")
         if isinstance(self.keep_for, str):
             force_setattr(self, "keep_for", parse_duration(self.keep_for))
-        if self.durable:
+        if self.durable != "":
             self._check_durable()
 
     def _check_durable(self) -> None:
         name = self.durable
-        if not name.isprintable() or name != name.strip() or len(name) > MOST_LETTERS:
-            allowed = f"up to {MOST_LETTERS} printable characters, without blanks around"
-            raise DistcedError("not a name for a durable subscription", given=repr(name), allowed=allowed)
+        if not isinstance(name, str) or not name.isprintable() or name != name.strip() or len(name) > MOST_LETTERS:
+            allowed = f"a text of up to {MOST_LETTERS} printable characters, without blanks around"
+            raise DistcedError("not a name for a durable subscription", given=repr(name)[:80], allowed=allowed)
         if self.matches == "first":
             raise DistcedError(
                 "a durable subscription is for every match",

@@ -42,6 +42,10 @@ def test_distribution_policy_is_left_to_nodes() -> None:
         ({"publish_json": "ced/e/Temp/t1"}, "among distced's own: ced/e/Temp/t1"),
         ({"publish_json": "alarms", "matches": "first"}, "neither limited to the first"),
         ({"publish_json": "alarms", "rate": 1.0}, "neither limited to the first"),
+        ({"durable": 5}, "not a name for a durable subscription: 5"),
+        ({"durable": " mine"}, "not a name for a durable subscription: ' mine'"),
+        ({"durable": "x" * 70_000}, "not a name for a durable subscription: 'xxx"),
+        ({"durable": "mine", "keep_for": "soon"}, "not a duration: soon"),
     ],
 )
 def test_quality_out_of_range_is_an_error(asked: dict[str, Any], problem: str) -> None:
