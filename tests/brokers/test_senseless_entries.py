@@ -12,10 +12,19 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, MINUTE, SECOND
+from distced.middleware.wire.administration import (
+    Answers,
+    Heartbeat,
+    Listening,
+    Missing,
+    MoveRequest,
+    Unavailable,
+)
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory import KINDS
 from distced.middleware.wire.directory_entries import DetectorEntry
-from distced.middleware.wire.topics import directory_topic
+from distced.middleware.wire.node_messages import Hosting
+from distced.middleware.wire.topics import administration_topic, directory_topic
 from tests.brokers.test_node import event, prepared, subscribed
 from tests.support.virtual_nodes import Network, VirtualClient
 
@@ -131,3 +140,35 @@ def test_entry_of_a_detector_that_nobody_hosts_is_cleared(node: str, below: str)
         # At another topic than its own it is no entry.
         assert "malformed" in network.reasons()
     goes_on(network, client, 10, "q")
+
+
+MESSAGES: Final = {
+    ("heartbeat", "x"): Heartbeat,
+    ("lost", "n1"): Unavailable,
+    ("missing", "detector"): Missing,
+    ("ready", "x"): Listening,
+    ("move", "c0ffee"): MoveRequest,
+    ("answer", "node:n1"): Answers,
+    **{("node", "n1", kind, "x"): Hosting for kind in ("serve", "host", "served")},
+}
+"""Administration by levels of its topic."""
+
+
+@given(
+    st.lists(
+        st.sampled_from(sorted(MESSAGES)).flatmap(
+            lambda levels: st.tuples(st.just(levels), st.one_of(fields_of(MESSAGES[levels]), st.binary(max_size=20)))
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_administration_that_makes_no_sense_takes_nobody_down(messages: list[tuple[tuple[str, ...], Any]]) -> None:
+    network, client = prepared(nodes=2)
+    detector = subscribed(network, client, "q", "[A] ; [B]")
+    for levels, values in messages:
+        topic = administration_topic(*(detector if each == "c0ffee" else each for each in levels))
+        note(f"{topic}: {values}")
+        network.publish(topic, values if isinstance(values, bytes) else encode(values))
+    network.pass_time(3 * SECOND)
+    subscribed(network, network.client("d"), "r", "[A as x] ; [B]")
