@@ -123,8 +123,9 @@ class Checkpoints(NodePart):
         # Names of segments that are to be deleted: of an earlier life of this node, or not needed any more.
         self._old_segments: dict[str, None] = {}
         self._write_at = INSTANT_MIN
-        # Detectors with checkpoints that are not here any more, and since when, ns.
+        # Detectors with checkpoints that are not here any more, and since when, ns; and when they are next looked for, ns.
         self._away: dict[str, int] = {}
+        self._gone_at = INSTANT_MIN
         # Names of the segments of each detector in the store.
         self._segments: dict[str, set[str]] = {}
         self._reading: dict[str, _Reading] = {}
@@ -233,11 +234,19 @@ class Checkpoints(NodePart):
 
     def _gone(self, now: int) -> dict[str, Pieces | None]:
         """Checkpoints to be deleted: of detectors that have not been here for a while."""
-        here = self.event_path.hosted.keys() | self.event_path.moving.keys() | self._reading.keys() | self._found.keys()
-        self._away = {each: self._away.get(each, now) for each in self.written if each not in here}
+        self._in_it, self._segments_in_it = {}, ()
+        if now < self._gone_at:
+            return {}
+        self._gone_at = now + EVERY
+        hosted, elsewhere = self.event_path.hosted, (self.event_path.moving, self._reading, self._found)
+
+        def away(detector: str) -> bool:
+            return detector not in hosted and not any(detector in each for each in elsewhere)
+
+        self._away = {each: self._away.get(each, now) for each in self.written if each not in hosted and away(each)}
         gone = [each for each, since in self._away.items() if now - since > DELETED_AFTER]
         if self._left and now - self._known_at > KEPT_FOR:
-            gone += sorted(each for each in self._left if detector_of(each) not in here)
+            gone += sorted(each for each in self._left if away(detector_of(each)))
         self._in_it = dict.fromkeys(gone)
         for each in [each for each in self._segments if each in gone or each not in self.event_path.output.durable]:
             self._old_segments.update(dict.fromkeys(self._segments.pop(each)))

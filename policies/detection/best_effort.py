@@ -11,7 +11,7 @@ from itertools import chain, repeat
 from typing import Any, Self
 
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, in_order
-from distced.detectors.snapshot_format import pack_key, unpack_id, unpack_key
+from distced.detectors.snapshot_format import pack_key, unpack_key
 from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
@@ -56,8 +56,7 @@ class BestEffort(ReadsStreams):
         self.watermark, sources, ids, intake, *latest = state
         self._latest = unpack_key(latest[0]) if latest and latest[0] is not None else None
         self.sources = set(sources)
-        for each in ids:
-            self.recent.add(unpack_id(each))
+        self.recent.resume(ids)
         self.intake.resume(intake)
 
     def receive(

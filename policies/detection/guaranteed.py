@@ -15,7 +15,7 @@ from itertools import chain, repeat
 from typing import Any, Final, Self
 
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released
-from distced.detectors.snapshot_format import pack_event, unpack_event, unpack_id
+from distced.detectors.snapshot_format import pack_event, unpack_event
 from distced.middleware.model.events import Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
@@ -99,8 +99,7 @@ class Guaranteed(ReadsStreams):
         # In order, so a heap.
         self._heap = list(self.waiting)
         self._mark_all()
-        for each in ids:
-            self.recent.add(unpack_id(each))
+        self.recent.resume(ids)
         self.intake.resume(intake[0] if intake else {})
 
     def receive(

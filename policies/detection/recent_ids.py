@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final, Self
 
 from distced.detectors.runtime.detection_policy import delivery_id
-from distced.detectors.snapshot_format import pack_id
+from distced.detectors.snapshot_format import WIDE, pack_id, unpack_seq
 from distced.middleware.model.events import PRIMITIVE, Event, EventId
 
 REMEMBERED: Final = 2_000
@@ -32,6 +32,12 @@ class RecentIds:
         if len(self._order) > self.limit:
             del self._ids[self._order.popleft()]
         return True
+
+    def resume(self, packed: Iterable[Any]) -> None:
+        """Keep ids as `ids` returns them, and no others; in bulk, as a node may recover thousands of detectors."""
+        ids = [(source, seq if seq.__class__ is int else unpack_seq(seq)) for source, seq in packed]
+        self._order = deque(dict.fromkeys(ids[-self.limit :]))
+        self._ids = dict.fromkeys(self._order)
 
     def unknown(self, events: Iterable[Event]) -> list[Event]:
         """Keep the ids of events; those with ids that were not known."""
@@ -63,7 +69,8 @@ class RecentIds:
 
     def ids(self, last: int | None = None) -> list[Any]:
         """Ids as plain values, the oldest first; all, or the `last` ones."""
-        return [pack_id(identity) for identity in (self._order if last is None else self._last(last))]
+        ids = self._order if last is None else self._last(last)
+        return [identity if identity[1] < WIDE else pack_id(identity) for identity in ids]
 
     def _last(self, count: int) -> list[EventId]:
         found = list(islice(reversed(self._order), count))
