@@ -54,7 +54,7 @@ def unseal(format_name: str, version: int, sealed: bytes) -> bytes:
 
 
 def _checksum(content: bytes, size: int = 4) -> bytes:
-    """CRC-32, against damage, not forgery; earlier versions have a digest of 8 bytes, which takes four times as long."""
+    """CRC-32, against damage, not forgery; earlier versions have a digest of 8 bytes, four times as slow."""
     return blake2b(content, digest_size=size).digest() if size == 8 else crc32(content).to_bytes(4, "big")
 
 

@@ -123,7 +123,7 @@ class Checkpoints(NodePart):
         # Names of segments that are to be deleted: of an earlier life of this node, or not needed any more.
         self._old_segments: dict[str, None] = {}
         self._write_at = INSTANT_MIN
-        # Detectors with checkpoints that are not here any more, and since when, ns; and when they are next looked for, ns.
+        # Detectors with checkpoints that are not here any more, and since when, ns; and the next look for them, ns.
         self._away: dict[str, int] = {}
         self._gone_at = INSTANT_MIN
         # Names of the segments of each detector in the store.
