@@ -2,7 +2,7 @@
 
 Versioned msgpack, for engines of patterns with the same canonical ids. Events and chain links are written once,
 referred to by number, so sharing persists. There may be a million instances, nearly all of them with one event: each is
-a row with its event, written in half the time. Rejected: pickle, as snapshots travel between nodes and outlive upgrades;
+a row with its event, written in half the time. Rejected: pickle; snapshots travel between nodes and outlive upgrades;
 columns instead of rows, as most of the time goes into reading a dozen objects an instance from memory.
 """
 

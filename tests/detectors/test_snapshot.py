@@ -8,6 +8,7 @@ import pytest
 
 from distced.detectors.compiler import Compiled, compile_file, compile_pattern, compile_publication
 from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.instance import chain_events
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import PatternError, SnapshotError
 from distced.middleware.model.events import CompositeEvent, Event
@@ -106,3 +107,27 @@ def test_a_damaged_snapshot_is_refused() -> None:
         damaged = content[:place] + bytes([content[place] ^ 0x55]) + content[place + 1 :]
         with pytest.raises(SnapshotError):
             restore(StepwiseEngine([pattern]), damaged)
+
+
+def test_instances_of_one_event_and_others_keep_their_places_and_share_their_events() -> None:
+    pattern = compile_pattern("init n = 0 : [A as a set n = n + 1]+ ; [B where v == a.v]")
+    engine = StepwiseEngine([pattern])
+    engine.feed([Event("A", at, at, "s", at, {"v": at % 2}) for at in range(6)])
+    fresh = StepwiseEngine([compile_pattern(pattern.text)])
+    restore(fresh, snapshot(engine))
+    before, after = ([each for unit in one.units for each in unit.matcher.store.instances()] for one in (engine, fresh))
+    assert len({each.chain[0] is None for each in before}) == 2
+    assert list(map(str, after)) == list(map(str, before))
+    # Each event is one object again.
+    events = {id(event): event.id for each in after for event in chain_events(each.chain)}
+    assert len(set(events.values())) == len(events)
+    found = [one.feed([Event("B", 9, 9, "s", 9, {"v": 1})]) + one.finish() for one in (engine, fresh)]
+    assert found[0] == found[1] != []
+
+
+def test_an_event_of_many_instances_is_written_once() -> None:
+    text = "|".join(f"([A as a] ; [B{number} where v == a.v])" for number in range(20))
+    engine = StepwiseEngine([compile_pattern(text)])
+    engine.feed([Event("A", 1, 1, "s", 1, {"v": "x" * 10_000})])
+    assert sum(unit.matcher.store.live for unit in engine.units) >= 20
+    assert len(snapshot(engine)) < 3 * 10_000
