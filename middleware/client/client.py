@@ -293,7 +293,7 @@ class BaseClient(ABC, Generic[D, S]):
 
     def _request_missing(self, subscription: QueuedSubscription) -> None:
         """Request missing messages of a subscription, without waiting."""
-        self._driver.post(lambda: self._session.subscriptions.incomplete(subscription.id, self.clock.now()))
+        self._driver.post(lambda: self._session.subscriptions.missing.incomplete(subscription.id, self.clock.now()))
 
     def _taken(self, subscription: QueuedSubscription) -> None:
         """Publish what the application has taken of a durable subscription, in a moment, without waiting."""

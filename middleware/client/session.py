@@ -162,9 +162,9 @@ class ClientSession:
         if levels[0] == "answer":
             return self.subscriptions.answered(topic, payload)
         if levels[0] == "again" and len(levels) == 4:
-            return self.subscriptions.redelivered(levels[2], levels[3], payload, home)
+            return self.subscriptions.missing.redelivered(levels[2], levels[3], payload, home)
         if levels[0] == "lost":
-            return self.subscriptions.not_available(payload, topic, home)
+            return self.subscriptions.missing.not_available(payload, topic, home)
         return self.sources.acknowledged(levels, payload, topic)
 
     # From the application.

@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice, repeat
+from itertools import chain, repeat
 from sys import intern
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -29,16 +29,14 @@ from distced.middleware.client.client_effects import (
     Ended,
     Leave,
     LeftHome,
-    NotAvailable,
-    Redelivered,
     SessionTimers,
     Waits,
 )
 from distced.middleware.client.directory_session import OF_DURABLE, DirectorySession
 from distced.middleware.client.durable import differences, durable_id
 from distced.middleware.client.listening import Attempt, Course, ListeningPlaces, missing_note
+from distced.middleware.client.missing_requests import MissingRequests
 from distced.middleware.client.subscription_state import Place, SubscriptionState
-from distced.middleware.model.detection import GUARANTEED
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
@@ -47,22 +45,16 @@ from distced.middleware.wire.administration import (
     Answer,
     Answers,
     Listening,
-    Missing,
-    MissingMessages,
     Progress,
-    Unavailable,
 )
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
-from distced.middleware.wire.directory_entries import Durable, SourceEntry, SubscriptionEntry
-from distced.middleware.wire.frames import decode as decode_frame
+from distced.middleware.wire.directory_entries import Durable, SubscriptionEntry
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
-from distced.middleware.wire.numbered_stream import ASK_AFTER, ASK_AGAIN
+from distced.middleware.wire.numbered_stream import ASK_AFTER
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_topic
 
 LINGER: Final = 5 * SECOND  # time to listen where a detector has published before, ns
-
-_INTERRUPTED: Final = "the client had no connection, and messages without numbers may be missing"
 
 GONE_AFTER: Final = 2 * SECOND
 """How long a type may be without a publisher until its subscriptions are notified, ns."""
@@ -100,16 +92,13 @@ class _Bulk:
     progressing: int = 0
 
 
-Asked: TypeAlias = dict[tuple[str, str], dict[MissingMessages, None]]
-"""Requests by home and publisher; that of detectors is empty."""
-
-
 class SubscriptionSession:
     """Subscriptions of a client.
 
     Attributes:
         patience: for an answer of a node, and for the confirmations of servers, ns.
         places: where they listen.
+        missing: requests for their missing messages.
         progress_topic: where watermarks of many subscriptions are published.
     """
 
@@ -136,11 +125,7 @@ class SubscriptionSession:
         # Homes of detectors: few differ; and those where the watermarks of many are listened to.
         self._homes: dict[tuple[str, ...], tuple[str, ...]] = {}
         self._progress_homes = {""}
-        # Subscriptions with missing messages, and whether a timer for their requests is set.
-        self._incomplete: dict[str, None] = {}
-        # Those that have asked for messages, by the source or detector.
-        self._asked: dict[str, dict[str, None]] = {}
-        self._asking = False
+        self.missing = MissingRequests(name, root, directory, timers, self._courses)
         # Homes that the client has been connected to.
         self._linked: set[str] = set()
 
@@ -478,21 +463,13 @@ class SubscriptionSession:
             case "active":
                 course.state.node = intern(answer.node)
                 course.state.begun(answer.homes[0], answer.life, answer.number, answer.watermark)
-                positions = self._durable_positions(course)
+                resumes = course.state.quality.durable and course.operation is not None
+                positions = self.missing.detector_position(course) if resumes else []
                 if course.attempt is None:
                     return [*positions, *self._activate(course)]
                 course.attempt.activated = True
                 return positions
         return []
-
-    def _durable_positions(self, course: Course) -> list[ClientEffect]:
-        """Request the position of the detector of a durable subscription, which has come on while it was away."""
-        state = course.state
-        if not state.quality.durable or course.operation is None:
-            return []
-        self._asked.setdefault(state.detector, {})[state.id] = None
-        position = MissingMessages("c", state.detector, 0, 0)
-        return [effect for home in state.homes for effect in self._requests(home, ("detector",), [position])]
 
     def _unanswered_patterns(self) -> Iterator[str]:
         """Subscriptions to a pattern that await their first answer."""
@@ -527,7 +504,7 @@ class SubscriptionSession:
             course = self._courses.get(name)
             if course is not None:
                 course.state.progress(progress.watermark, *position)
-                effects += self._look_whether_complete(name)
+                effects += self.missing.look(name)
         return effects
 
     def listening_at(self, home: str) -> list[Subscribe]:
@@ -535,90 +512,6 @@ class SubscriptionSession:
         again = area_filter(Area.ADMINISTRATION, "again", self._name, root=self._root)
         lost = administration_topic("lost", self._name, root=self._root)
         return [Subscribe(each, home=home) for each in (self.progress_topic, again, lost)]
-
-    # Missing messages.
-
-    def incomplete(self, identity: str, now: int) -> list[ClientEffect]:
-        """Request the missing messages of a subscription, until it is complete."""
-        if identity not in self._courses:
-            return []
-        self._incomplete[identity] = None
-        if self._asking:
-            return []
-        self._asking = True
-        return self._request_missing(now)
-
-    def _look_whether_complete(self, identity: str) -> list[ClientEffect]:
-        """Request what is missing of a subscription, in a moment, as a position without a message has shown it."""
-        course = self._courses.get(identity)
-        if course is None or course.state.complete:
-            return []
-        self._incomplete[identity] = None
-        if self._asking:
-            return []
-        self._asking = True
-        return [self._timers.set(ASK_AFTER, self._request_missing)]
-
-    def _request_missing(self, now: int) -> list[ClientEffect]:
-        """Request what is due, and look again in a while."""
-        found: Asked = {}
-        effects: list[ClientEffect] = []
-        for identity in list(self._incomplete):
-            course = self._courses.get(identity)
-            missing = None if course is None else course.state.due(now)
-            if missing is None:
-                del self._incomplete[identity]
-                continue
-            for home, messages in missing.items():
-                for each in messages:
-                    if each.kind == "c":
-                        found.setdefault((home, ""), {})[each] = None
-                        self._asked.setdefault(each.source, {})[identity] = None
-                    else:
-                        effects += self._of_source(identity, each, found)
-        effects += self._all_requests(found)
-        self._asking = bool(self._incomplete)
-        return [*effects, self._timers.set(ASK_AFTER, self._request_missing)] if self._asking else effects
-
-    def _of_source(self, identity: str, missing: MissingMessages, found: Asked) -> list[ClientEffect]:
-        """Have messages of a source requested from its publisher, unless it has begun again behind them."""
-        entry = self._directory.entries.sources.get(missing.source)
-        if entry is None:
-            reason = "the source has ended, and its last messages are missing"
-        elif entry.first > missing.begin:
-            reason = "its publisher has begun again"
-        else:
-            found.setdefault((entry.home, entry.publisher), {})[missing] = None
-            self._asked.setdefault(missing.source, {})[identity] = None
-            return []
-        before = missing.begin if missing.end is None else missing.end
-        life = 0 if entry is None else entry.first
-        lost = Unavailable("e", missing.source, before, type=missing.type, reason=reason, life=life)
-        return [NotAvailable(identity, "", lost)]
-
-    def redelivered(self, kind: str, source: str, payload: bytes, home: str) -> list[ClientEffect]:
-        """Take a message that was missing."""
-        topic = composite_topic(source, root=self._root)
-        if kind == "e":
-            topic = event_topic(decode_frame(payload, where=source).type, source, root=self._root)
-        return [Redelivered(identity, home, topic, payload) for identity in self._readers(kind, source)]
-
-    def not_available(self, payload: bytes, topic: str, home: str) -> list[ClientEffect]:
-        """Take the answer about messages that are missing."""
-        lost = decode(payload, Unavailable, where=topic)
-        return [NotAvailable(identity, home, lost) for identity in self._readers(lost.kind, lost.source)]
-
-    def _readers(self, kind: str, source: str) -> list[str]:
-        """Subscriptions that have asked for messages of a source or a detector."""
-        asked = self._asked.get(source, {})
-        for identity in [each for each in asked if each not in self._courses]:
-            del asked[identity]
-        states = {identity: self._courses[identity].state for identity in asked}
-        return [
-            identity
-            for identity, each in states.items()
-            if (each.reads(source) if kind == "c" else bool(each.type_name))
-        ]
 
     def changed(self, change: Change) -> list[ClientEffect]:
         """Take a change of the directory: other publishers of a type, or that a subscription was cleared."""
@@ -643,7 +536,7 @@ class SubscriptionSession:
         if change.kind == "detector" and entry.publishes:
             for course in self._of_type({entry.publishes}):
                 effects += self.places.listen(course, self._directory.places(change.name, entry))
-                effects += self._follow(course, change.name)
+                effects += self.missing.follow(course, change.name)
         elif change.kind == "type":
             for course in self._of_type({change.name}):
                 effects += self._type_changed(course, entry)
@@ -656,11 +549,14 @@ class SubscriptionSession:
                     if change.before is None and begins and course.operation is None:
                         topic = event_topic(course.state.type_name, change.name, root=self._root)
                         course.state.expect(topic, entry.first)
-                    asked: Asked = {}
-                    self._ask_source(course, change.name, entry, asked)
-                    # Once the first messages may have come.
-                    effects.append(self._timers.set(ASK_AGAIN, partial(self._later, asked)))
+                    effects.append(self.missing.source_announced(course, change.name, entry))
         return effects
+
+    def _look_for_detector(self, detector: str, name: str, now: int) -> list[ClientEffect]:
+        """Follow a detector that has ended no longer, unless another host has taken it over meanwhile."""
+        if detector in self._directory.entries.detectors:
+            return []
+        return [DetectorEnded(course.state.id, detector) for course in self._of_type({name})]
 
     def _publishers_changed(self, change: Change) -> list[ClientEffect]:
         """Check later whether a subscribed type has a publisher: detectors return after a take-over."""
@@ -696,122 +592,15 @@ class SubscriptionSession:
 
     def connected(self, home: str) -> list[ClientEffect]:
         """Take a new connection; messages may be missing that were published without it."""
-        again = [
-            (identity, course.state.detector)
-            for identity, course in self._courses.items()
-            if course.state.detector and home in course.state.homes
-        ]
-        asked = {MissingMessages("c", detector, 0, 0): None for _, detector in again}
-        for identity, detector in again:
-            self._asked.setdefault(detector, {})[identity] = None
         typed = [course for courses in self._typed.values() for course in courses.values()]
-        interrupted = self._interrupted(typed, home) if home in self._linked else []
+        interrupted = self.missing.interrupted(typed, home) if home in self._linked else []
         self._linked.add(home)
         return [
             *interrupted,
             *self.places.connected(self._courses.values(), home),
-            *self._requests(home, ("detector",), asked),
-            *self._positions(typed, home),
+            *self.missing.connected(home),
+            *self.missing.positions(typed, home),
         ]
-
-    def _interrupted(self, courses: Iterable[Course], home: str) -> list[ClientEffect]:
-        """Losses of subscriptions to a type: messages without numbers, published at a home without the connection."""
-        foreign = {
-            name
-            for each in self._directory.entries.sources.values()
-            if each.home == home and not each.first
-            for name in each.types
-        }
-        return [
-            NotAvailable(
-                course.state.id, home, Unavailable("e", "", 0, type=course.state.type_name, reason=_INTERRUPTED)
-            )
-            for course in courses
-            if course.operation is None and (home in course.state.foreign or course.state.type_name in foreign)
-        ]
-
-    # Positions of what subscriptions to a type read.
-
-    def _positions(self, courses: Iterable[Course], home: str | None = None) -> list[ClientEffect]:
-        """Request the positions of what subscriptions to a type read, at a home, or at all: messages may be missing
-        without a later one that shows it."""
-        asked: Asked = {}
-        types: dict[str, list[Course]] = {}
-        for course in courses:
-            types.setdefault(course.state.type_name, []).append(course)
-        effects: list[ClientEffect] = []
-        for name, reading in types.items():
-            for detector in self._directory.entries.publishers(name):
-                for course in reading:
-                    # One that is new is asked anyway.
-                    if course.state.reads(detector):
-                        self._ask_detector(course, detector, home, asked)
-                    effects += self._follow(course, detector)
-            if all(course.state.event_type is None for course in reading):
-                continue
-            for source, entry in self._directory.entries.sources.items():
-                if name in entry.types and home in (None, entry.home):
-                    for course in reading:
-                        self._ask_source(course, source, entry, asked)
-        return [*effects, *self._all_requests(asked)]
-
-    def _follow(self, course: Course, detector: str) -> list[ClientEffect]:
-        """Follow the stream of a detector that publishes the type of a subscription."""
-        entry = self._directory.entries.detectors.get(detector)
-        if entry is None:
-            return []
-        homes = [place.home for place in self._directory.places(detector, entry)]
-        course.state.follow(detector, homes, exact=entry.policy == GUARANTEED)
-        self._asked.setdefault(detector, {})[course.state.id] = None
-        return self._look_whether_complete(course.state.id)
-
-    def _look_for_detector(self, detector: str, name: str, now: int) -> list[ClientEffect]:
-        """Follow a detector that has ended no longer, unless another host has taken it over meanwhile."""
-        if detector in self._directory.entries.detectors:
-            return []
-        return [DetectorEnded(course.state.id, detector) for course in self._of_type({name})]
-
-    def _ask_detector(
-        self,
-        course: Course,
-        detector: str,
-        home: str | None,
-        asked: Asked,
-    ) -> None:
-        for place in self._directory.places(detector, self._directory.entries.detectors[detector]):
-            if home in (None, place.home):
-                asked.setdefault((place.home, ""), {})[MissingMessages("c", detector, 0, 0)] = None
-                self._asked.setdefault(detector, {})[course.state.id] = None
-
-    def _ask_source(
-        self,
-        course: Course,
-        source: str,
-        entry: SourceEntry,
-        asked: Asked,
-    ) -> None:
-        if entry.first:
-            position = MissingMessages("e", source, 0, 0, type=course.state.type_name)
-            asked.setdefault((entry.home, entry.publisher), {})[position] = None
-            self._asked.setdefault(source, {})[course.state.id] = None
-
-    def _later(self, asked: Asked, now: int) -> list[ClientEffect]:
-        return self._all_requests(asked)
-
-    def _all_requests(self, asked: Asked) -> list[ClientEffect]:
-        return [
-            effect
-            for (home, publisher), messages in asked.items()
-            for effect in self._requests(home, ("source", publisher) if publisher else ("detector",), messages)
-        ]
-
-    def _requests(self, home: str, levels: tuple[str, ...], asked: Iterable[MissingMessages]) -> list[ClientEffect]:
-        """Requests for messages at a home."""
-        topic = administration_topic("missing", *levels, root=self._root)
-        waiting, effects = iter(asked), list[ClientEffect]()
-        while batch := tuple(islice(waiting, AT_ONCE)):
-            effects.append(Publish(topic, encode(Missing(self._name, batch)), home=home))
-        return effects
 
     def lost(self, home: str, reason: BusError) -> list[ClientEffect]:
         """Take the loss of a connection; messages published meanwhile are lost, which is logged once."""
@@ -841,7 +630,7 @@ class SubscriptionSession:
             return self._not_listened(course, missing)
         effects: list[ClientEffect] = [missing_note(course, *each) for each in missing.items()]
         if course.state.type_name:
-            return [*effects, *self._positions([course]), *self._complete(course)]
+            return [*effects, *self.missing.positions([course]), *self._complete(course)]
         effects += self._ready(course, READY_AGAIN[0])
         if attempt.activated:
             return effects + self._activate(course)
@@ -905,7 +694,7 @@ class SubscriptionSession:
     def _activate(self, course: Course) -> list[ClientEffect]:
         """Complete the subscription, and leave the places of earlier detectors in a while."""
         self.places.ready_no_more(course)
-        effects = [*self._complete(course), *self._waits(course, ""), *self._look_whether_complete(course.state.id)]
+        effects = [*self._complete(course), *self._waits(course, ""), *self.missing.look(course.state.id)]
         if self._besides(course.state):
             effects.append(self._timers.set(LINGER, lambda now: self._leave_others(course)))
         return effects

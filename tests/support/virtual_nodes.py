@@ -446,7 +446,7 @@ class VirtualClient(Participant):
     def _heard(self, state: SubscriptionState, topic: str, payload: bytes) -> None:
         self._take(state, state.arrived(topic, payload, self.network.now))
         if not state.complete:
-            self.do(self.session.subscriptions.incomplete(state.id, self.network.now))
+            self.do(self.session.subscriptions.missing.incomplete(state.id, self.network.now))
 
     def _take(self, state: SubscriptionState, items: Iterable[Event | Loss]) -> None:
         for event in items:

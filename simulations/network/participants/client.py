@@ -85,7 +85,7 @@ class SimulatedClient(Participant):
 
     def _look_whether_complete(self, subscription: SubscriptionState) -> None:
         if not subscription.complete:
-            self.do(self.session.subscriptions.incomplete(subscription.id, self.network.engine.instant))
+            self.do(self.session.subscriptions.missing.incomplete(subscription.id, self.network.engine.instant))
 
     def took(self, subscription: SubscriptionState, items: Iterable[Event | Loss], home: str) -> None:
         """Handle events of a subscription, and losses."""
