@@ -31,7 +31,7 @@ from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engines import EngineName, chosen
 from distced.middleware.bus.logger import Logger
-from distced.middleware.bus.pool import home_name, server_name
+from distced.middleware.bus.pool import home_name
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import (
     DEFAULT,
@@ -48,6 +48,7 @@ from distced.middleware.cli.signals import ending
 from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.wire.directory_entries import MAX_AHEAD
 from distced.policies.distribution.hint_files import read_hint_file

@@ -13,8 +13,8 @@ from typing import Final
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.observers import LiveDirectory, publish_entries
 from distced.middleware.bus import parse_address
-from distced.middleware.bus.pool import server_name
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.server_address import server_name
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import HintEntry, TopologyEntry
 from distced.middleware.wire.topics import directory_topic

@@ -19,7 +19,6 @@ from typer import Option
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
 from distced.brokers.live.recorder import LiveRecorder
-from distced.middleware.bus.pool import server_name
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, PATIENCE, VARIABLE, Duration, HomeOption, duration_option, verb
 from distced.middleware.cli.output import (
@@ -35,6 +34,7 @@ from distced.middleware.cli.output import (
 from distced.middleware.cli.signals import ending
 from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import event_type
+from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import DAY, SECOND, format_instant
 
 LOOK: Final = 0.25

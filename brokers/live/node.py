@@ -29,8 +29,9 @@ from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName
 from distced.detectors.warm_start import in_background
 from distced.middleware.bus.logger import get_logger
-from distced.middleware.bus.pool import home_name, server_name
+from distced.middleware.bus.pool import home_name
 from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.server_address import server_name
 from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD

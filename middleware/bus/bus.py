@@ -26,6 +26,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
+from distced.middleware.bus.access import login, tls_context
 from distced.middleware.bus.asyncio_loop import AsyncioCondition, AsyncioLoop
 from distced.middleware.bus.connection import Protocol, Settings, Wanted
 from distced.middleware.bus.delivery import Changed
@@ -79,7 +80,7 @@ class BaseBus(ABC, Generic[L, C]):
         """Describe a connection; nothing happens before `start`.
 
         Args:
-            url: `mqtt://host:port` or `mqtts://user:password@host`.
+            url: `mqtt://host:port` or `mqtts://user:password@host`, perhaps with files (`middleware.bus.access`).
             client_id: unique name at the server; random by default. A session needs one.
             random: for the delays between attempts; seeded by the client id by default.
             will: published by the server when this client is lost without `stop`, after `will_delay` seconds (MQTT 5).
@@ -88,7 +89,7 @@ class BaseBus(ABC, Generic[L, C]):
                 0 for none. Unlimited under MQTT 3.1.1 unless 0.
             hold_acknowledgements: acknowledge messages of QoS 1 by `acknowledge` only, not when handled.
             protocol: "5", "3.1.1", or "auto" for 5 where the server supports it.
-            tls: checks of the server of an `mqtts` URL; the system's certificates by default.
+            tls: checks of the server of an `mqtts` URL; those of its files, or the system's certificates, by default.
             max_queued: most unsettled messages; beyond, `publish` waits.
             max_inflight: most messages of QoS 1 sent and not acknowledged; the server may allow fewer.
             connect_timeout: seconds to wait for the network, and again for the server's answer.
@@ -113,8 +114,9 @@ class BaseBus(ABC, Generic[L, C]):
         self.client_id = client_id or f"distced-{uuid.uuid4().hex[:12]}"
         self.address = parse_address(url)
         self.keepalive = keepalive
-        if self.address.tls and tls is None:
-            tls = ssl.create_default_context()
+        # So that wrong files are errors at once.
+        login(self.address)
+        tls_context(self.address)
         settings = Settings(
             self.address, self.client_id, keepalive, session_expiry, will, will_delay, connect_timeout, max_inflight,
             tls,

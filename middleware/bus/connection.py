@@ -20,6 +20,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 
+from distced.middleware.bus.access import login
 from distced.middleware.bus.failures import lost, refused
 from distced.middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
 from distced.middleware.bus.paho_client import BufferedSocket, Client, Deliver, Sent
@@ -118,7 +119,13 @@ class Connection:
     # Opening and closing
 
     def open(self, stream: socket.socket) -> None:
-        """Take an open socket, which does not block, and prepare the greeting for `write`."""
+        """Take an open socket, which does not block, and prepare the greeting for `write`.
+
+        Raises `BusError` where the password cannot be read.
+        """
+        known = login(self._settings.address)
+        if known.user is not None:
+            self._client.username_pw_set(known.user, known.password)
         self._client.stream = BufferedSocket(stream)
         address, version5 = self._settings.address, self.protocol == "5"
         properties = None
@@ -248,8 +255,6 @@ class Connection:
 
     def _configure(self, client: PahoClient) -> None:
         settings = self._settings
-        if settings.address.username is not None:
-            client.username_pw_set(settings.address.username, settings.address.password)
         if settings.will is not None:
             will, delay = settings.will, None
             if self.protocol == "5" and settings.will_delay:

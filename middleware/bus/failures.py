@@ -58,6 +58,9 @@ def name_of(function: Callable[..., object]) -> str:
 
 def unreachable(address: Address, error: Exception) -> BusError:
     """Error of a connection that could not be opened, with advice."""
+    if isinstance(error, BusError):
+        # Of a file for the access to the server.
+        return error
     if isinstance(error, ConnectionRefusedError):
         return BusError(f"nothing listens at {address}", advice=f"start one with `distced broker` {_ELSE}")
     if isinstance(error, socket.gaierror):

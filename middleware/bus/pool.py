@@ -17,11 +17,12 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Generic, TypeAlias, TypeVar
-from urllib.parse import quote
 
+from distced.middleware.bus.access import authority_of, may_be_given
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import AsyncBus, Bus
 from distced.middleware.bus.delivery import Changed
@@ -29,7 +30,7 @@ from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import parse_address
+from distced.middleware.model.server_address import parse_address, server_name
 
 B = TypeVar("B", Bus, AsyncBus)
 C = TypeVar("C", bound=Changed)
@@ -46,12 +47,6 @@ def home_name(url: str, directory: str) -> str:
     if not url or server_name(url) == server_name(directory):
         return ""
     return server_name(url)
-
-
-def server_name(url: str) -> str:
-    """URL of a server in one form: with its port, without user and password."""
-    address = parse_address(url)
-    return f"mqtt{'s' * address.tls}://{address}"
 
 
 class BaseConnections(Generic[B, C]):
@@ -79,9 +74,9 @@ class BaseConnections(Generic[B, C]):
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
         Args:
-            url: server of the directory. Its user and password serve other homes, too, unless these are less well
-                protected.
-            home: server of the site, perhaps with its own user and password.
+            url: server of the directory. Its login and certificate are given to the server of the site, too, and to
+                those that its configuration file names, unless these are less well protected.
+            home: server of the site, perhaps with its own login.
             will: published by the server of the directory when this participant is lost without `stop`.
             on_state: called for every connection.
             max_queued, session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
@@ -141,15 +136,24 @@ class BaseConnections(Generic[B, C]):
             return dict(self._buses)
 
     def with_login(self, home: str) -> str:
-        """URL to connect to for a home, with the user and the password that are known for it."""
-        wanted, known = parse_address(home), self.main.address
-        if self._own is not None and home == self.home and self._own.username is not None:
-            known = self._own
+        """URL to connect to for a home, with the login and the certificate that are for it.
+
+        Entries of the directory name homes, and anybody's may be among them: they are given what the configuration
+        says that they may be given, and the own site what the server of the directory is given.
+        """
+        wanted, main = parse_address(home), self.main.address
+        if self._own is not None and home == self.home:
+            known = self._own if self._own.username is not None or self._own.files else main
+        elif may_be_given(main, home):
+            known = main
+        else:
+            # Nothing but what its certificate is checked by.
+            authority = authority_of(main) if wanted.tls else ""
+            return replace(wanted, files=(("ca", authority),)).url if authority and not wanted.files else home
         # What is sent over an encrypted connection is not to be read off another.
-        if wanted.username is not None or known.username is None or (known.tls and not wanted.tls):
+        if wanted.username is not None or wanted.files or (known.tls and not wanted.tls):
             return home
-        password = "" if known.password is None else f":{quote(known.password, safe='')}"
-        return f"mqtt{'s' * wanted.tls}://{quote(known.username, safe='')}{password}@{wanted}"
+        return replace(wanted, username=known.username, password=known.password, files=known.files).url
 
     def _entered(self, home: str, state: BusState, error: BusError | None) -> None:
         """Record a state, on the loop of the bus."""

@@ -8,6 +8,7 @@ from random import Random
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Final
 
+from distced.middleware.bus.access import tls_context
 from distced.middleware.bus.connection import Connection, Protocol, Settings, Wanted, next_protocol
 from distced.middleware.bus.failures import lost, unreachable
 from distced.middleware.bus.loop import Loop, Timer
@@ -126,7 +127,12 @@ class Reconnection:
             return
         self._trying()
         settings = self._settings
-        tls = settings.tls if settings.address.tls else None
+        try:
+            tls = tls_context(settings.address) if settings.tls is None else settings.tls
+        except BusError as error:
+            problem = error
+            self._loop.call_soon(lambda: self._opened(None, problem))
+            return
         self._loop.open(settings.address, settings.connect_timeout, tls, self._opened)
 
     def _opened(self, stream: socket.socket | None, error: Exception | None) -> None:

@@ -7,20 +7,23 @@ then stands in the signature, in the call of the driver, and in the driver.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, dataclass, fields, replace
+from inspect import Parameter, Signature
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, get_type_hints
 
 import typer
 
+from distced.middleware.model.errors import BusError
 from distced.middleware.model.timestamps import parse_duration
 
 if TYPE_CHECKING:
     from distced.middleware.client.client import Client
 
 VARIABLE: Final = "DISTCED_SERVER"
+CONFIGURATION: Final = "DISTCED_CONFIG"
 DEFAULT: Final = "mqtt://127.0.0.1:1883"
 
 PATIENCE: Final = 4.0  # time for a server to answer a verb, s
@@ -36,6 +39,34 @@ HomeOption: TypeAlias = Annotated[
         "--home", metavar="URL", help="MQTT server of the own site; default: that of --server.", show_default=False
     ),
 ]
+
+
+@dataclass(frozen=True)
+class AccessOptions:
+    """Options of each verb that connects to a server: files for the access to it (`middleware.bus.access`)."""
+
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=CONFIGURATION, metavar="FILE", help="Configuration: server, login, certificates.", show_default=False
+        ),
+    ] = None
+    ca: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Certificates of authorities, PEM; the system's if left out.", show_default=False
+        ),
+    ] = None
+    cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Certificate of this client, PEM.", show_default=False)
+    ] = None
+    key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Key of the certificate, PEM.", show_default=False)
+    ] = None
+    password_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="File with the password of the user in the URL.", show_default=False),
+    ] = None
 
 
 class Duration(int):
@@ -58,29 +89,61 @@ def duration_option(*names: str, help: str) -> Any:  # noqa: A002
 
 
 def verb(function: Callable[[O], int]) -> Callable[..., int]:
-    """Command of typer made of a function of a dataclass of options."""
+    """Command of typer made of a function of a dataclass of options; where one of these is the `server`, the command
+    has `AccessOptions`, too."""
     hints = get_type_hints(function)
     hints.pop("return", None)
     (options,) = hints.values()
+    declared = {each.name: each for each in fields(options)}
+    connects = "server" in declared
     annotations = get_type_hints(options, include_extras=True)
+    if connects:
+        declared |= {each.name: each for each in fields(AccessOptions)}
+        annotations |= get_type_hints(AccessOptions, include_extras=True)
 
     def command(**given: Any) -> int:
+        if connects:
+            access = AccessOptions(**{each.name: given.pop(each.name) for each in fields(AccessOptions)})
+            given |= _accessed(access, given, _default(declared["server"]))
         return function(options(**given))
 
     command.__name__ = function.__name__
     command.__doc__ = function.__doc__
     command.__module__ = function.__module__
     command.__annotations__ = {**annotations, "return": int}
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            inspect.Parameter(
-                each.name, inspect.Parameter.KEYWORD_ONLY, default=_default(each), annotation=annotations[each.name]
-            )
+            Parameter(name, Parameter.KEYWORD_ONLY, default=_default(each), annotation=annotations[name])
             # The one that every verb has comes last.
-            for each in sorted(fields(options), key=lambda each: each.name == "as_json")
+            for name, each in sorted(declared.items(), key=lambda each: each[0] == "as_json")
         ]
     )
     return command
+
+
+def _accessed(access: AccessOptions, given: dict[str, Any], default: str) -> dict[str, str]:
+    """Server, and home, with the files for the access to them."""
+    from distced.middleware.bus.access import Configuration, read_configuration
+    from distced.middleware.model.server_address import parse_address
+
+    files = tuple(
+        (each.name.replace("_", "-"), str(path.expanduser().absolute()))
+        for each in fields(AccessOptions)
+        if (path := getattr(access, each.name)) is not None
+    )
+    if not files:
+        return {}
+    configuration = Configuration() if access.config is None else read_configuration(access.config)
+    server = given["server"]
+    if server == default:
+        server = configuration.server or server
+    if "://" not in server:
+        advice = "name it with --server, or as server in the configuration"
+        raise BusError("files for the access to a server that is not named", given=server, advice=advice)
+    found = {"server": replace(parse_address(server), files=files).url}
+    if "home" in given and given["home"] is None and configuration.home:
+        found["home"] = configuration.home
+    return found
 
 
 @contextmanager
@@ -99,7 +162,7 @@ def connected(url: str, home: str | None = None) -> Iterator[Client]:
 def _default(field: Field[Any]) -> Any:
     if field.default_factory is not MISSING:
         return field.default_factory()
-    return inspect.Parameter.empty if field.default is MISSING else field.default
+    return Parameter.empty if field.default is MISSING else field.default
 
 
 def _nanoseconds(given: str | int) -> int:

@@ -24,7 +24,6 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 from msgspec.structs import replace
 
 from distced.middleware.bus import Bus
-from distced.middleware.bus.pool import server_name
 from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import ROOM_EVERY, BaseDriver, ClientDriver
 from distced.middleware.client.durable import durable_id
@@ -45,6 +44,7 @@ from distced.middleware.model.clock_uncertainty import Uncertainty, uncertainty_
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, derive
 from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.pattern import PatternFile
 from distced.middleware.patterns.statements import FileStatements, failed, read_file, read_statements

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.bus.pool import Connections, home_name, server_name
+from distced.middleware.bus.pool import Connections, home_name
 from distced.middleware.model.clock import ManualClock
 from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import server_name
 
 DIRECTORY = "mqtt://ada:secret@directory.example"
 
@@ -50,19 +51,18 @@ def test_text_that_is_no_server_is_an_error(url: str) -> None:
 @pytest.mark.parametrize(
     ("directory", "own", "home", "wanted"),
     [
-        # The user of the directory serves elsewhere, too.
-        (DIRECTORY, "", "mqtt://site.example:1", "mqtt://ada:secret@site.example:1"),
-        (DIRECTORY, "", "mqtts://site.example:1", "mqtts://ada:secret@site.example:1"),
-        ("mqtt://ada@d", "", "mqtt://site.example:1", "mqtt://ada@site.example:1"),
-        ("mqtt://a%2Fb:%40@d", "", "mqtt://site.example:1", "mqtt://a%2Fb:%40@site.example:1"),
-        ("mqtt://d", "", "mqtt://site.example:1", "mqtt://site.example:1"),
-        # But not over a connection that anybody can read.
-        ("mqtts://ada:secret@d", "", "mqtt://site.example:1", "mqtt://site.example:1"),
-        ("mqtts://ada:secret@d", "", "mqtts://site.example:1", "mqtts://ada:secret@site.example:1"),
-        # The own site has what it was given.
-        (DIRECTORY, "mqtt://bob:b@site.example:1", "mqtt://site.example:1", "mqtt://bob:b@site.example:1"),
-        (DIRECTORY, "mqtt://bob:b@site.example:1", "mqtt://other.example:1", "mqtt://ada:secret@other.example:1"),
+        # What entries of the directory name is given nothing.
+        (DIRECTORY, "", "mqtt://site.example:1", "mqtt://site.example:1"),
+        (DIRECTORY, "mqtt://own.example", "mqtts://site.example:1", "mqtts://site.example:1"),
+        # The own site has what it was given, or what the directory has.
         (DIRECTORY, "mqtt://site.example:1", "mqtt://site.example:1", "mqtt://ada:secret@site.example:1"),
+        (DIRECTORY, "mqtts://site.example:1", "mqtts://site.example:1", "mqtts://ada:secret@site.example:1"),
+        ("mqtt://a%2Fb:%40@d", "mqtt://s:1", "mqtt://s:1", "mqtt://a%2Fb:%40@s:1"),
+        ("mqtt://d", "mqtt://s:1", "mqtt://s:1", "mqtt://s:1"),
+        (DIRECTORY, "mqtt://bob:b@site.example:1", "mqtt://site.example:1", "mqtt://bob:b@site.example:1"),
+        (DIRECTORY, "mqtt://bob:b@site.example:1", "mqtt://other.example:1", "mqtt://other.example:1"),
+        # But not over a connection that anybody can read.
+        ("mqtts://ada:secret@d", "mqtt://site.example:1", "mqtt://site.example:1", "mqtt://site.example:1"),
     ],
 )
 def test_user_at_another_server_is_the_one_known_for_it(directory: str, own: str, home: str, wanted: str) -> None:

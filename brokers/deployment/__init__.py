@@ -1,0 +1,1 @@
+"""Deployments: certificates, users and access lists of the participants at one or several MQTT servers."""

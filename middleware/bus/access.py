@@ -1,0 +1,146 @@
+"""Access of a participant to MQTT servers: user, password, certificates, and the servers that may be given them.
+
+It stands in a *configuration file*, or file by file in the URL of a server (`mqtts://host?config=FILE`,
+`?ca=FILE&cert=FILE&key=FILE`), which is handed on as one text to actors and processes. Files are read for each attempt
+to connect, so that a new password or certificate counts without a restart.
+
+A home that an entry of the directory names may be anybody's, so it is given nothing: user, password and client
+certificate are for the server that was named to the participant, that of its own site, and those in `servers` of the
+configuration file (`docs/how-to/security.md`).
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import Address, parse_address, server_name
+from distced.middleware.model.toml_text import read_toml
+
+MOST_PASSWORD: Final = 65_535
+"""Bytes of a password (MQTT 5, section 3.1.3.6)."""
+
+T = TypeVar("T")
+
+
+class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Configuration file of a participant. Paths are relative to its folder.
+
+    Attributes:
+        server, home: servers of the directory and of the own site; empty for those of the options.
+        user, password_file: login; the password is the first line of the file.
+        ca: certificates of authorities, PEM; those of the system where left out.
+        cert, key: certificate of this participant and its key, PEM.
+        servers: further servers that may be given login and certificate.
+    """
+
+    server: str = ""
+    home: str = ""
+    user: str = ""
+    password_file: str = ""
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    servers: tuple[str, ...] = ()
+
+
+msgspec.msgpack.Decoder(Configuration)  # resolves its annotations before there are threads, for `convert`
+
+
+@dataclass(frozen=True)
+class Login:
+    """User and password for a server; None for none."""
+
+    user: str | None
+    password: str | None
+
+
+def read_configuration(path: Path) -> Configuration:
+    """Configuration file, with paths that are absolute. Raises `BusError` for one that cannot be used."""
+    content = read_toml(path, "configuration", BusError)
+    try:
+        found = msgspec.convert(content, Configuration)
+    except msgspec.ValidationError as error:
+        allowed = ", ".join(Configuration.__struct_fields__)
+        raise BusError("not a configuration", given=str(error), allowed=allowed, where=str(path)) from None
+    folder = path.expanduser().absolute().parent
+    files = {name: getattr(found, name) for name in ("password_file", "ca", "cert", "key")}
+    placed = {name: str(folder / Path(each).expanduser()) for name, each in files.items() if each}
+    for each in (found.server, found.home, *found.servers):
+        if each:
+            parse_address(each)
+    return msgspec.structs.replace(found, **placed)
+
+
+def login(address: Address) -> Login:
+    """Login for a server, read now. Raises `BusError` for files that cannot be used."""
+    given = _configuration(address)
+    password = address.password
+    if given.password_file:
+        text = _read(given.password_file, "password file", lambda path: path.read_text("utf-8")[: MOST_PASSWORD + 1])
+        password = text.partition("\n")[0].rstrip("\r")
+        if not password:
+            raise BusError("a password file without a password", given=given.password_file, allowed="one line of text")
+    return Login(address.username or given.user or None, password)
+
+
+def tls_context(address: Address) -> ssl.SSLContext | None:
+    """Checks of a server of `mqtts`, and the own certificate, read now; None without encryption.
+
+    Raises `BusError` for files that cannot be used.
+    """
+    given = _configuration(address)
+    if not address.tls:
+        if given.ca or given.cert:
+            raise BusError(
+                "certificates for a server without encryption",
+                given=server_name(address),
+                advice="write mqtts:// in its URL",
+            )
+        return None
+    context = _read(given.ca, "certificate of an authority", lambda path: ssl.create_default_context(cafile=path))
+    if given.key and not given.cert:
+        raise BusError("a key without its certificate", given=given.key, advice="name the certificate, too")
+    if given.cert:
+        # Without the key the certificate's file has both. A key with a passphrase would wait for a terminal.
+        key = given.key or None
+        _read(given.cert, "certificate", lambda path: context.load_cert_chain(path, key, password=_no_passphrase))
+    return context
+
+
+def may_be_given(address: Address, server: str) -> bool:
+    """Whether the configuration of an address names a server as one that may be given login and certificate."""
+    return server_name(server) in map(server_name, _configuration(address).servers)
+
+
+def authority_of(address: Address) -> str:
+    """File with the certificates of authorities by which servers are checked; empty for those of the system."""
+    return _configuration(address).ca
+
+
+def _configuration(address: Address) -> Configuration:
+    files = dict(address.files)
+    path = files.pop("config", None)
+    read = Configuration() if path is None else read_configuration(Path(path))
+    return msgspec.structs.replace(read, **{name.replace("-", "_"): each for name, each in files.items()})
+
+
+def _read(file: str, what: str, load: Callable[[Any], T]) -> T:
+    try:
+        return load(Path(file) if file else None)
+    except ssl.SSLError as error:
+        reason = getattr(error, "reason", None) or str(error)
+        raise BusError(f"not a {what}", given=file, allowed="PEM", advice=reason) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise BusError(f"a {what} that cannot be read", given=file, advice=reason) from None
+
+
+def _no_passphrase() -> str:
+    raise ValueError("it has a passphrase; a service has nobody to type it in")

@@ -1,0 +1,120 @@
+"""Access of participants to servers: files in URLs, configuration files, and servers that are given nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from distced.middleware.bus.access import login, read_configuration, tls_context
+from distced.middleware.bus.bus import Bus
+from distced.middleware.bus.pool import Connections
+from distced.middleware.model.clock import ManualClock
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.server_address import parse_address, server_name
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "mqtt://h:1",
+        "mqtts://ada:l%40ve@h:1?ca=/a/b%20c.pem&cert=/x.pem&key=/y.pem",
+        "mqtts://[::1]:5?config=/etc/distced/ada.toml",
+        "mqtt://ada@h:1?password-file=/p%3Fq",
+    ],
+)
+def test_address_is_written_as_it_was_read(url: str) -> None:
+    assert parse_address(url).url == url
+
+
+def test_name_of_a_server_has_neither_login_nor_files() -> None:
+    assert server_name("mqtts://ada:secret@h?ca=/a.pem") == "mqtts://h:8883"
+    assert server_name(parse_address("mqtt://h")) == "mqtt://h:1883"
+
+
+@pytest.mark.parametrize(
+    "query", ["q=1", "ca=/a&ca=/b", "password=x", "ca=/a&config=/b&key=/c&cert=/d&password-file=/e&x=1"]
+)
+def test_parameter_that_is_no_file_is_an_error(query: str) -> None:
+    with pytest.raises(BusError, match="URL") as caught:
+        parse_address(f"mqtt://ada:secret@h?{query}")
+    assert "secret" not in str(caught.value)
+
+
+def test_password_is_read_again_for_each_connection(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    address = parse_address(f"mqtt://ada@h?password-file={file}")
+    file.write_text("one\n")
+    assert (login(address).user, login(address).password) == ("ada", "one")
+    file.write_text("two\r\nof no concern")
+    assert login(address).password == "two"
+
+
+def test_configuration_is_relative_to_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("l@ve")
+    file = tmp_path / "ada.toml"
+    file.write_text('server = "mqtt://h"\nuser = "ada"\npassword_file = "secret"\n')
+    found = login(parse_address(f"mqtt://h?config={file}"))
+    assert (found.user, found.password) == ("ada", "l@ve")
+    # What is named beside the configuration counts.
+    other = tmp_path / "other"
+    other.write_text("0ther")
+    assert login(parse_address(f"mqtt://bob@h?config={file}&password-file={other}")).password == "0ther"
+    assert login(parse_address(f"mqtt://bob@h?config={file}")).user == "bob"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("servr = 'mqtt://h'", "not a configuration: .*servr.*allowed: server"),
+        ("server = 5", "not a configuration: .*server"),
+        ("server = 'http://h'", "not the URL of an MQTT server"),
+        ("servers = ['mqtt://']", "not the URL of an MQTT server"),
+        ("server = ", "not TOML"),
+    ],
+)
+def test_wrong_configuration_is_an_error_that_names_it(text: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "ada.toml"
+    file.write_text(text)
+    with pytest.raises(BusError, match=problem):
+        read_configuration(file)
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("ca=missing.pem", "certificate of an authority that cannot be read: missing.pem"),
+        ("ca=text.pem", "not a certificate of an authority: text.pem"),
+        ("cert=missing.pem", "certificate that cannot be read: missing.pem"),
+        ("cert=text.pem", "not a certificate: text.pem"),
+        ("key=text.pem", "key without its certificate"),
+        ("password-file=missing", "password file that cannot be read: missing"),
+        ("password-file=empty", "password file without a password: empty"),
+        ("config=missing.toml", "cannot read the configuration: missing.toml"),
+    ],
+)
+def test_wrong_file_is_an_error_before_a_connection(
+    query: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.pem").write_text("text")
+    (tmp_path / "empty").write_text("\n")
+    with pytest.raises(BusError, match=problem):
+        Bus(f"mqtts://h?{query}")
+
+
+def test_certificates_need_encryption(tmp_path: Path) -> None:
+    with pytest.raises(BusError, match="without encryption: mqtt://h:1883; write mqtts://"):
+        tls_context(parse_address("mqtt://h?ca=/a.pem"))
+    assert tls_context(parse_address("mqtt://h")) is None
+
+
+def test_only_servers_of_the_configuration_are_given_the_login(tmp_path: Path) -> None:
+    file = tmp_path / "ada.toml"
+    file.write_text("user = 'ada'\nservers = ['mqtts://site.example', 'mqtt://plain.example']\n")
+    connections = Connections(f"mqtts://directory.example?config={file}", client_id="c", clock=ManualClock())
+    assert connections.with_login("mqtts://site.example") == f"mqtts://site.example:8883?config={file}"
+    assert connections.with_login("mqtts://attacker.example") == "mqtts://attacker.example"
+    assert connections.with_login("mqtts://site.example:999") == "mqtts://site.example:999"
+    # What is sent over an encrypted connection is not to be read off another.
+    assert connections.with_login("mqtt://plain.example") == "mqtt://plain.example"

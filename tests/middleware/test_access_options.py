@@ -1,0 +1,69 @@
+"""Options of verbs for the access to a server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from distced.middleware.cli.options import DEFAULT, HomeOption, ServerOption, verb
+from distced.middleware.model.errors import BusError
+
+
+@dataclass(frozen=True)
+class Options:
+    server: ServerOption = DEFAULT
+    home: HomeOption = None
+
+
+@dataclass(frozen=True)
+class Starts:
+    server: ServerOption = "auto"
+
+
+def given(*arguments: str, environment: dict[str, str] | None = None) -> Options:
+    """Options of a verb that is called with arguments."""
+    found: list[Options] = []
+
+    @verb
+    def show(options: Options) -> int:
+        found.append(options)
+        return 0
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command()(show)
+    result = CliRunner().invoke(app, arguments, env=environment or {}, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return found[0]
+
+
+def test_files_go_along_in_the_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = given("--server", "mqtts://ada@h", "--ca", "ca.pem", "--password-file", "/secret")
+    assert found.server == f"mqtts://ada@h:8883?ca={tmp_path}/ca.pem&password-file=/secret"
+    assert given() == Options()
+
+
+def test_configuration_names_servers_where_no_option_does(tmp_path: Path) -> None:
+    file = tmp_path / "ada.toml"
+    file.write_text('server = "mqtts://h"\nhome = "mqtts://site"\n')
+    assert given("--config", str(file)) == Options(f"mqtts://h:8883?config={file}", "mqtts://site")
+    assert given(environment={"DISTCED_CONFIG": str(file)}).server == f"mqtts://h:8883?config={file}"
+    other = given("--config", str(file), "--server", "mqtts://other", "--home", "mqtts://there")
+    assert other == Options(f"mqtts://other:8883?config={file}", "mqtts://there")
+
+
+def test_access_to_no_server_in_particular_is_an_error(tmp_path: Path) -> None:
+    @verb
+    def start(options: Starts) -> int:
+        raise AssertionError(options)
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command()(start)
+    result = CliRunner().invoke(app, ["--ca", "ca.pem"], standalone_mode=False)
+    assert isinstance(result.exception, BusError)
+    assert "not named: auto" in str(result.exception)
