@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -30,6 +31,7 @@ from distced.brokers.ray.runtime import use_ray
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engines import EngineName, chosen
+from distced.middleware.bus.access import participant_name
 from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import home_name
 from distced.middleware.cli.logs import configure_logging
@@ -168,7 +170,11 @@ class BrokerOptions:
 
     @property
     def own_name(self) -> str:
-        return self.name or socket.gethostname().split(".")[0] or "broker"
+        return self.name or self._configured or socket.gethostname().split(".")[0] or "broker"
+
+    @cached_property
+    def _configured(self) -> str:
+        return "" if self.server in STARTED else participant_name(self.server)
 
     @property
     def node_names(self) -> list[str]:

@@ -19,6 +19,7 @@ from typer import Option
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
 from distced.brokers.live.recorder import LiveRecorder
+from distced.middleware.bus.access import participant_name
 from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, PATIENCE, VARIABLE, Duration, HomeOption, duration_option, verb
 from distced.middleware.cli.output import (
@@ -117,7 +118,7 @@ def record(options: RecordOptions) -> int:
     configure_logging()
     with LiveDirectory(options.server) as reading:
         notes, _ = reading.look(lambda directory: check_types(directory, options.names))
-    name = options.name or socket.gethostname().split(".")[0] or "recorder"
+    name = options.name or participant_name(options.server) or socket.gethostname().split(".")[0] or "recorder"
     recorder = LiveRecorder(
         options.server,
         options.history,

@@ -38,12 +38,13 @@ class DirectoryReader:
         known: whether it was read completely, once.
     """
 
-    def __init__(self, name: str, *, settings: Sequence[str] = (), root: str = ROOT) -> None:
-        """A reader of this unique name, and of these kinds of retained messages of administration, e.g. `policy`."""
+    def __init__(self, name: str, *, of: str = "", settings: Sequence[str] = (), root: str = ROOT) -> None:
+        """A reader of this unique name, `of` a participant, and of these kinds of retained messages of administration,
+        e.g. `policy`."""
         self.directory = Directory()
         self.settings: dict[tuple[str, ...], bytes] = {}
         self._root = root
-        self._handshake = DirectoryHandshake(name, root)
+        self._handshake = DirectoryHandshake(of, root, name) if of else DirectoryHandshake(name, root)
         self._filters = (
             area_filter(Area.DIRECTORY, root=root),
             *(area_filter(Area.ADMINISTRATION, each, root=root) for each in settings),

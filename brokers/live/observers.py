@@ -13,6 +13,7 @@ from distced.brokers.inspect.activity import Watch
 from distced.brokers.inspect.directory_reader import DirectoryReader, ViewState
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import Bus
+from distced.middleware.bus.access import participant_name
 from distced.middleware.bus.logger import Logger
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError
@@ -33,7 +34,7 @@ class LiveDirectory(Participant):
     def __init__(self, url: str, *, settings: Sequence[str] = (), root: str = ROOT) -> None:
         """Describe a view; nothing happens before `start`. `settings` are those of `DirectoryReader`."""
         name = _observer()
-        self._reader = DirectoryReader(name, settings=settings, root=root)
+        self._reader = DirectoryReader(name, of=participant_name(url), settings=settings, root=root)
         super().__init__(url, name, client_id=name)
         self._changed = threading.Condition(self._turn)
 

@@ -33,6 +33,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Configuration file of a participant. Paths are relative to its folder.
 
     Attributes:
+        name: of the participant; the user's where left out.
         server, home: servers of the directory and of the own site; empty for those of the options.
         user, password_file: login; the password is the first line of the file.
         ca: certificates of authorities, PEM; those of the system where left out.
@@ -40,6 +41,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         servers: further servers that may be given login and certificate.
     """
 
+    name: str = ""
     server: str = ""
     home: str = ""
     user: str = ""
@@ -76,6 +78,17 @@ def read_configuration(path: Path) -> Configuration:
         if each:
             parse_address(each)
     return msgspec.structs.replace(found, **placed)
+
+
+def participant_name(url: str) -> str:
+    """Name of the participant that a URL's configuration is for; empty where it has none.
+
+    Servers with an access list let it use this name alone.
+    """
+    address = parse_address(url)
+    path = dict(address.files).get("config")
+    given = Configuration() if path is None else read_configuration(Path(path))
+    return given.name or given.user
 
 
 def login(address: Address) -> Login:

@@ -144,7 +144,8 @@ class BaseConnections(Generic[B, C]):
         wanted, main = parse_address(home), self.main.address
         if self._own is not None and home == self.home:
             known = self._own if self._own.username is not None or self._own.files else main
-        elif may_be_given(main, home):
+        elif server_name(wanted) == server_name(main) or may_be_given(main, home):
+            # A node has a second connection to the server of the directory, for events.
             known = main
         else:
             # Nothing but what its certificate is checked by.

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 from msgspec.structs import replace
 
 from distced.middleware.bus import Bus
+from distced.middleware.bus.access import participant_name
 from distced.middleware.client.client_effects import ClientEffect
 from distced.middleware.client.driver import ROOM_EVERY, BaseDriver, ClientDriver
 from distced.middleware.client.durable import durable_id
@@ -89,7 +90,7 @@ class BaseClient(ABC, Generic[D, S]):
                 of the
                 client's own site as well, provided that there are broker nodes, which know where the directory is.
             home: MQTT server of the client's own site, where its sources publish; that of the directory where left out.
-            name: random where left out.
+            name: that of the configuration in the URL, or a random one, where left out.
             patience: seconds to wait for broker nodes, and for servers that are needed, to answer.
             outbox: of this client alone, for the messages of its sources; with one they are queued while the server is
                 away. A path is that of an outbox that outlives the process.
@@ -100,7 +101,7 @@ class BaseClient(ABC, Generic[D, S]):
                 given=name,
                 advice=f"{NODE_CLIENT} is how nodes call themselves, {RULES_CLIENT} is for rules",
             )
-        self.name = name or f"client-{uuid.uuid4().hex[:10]}"
+        self.name = name or participant_name(url) or f"client-{uuid.uuid4().hex[:10]}"
         self.clock = clock or SystemClock()
         self.root = root
         self._url = url

@@ -12,6 +12,7 @@ from distced.middleware.model.errors import DistcedError
 
 EXTRAS: Final = {
     "amqtt": "broker",
+    "cryptography": "init",
     "matplotlib": "draw",
     "networkx": "broker",
     "numba": "fast",

@@ -30,9 +30,9 @@ class DirectoryHandshake:
         due: time of the next barrier, ns; None while none is under way.
     """
 
-    def __init__(self, name: str, root: str = ROOT) -> None:
-        """Handshake of a participant; two of one name would answer each other."""
-        self.topic = administration_topic("known", name, root=root)
+    def __init__(self, name: str, root: str = ROOT, *below: str) -> None:
+        """Handshake of a participant, with further levels of its topic; two of one topic would answer each other."""
+        self.topic = administration_topic("known", name, *below, root=root)
         self.settled = False
         self.due: int | None = None
         self._barrier = b""

@@ -66,7 +66,7 @@ def test_configuration_is_relative_to_its_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("servr = 'mqtt://h'", "not a configuration: .*servr.*allowed: server"),
+        ("servr = 'mqtt://h'", "not a configuration: .*servr.*allowed: name, server"),
         ("server = 5", "not a configuration: .*server"),
         ("server = 'http://h'", "not the URL of an MQTT server"),
         ("servers = ['mqtt://']", "not the URL of an MQTT server"),

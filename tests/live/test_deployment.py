@@ -1,0 +1,297 @@
+"""Deployment of `distced init` at a real mosquitto: participants do what they are for, and nothing else."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("cryptography", reason="the extra init is not installed")
+
+from distced.brokers.deployment.access_list import DeployedUser
+from distced.brokers.deployment.deployment_file import Deployment, ServerSite
+from distced.brokers.deployment.folder import apply
+from distced.brokers.live.mqtt_server import find_mosquitto
+from distced.brokers.live.node import LiveNode
+from distced.middleware.bus import Bus, BusState, Failure
+from distced.middleware.client.client import Client
+from distced.middleware.model.errors import BusError
+from distced.middleware.model.event_types import event_type
+
+pytestmark = [pytest.mark.mqtt, pytest.mark.slow]
+
+PARTICIPANTS = {
+    "cellar": DeployedUser(("node",)),
+    "badges": DeployedUser(("publisher",), sources=("hall", "door"), types=("Motion", "Login")),
+    "other": DeployedUser(("publisher",), sources=("roof",), types=("Rain",)),
+    "ada": DeployedUser(("client",), durable=("night",)),
+    "bob": DeployedUser(("client",)),
+    "root": DeployedUser(("operator",)),
+}
+
+
+class Site:
+    """Deployment folder with a running server."""
+
+    def __init__(self, folder: Path) -> None:
+        with socket.socket() as reserved:
+            reserved.bind(("127.0.0.1", 0))
+            self.port = reserved.getsockname()[1]
+        self.folder = folder
+        self.deployment = Deployment({"main": ServerSite(("127.0.0.1",), self.port)}, PARTICIPANTS)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def apply(self, **options: Any) -> None:
+        apply(self.deployment, self.folder, datetime.now(UTC), **options)
+
+    def url(self, name: str) -> str:
+        return f"mqtts://127.0.0.1:{self.port}?config={self.folder}/participants/{name}/distced.toml"
+
+    def start(self) -> None:
+        path = find_mosquitto()
+        assert path is not None
+        # Not as root, which mosquitto gives up: the folder is that of the user of the tests.
+        own = self.folder / "servers" / "main" / "further" / "user.conf"
+        own.write_text("user root\n")
+        self.process = subprocess.Popen(
+            [path, "-c", "mosquitto.conf"],
+            cwd=self.folder / "servers" / "main",
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            time.sleep(0.05)
+        raise AssertionError("mosquitto has not started")
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(10)
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    if find_mosquitto() is None:
+        pytest.skip("mosquitto is not installed")
+    with tempfile.TemporaryDirectory(prefix="distced-test-") as name:
+        made = Site(Path(name))
+        made.apply()
+        made.start()
+        yield made
+        made.stop()
+
+
+@contextmanager
+def connected(url: str) -> Iterator[Bus]:
+    with Bus(url) as bus:
+        bus.wait_connected(5)
+        yield bus
+
+
+def test_events_are_detected_across_roles(site: Site) -> None:
+    with (
+        LiveNode(site.url("cellar"), "cellar"),
+        Client(site.url("badges")) as publisher,
+        Client(site.url("ada")) as client,
+    ):
+        publisher.wait_for_nodes(1, 5)
+        publisher.register(event_type("Motion", {"room": "string"}), event_type("Login", {"room": "string"}))
+        hall = publisher.source("hall", ["Motion", "Login"])
+        found = client.subscribe("[Motion as m] ; [Login where room == m.room]")
+        for each in ("Motion", "Login"):
+            now = time.time_ns()
+            hall.publish(hall.create(each, now, room="a"), watermark=now)
+        assert found.get(10).attributes == {}
+
+
+def test_wrong_password_and_no_user_are_refused(site: Site) -> None:
+    ca = f"{site.folder}/authority/ca.pem"
+    for each in (f"mqtts://127.0.0.1:{site.port}?ca={ca}", f"mqtts://ada:wrong@127.0.0.1:{site.port}?ca={ca}"):
+        with Bus(each) as bus, pytest.raises(BusError, match="refuses"):
+            bus.wait_connected(5)
+
+
+# What each role may do, of every topic there is.
+
+NAMES = ("cellar", "badges", "other", "ada", "bob", "root", "history")
+TOPICS = [
+    *(f"ced/e/{name}/{source}" for name in ("Motion", "Login", "Rain") for source in ("hall", "door", "roof")),
+    "ced/c/c0ffee",
+    *(f"ced/d/type/{name}" for name in ("Motion", "Rain", "New")),
+    *(f"ced/d/{kind}/{name}" for kind in ("node", "client", "recorder") for name in NAMES),
+    *(f"ced/d/source/{name}" for name in ("hall", "roof", "new")),
+    *(f"ced/d/subscription/{name}/1" for name in NAMES),
+    *(f"ced/d/{kind}/durable:{name}" for kind in ("subscription", "durable", "position") for name in ("night", "x")),
+    *(f"ced/d/{each}" for each in ("detector/c0ffee", "detector/Motion/c0ffee", "topology/overlay", "hint/c0ffee")),
+    "ced/d/exclusion/c0ffee",
+    *(f"ced/a/{kind}/{name}" for kind in ("heartbeat", "covered", "answer", "ready", "progress") for name in NAMES),
+    *(f"ced/a/{kind}/{name}" for kind in ("known", "story", "lost") for name in NAMES),
+    *(f"ced/a/known/{name}/further" for name in NAMES),
+    *(f"ced/a/story-of/{name}/cellar" for name in NAMES),
+    *(f"ced/a/ack/{source}/cellar" for source in ("hall", "roof")),
+    *(f"ced/a/missing/source/{name}" for name in NAMES),
+    "ced/a/missing/detector",
+    *(f"ced/a/again/{name}/e/{source}" for name in ("ada", "bob") for source in ("hall", "roof")),
+    *(f"ced/a/again/{name}/c/c0ffee" for name in ("ada", "bob")),
+    *(f"ced/a/alive/client/{name}" for name in NAMES),
+    *(f"ced/a/alive/node/{name}" for name in ("cellar", "bob")),
+    *(f"ced/a/node/cellar/{kind}" for kind in ("since", "state/c0ffee", "serve/1")),
+    *(f"ced/a/{each}" for each in ("fence/hall", "policy/default", "move/c0ffee", "directory")),
+    "ced/x/rejected/cellar",
+    "home/alarms",
+]
+"""One of each topic in the tables of topics, for each name that it may be of."""
+
+OWN = {"ced/d/client/{}", "ced/a/alive/client/{}", "ced/a/known/{}", "ced/a/known/{}/further"}
+LOST = {f"ced/a/lost/{name}" for name in NAMES}
+
+
+def of(name: str, *further: str) -> set[str]:
+    return {each.format(name) for each in (*OWN, *further)}
+
+
+def below(*begins: str) -> set[str]:
+    return {each for each in TOPICS if each.startswith(begins)}
+
+
+MISSING = below("ced/a/missing/")
+DURABLE = {f"ced/d/{kind}/durable:night" for kind in ("subscription", "durable", "position")}
+WRITES = {
+    "badges": of("badges", "ced/a/heartbeat/{}")
+    | {f"ced/e/{name}/{source}" for name in ("Motion", "Login") for source in ("hall", "door")}
+    | {"ced/d/type/Motion", "ced/d/source/hall", "ced/a/again/ada/e/hall", "ced/a/again/bob/e/hall"}
+    | LOST,
+    "other": of("other", "ced/a/heartbeat/{}")
+    | {"ced/e/Rain/roof", "ced/d/type/Rain", "ced/d/source/roof", "ced/a/again/ada/e/roof", "ced/a/again/bob/e/roof"}
+    | LOST,
+    "ada": of("ada", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING | DURABLE,
+    "bob": of("bob", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING,
+    "cellar": below("ced/c/", "ced/d/", "ced/a/", "ced/x/"),
+    "root": below("ced/d/", *(f"ced/a/{each}" for each in ("policy", "move", "fence", "story/", "known", "alive")))
+    | {"ced/a/directory"},
+}
+KINDS = ("type", "client", "source", "node", "recorder", "topology", "detector")
+DIRECTORY = below(*(f"ced/d/{each}/" for each in KINDS))
+READS = {
+    "badges": DIRECTORY
+    | {"ced/a/directory", "ced/a/known/badges", "ced/a/known/badges/further", "ced/a/ack/hall/cellar"}
+    | {"ced/a/covered/badges", "ced/a/missing/source/badges"},
+    "ada": DIRECTORY
+    | DURABLE
+    | below("ced/e/", "ced/c/", "ced/a/again/ada/", "ced/a/known/ada")
+    | {"ced/a/directory", "ced/d/subscription/ada/1", "ced/a/answer/ada", "ced/a/progress/ada", "ced/a/lost/ada"},
+    "cellar": below("ced/"),
+    "root": below("ced/"),
+}
+
+
+FORGED, END = b"forged", b"end"
+
+
+def arrived(reader: Bus, ends: str, publish: Any) -> set[str]:
+    """Topics of what arrives at a reader of everything, up to a last message that it may read."""
+    came: list[str] = []
+
+    def take(topic: str, payload: bytes, retain: bool) -> None:
+        if payload in (FORGED, END):
+            came.append(topic)
+
+    reader.subscribe("#", take, qos=1, timeout=5)
+    publish()
+    deadline = time.monotonic() + 10
+    while ends not in came and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert ends in came
+    return {each for each in came if each != ends}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_each_role_writes_its_own_topics_alone(site: Site, name: str) -> None:
+    # The node and the operator read all of distced's topics.
+    end = f"ced/a/known/{name}/end"
+    refused: list[Failure] = []
+    with connected(site.url("cellar")) as reader, Bus(site.url(name), on_failure=refused.append) as writer:
+        writer.wait_connected(5)
+
+        def publish() -> None:
+            for topic in TOPICS:
+                writer.publish(topic, FORGED, qos=1)
+            writer.publish(end, END, qos=1)
+
+        assert arrived(reader, end, publish) == WRITES[name]
+        writer.flush(5)
+        # The server has said so for each of the others.
+        assert len(refused) == len(TOPICS) - len(WRITES[name])
+
+
+@pytest.mark.parametrize("name", READS)
+def test_each_role_reads_its_own_topics_alone(site: Site, name: str) -> None:
+    end = f"ced/a/known/{name}/end"
+    with (
+        connected(site.url(name)) as reader,
+        connected(site.url("cellar")) as node,
+        connected(site.url("badges")) as own,
+        connected(site.url("other")) as other,
+    ):
+
+        def publish() -> None:
+            for topic in TOPICS:
+                for writer in (node, own, other):
+                    writer.publish(topic, FORGED, qos=1)
+            for writer in (own, other, node):
+                writer.flush(5)
+            node.publish(end, END, qos=1)
+
+        written = WRITES["badges"] | WRITES["other"] | WRITES["cellar"]
+        assert arrived(reader, end, publish) == READS[name] & written
+
+
+def test_client_without_a_user_learns_nothing(site: Site) -> None:
+    with Bus(f"mqtts://127.0.0.1:{site.port}?ca={site.folder}/authority/ca.pem", protocol="5") as bus:
+        with pytest.raises(BusError, match="refuses"):
+            bus.wait_connected(5)
+        assert bus.state is not BusState.CONNECTED
+    with Bus(f"mqtt://127.0.0.1:{site.port}") as plain, pytest.raises(BusError):
+        plain.wait_connected(2)
+
+
+def test_participant_that_is_removed_or_renewed_is_refused_after_a_reload(site: Site) -> None:
+    before = site.deployment
+    url = site.url("bob")
+    with connected(url):
+        pass
+    old = (site.folder / "participants" / "bob" / "password").read_text().strip()
+    site.apply(renew=["bob"])
+    assert site.process is not None
+    site.process.send_signal(signal.SIGHUP)
+    ca = f"{site.folder}/authority/ca.pem"
+    with Bus(f"mqtts://bob:{old}@127.0.0.1:{site.port}?ca={ca}") as bus, pytest.raises(BusError, match="refuses"):
+        bus.wait_connected(5)
+    with connected(url):
+        pass
+    try:
+        others = {name: each for name, each in PARTICIPANTS.items() if name != "bob"}
+        site.deployment = Deployment(before.servers, others)
+        password = (site.folder / "participants" / "bob" / "password").read_text().strip()
+        site.apply()
+        site.process.send_signal(signal.SIGHUP)
+        url = f"mqtts://bob:{password}@127.0.0.1:{site.port}?ca={ca}"
+        with Bus(url) as bus, pytest.raises(BusError, match="refuses"):
+            bus.wait_connected(5)
+    finally:
+        site.deployment = before
+        site.apply()
+        site.process.send_signal(signal.SIGHUP)
