@@ -555,29 +555,28 @@ class HostedDetector:
 
     def validate(self) -> None:
         """Raise `AssertionError` where an invariant does not hold."""
-        where = f"detector {self.id} ({self.phase.value})"
-        served_here = self.subscriptions
-        holds = {
-            "a meter while it runs, and no other time": (self.meter is not None) == self.running,
-            "all parts running while it runs": not self.running or all(self.parts.values()),
-            "a stream for all it reads while it runs": not self.running
-            or self.streams.keys() >= self.upstream.keys() | self.parts.keys(),
-            "streams of what it reads alone": self.streams.keys() <= self.upstream.keys() | self.parts.keys(),
-            "inputs kept before it runs alone": not (self.running and self.kept),
-            "no subscription and no replica of a replica": self.primary or not (served_here or self.replicas),
-            "subscriptions listen to replicas that are there": self.near_nodes() <= self.replicas.keys(),
-            "subscriptions wait for replicas that are not": self.awaited_nodes().isdisjoint(self.replicas),
-            "a subscription has a replica or waits for one": not any(
-                each.near and each.awaits for each in served_here.terms()
-            ),
-            "the time of what was published": self.published is None or self.published_at is not None,
-            "planned until a client listens": self.phase not in (Phase.PLANNED, Phase.WAITING)
-            or (self.phase is Phase.WAITING) == any(each.ready for each in served_here.terms()),
-        }
-        served_here.validate()
-        broken = [invariant for invariant, each in holds.items() if not each]
-        if broken:
-            raise AssertionError(f"{where}: {'; '.join(broken)}")
+        running, streams, here = self.running, self.streams.keys(), self.subscriptions
+        read = self.upstream.keys() | self.parts.keys()
+        terms = here.terms()
+        near, awaited = self.near_nodes(), self.awaited_nodes()
+        here.validate()
+        assert (self.meter is not None) == running, self._broken("a meter while it runs, and no other time")
+        assert not running or all(self.parts.values()), self._broken("all parts running while it runs")
+        assert streams == read if running else streams <= read, self._broken("streams of what it reads")
+        assert not (running and self.kept), self._broken("inputs kept before it runs alone")
+        assert self.primary or not (here or self.replicas), self._broken("nothing served by a replica")
+        assert near <= self.replicas.keys(), self._broken("subscriptions listen to replicas that are there")
+        assert awaited.isdisjoint(self.replicas), self._broken("subscriptions wait for replicas that are not")
+        assert not (near and awaited and any(each.near and each.awaits for each in terms)), self._broken(
+            "a subscription has a replica or waits for one"
+        )
+        assert self.published is None or self.published_at is not None, self._broken("the time of what was published")
+        if self.phase is Phase.PLANNED or self.phase is Phase.WAITING:
+            waits = any(each.ready for each in terms)
+            assert (self.phase is Phase.WAITING) == waits, self._broken("planned until a client listens")
+
+    def _broken(self, invariant: str) -> str:
+        return f"detector {self.id} ({self.phase.value}): {invariant}"
 
     def _wait(self) -> None:
         """Set the phase to planned or waiting, by its clients."""

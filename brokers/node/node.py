@@ -97,7 +97,7 @@ ALL: Final = 2**63
 
 class Node(NodePart):
     """Broker node, composed of its parts: `claim` to its name, `hosted` detectors by id, `counts` since its start; it
-    `validates` its invariants after every message but events, and every tick."""
+    `validates` its invariants after every message but events, and with every status."""
 
     def __init__(
         self,
@@ -450,7 +450,7 @@ class Node(NodePart):
         self.stories.begin(TimePassed(), now)
         # Entries are cleared behind their answers, which were sent with an earlier call.
         effects = [*self.refusals.clear_some(), *self.stories.end(self._tick(now))]
-        if self.validates:
+        if self.validates and self._status_at == now:
             self.validate()
         return self._joined(effects + self.refusals.effects(now))
 
