@@ -442,7 +442,7 @@ class Admission(NodePart):
         excluded = self.directory.exclusions.get(planned.id)
         if excluded and is_excluded(excluded, now):
             return self._refuse(name, entry, error_of(excluded), now)
-        if self._is_coming(planned.id):
+        if self._is_coming(planned.id) and not self._is_next(planned.id):
             self._parked.setdefault(planned.id, set()).add(name)
             return []
         if entry.hints.isolated and not self.reserved:
@@ -462,6 +462,7 @@ class Admission(NodePart):
             if checkpoint is not None and checkpoint.cuts != cuts:
                 planned, checkpoint = self._cut_as_before(planned, checkpoint)
         effects = self.hosting.host(planned, decision.home, name, decision.expected, checkpoint)
+        self.settled(found.id)
         return [*effects, *self._serve(name, entry, found, _AGAIN, now)]
 
     def _cut_as_before(self, planned: Planned, checkpoint: Checkpoint) -> tuple[Planned, Checkpoint | None]:
@@ -476,11 +477,13 @@ class Admission(NodePart):
 
     def recover(self, detector: str, hosted: Mapping[str, Hosting]) -> None:
         """Checkpoints of a detector were read: host it for the subscriptions that have waited."""
-        for name, hosting in hosted.items():
-            entry = self.directory.subscriptions.get(name)
-            if entry is not None:
-                self._ask(_HOST, name, entry, hosting)
-        self.settled(detector)
+        known = {name: entry for name in hosted if (entry := self.directory.subscriptions.get(name)) is not None}
+        for name, entry in known.items():
+            self._ask(_HOST, name, entry, hosted[name])
+        if not known:
+            self.checkpoints.drop(detector)
+        if not self._is_next(detector):
+            self.settled(detector)
 
     def _serve(self, name: str, entry: SubscriptionEntry, found: Found, how: bytes, now: int) -> list[Effect]:
         self._held.pop(name, None)
@@ -522,7 +525,11 @@ class Admission(NodePart):
 
     def _is_coming(self, identity: str) -> bool:
         """Whether a detector is in motion, or about to be here with the state of a checkpoint."""
-        return identity in self.event_path.moving or self.checkpoints.reads(identity)
+        return identity in self.event_path.moving or self.checkpoints.reads(identity) or self._is_next(identity)
+
+    def _is_next(self, identity: str) -> bool:
+        """Whether the checkpoints of a detector were read, and the request to host it is in the queue."""
+        return self.checkpoints.has_read(identity) and identity not in self.event_path.hosted
 
     def _concerned(self, identity: str) -> str:
         """Node responsible for a detector: its host while that lives, else its coordinator."""

@@ -311,6 +311,14 @@ class Checkpoints(NodePart):
         """Whether checkpoints of a detector are being read, so that it is about to be here."""
         return detector in self._reading
 
+    def has_read(self, detector: str) -> bool:
+        """Whether checkpoints of a detector were read that it has not been created from yet."""
+        return detector in self._found
+
+    def drop(self, detector: str) -> None:
+        """Drop checkpoints that were read of a detector that nobody wants any more."""
+        self._found.pop(detector, None)
+
     def read(self, detector: str, name: str, hosting: Hosting, now: int) -> list[Effect] | None:
         """Read the checkpoints of a detector that is to be hosted for a subscription; None where that is done."""
         if not self.kept or detector in self._found:

@@ -16,7 +16,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.wire.administration import Answers
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
+from distced.middleware.wire.directory_entries import NO_HINTS, ClientEntry, Hints, SubscriptionEntry
 from distced.middleware.wire.topics import directory_topic
 from tests.simulations.test_network_faults import check
 
@@ -38,9 +38,9 @@ def answers(effects: list[Effect]) -> dict[str, str]:
 class Rig:
     """A node that is alone, with two clients and a type."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
         self.now = 1_000_000_000_000
-        self.node = Node("n1", self.now, validate=True)
+        self.node = Node("n1", self.now, validate=True, **options)
         self.loop(self.node.start(self.now))
         self.entry("type", "A", encode(event_type("A", {"v": "number"})))
         for client in ("c1", "c2"):
@@ -59,8 +59,8 @@ class Rig:
     def entry(self, kind: str, name: str, payload: bytes) -> list[Effect]:
         return self.loop(self.node.receive(directory_topic(kind, name), payload, self.now))
 
-    def subscribe(self, name: str, client: str, pattern: str) -> None:
-        self.entry("subscription", name, encode(SubscriptionEntry(client, pattern)))
+    def subscribe(self, name: str, client: str, pattern: str, hints: Hints = NO_HINTS) -> None:
+        self.entry("subscription", name, encode(SubscriptionEntry(client, pattern, hints=hints)))
 
     def serve(self) -> list[Effect]:
         return self.loop(self.node.serve(self.now))
