@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from distced.brokers.core.effects import Effect, Publish
@@ -14,6 +15,11 @@ from distced.middleware.wire.topics import ROOT, dead_letter_topic
 
 LONGEST: Final = 4096
 """Bytes of the payload in a dead letter at most."""
+
+
+def foreign_promise(publisher: str, sources: Iterable[str]) -> str:
+    """Problem of a heartbeat with sources that others publish."""
+    return f"a promise of {publisher} for sources of others: {', '.join(sorted(sources))}; it does not count"
 
 
 class DeadLetters:

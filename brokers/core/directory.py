@@ -161,6 +161,11 @@ class Directory(Entries):
         """Nodes not reserved for one detector: those that decide, and that host any detector."""
         return [name for name, entry in self.nodes.items() if not entry.reserved]
 
+    def not_of(self, publisher: str, sources: Iterable[str]) -> set[str]:
+        """Sources that have another publisher, by their entries."""
+        known = self.sources
+        return {each for each in sources if each in known and known[each].publisher not in ("", publisher)}
+
     def registry(self) -> TypeRegistry:
         """Types that patterns may read: registered ones, and those that detectors publish. Not to be changed."""
         if self._registry is None:

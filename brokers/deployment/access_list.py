@@ -20,7 +20,6 @@ from distced.middleware.client.durable import durable_id
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import RECORDER
 from distced.middleware.wire.topics import (
-    ANY,
     ROOT,
     Area,
     administration_topic,
@@ -116,13 +115,13 @@ def _publishes(name: str, sources: Iterable[str | None], types: tuple[str, ...],
         for each in types or (None,):
             yield AccessRule("write", event_filter(each, source, root=root))
         if source is None:
-            yield from _writes([directory_filter("source", root=root), area("again")])
+            yield from _writes([directory_filter("source", root=root), area("again"), area("lost")])
             yield from _reads([area("ack")])
         else:
-            again = f"{area('again').removesuffix('#')}{ANY}/{administration('e', source).removeprefix(f'{root}/a/')}"
-            yield from _writes([directory_topic("source", source, root=root), again])
+            answers = [area(kind, None, "e", source).removesuffix("/#") for kind in ("again", "lost")]
+            yield from _writes([directory_topic("source", source, root=root), *answers])
             yield from _reads([area("ack", source)])
-    yield from _writes([administration("heartbeat", name), area("lost")])
+    yield from _writes([administration("heartbeat", name)])
     yield from _reads([administration("covered", name), administration("missing", "source", name)])
     yield from _writes(directory_topic("type", each, root=root) for each in types)
 
@@ -135,7 +134,7 @@ def _client(name: str, participant: DeployedUser, root: str) -> Iterator[AccessR
     yield AccessRule("readwrite", directory_filter("subscription", name, root=root))
     yield from _writes([administration("ready", name), area("missing")])
     yield from _reads([administration("answer", name), administration("progress", name)])
-    yield from _reads([area("again", name), administration("lost", name)])
+    yield from _reads([area("again", name), area("lost", name)])
     yield from _writes(directory_topic("type", each, root=root) for each in participant.types)
     for each in participant.durable:
         for kind in OF_DURABLE:
@@ -164,7 +163,7 @@ def _recorder(name: str, participant: DeployedUser, root: str) -> Iterator[Acces
     area = partial(area_filter, Area.ADMINISTRATION, root=root)
     speaker = f"{RECORDER}{name}"
     yield from _reads(area_filter(each, root=root) for each in (Area.EVENTS, Area.COMPOSITE_EVENTS, Area.DIRECTORY))
-    yield from _reads([area("heartbeat"), area("fence"), area("again", speaker), administration("lost", speaker)])
+    yield from _reads([area("heartbeat"), area("fence"), area("again", speaker), area("lost", speaker)])
     yield from _reads([pointer_topic(root=root)])
     yield from _writes([directory_topic("recorder", name, root=root), area("missing"), area("ack")])
     yield from _writes([administration("alive", "recorder", name), area_filter(Area.DEAD_LETTERS, root=root)])

@@ -26,6 +26,7 @@ from distced.brokers.core.causes import (
     StoryRequest,
     TimePassed,
 )
+from distced.brokers.core.dead_letters import foreign_promise
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, Subscribe, info, warning
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
@@ -67,8 +68,8 @@ from distced.middleware.wire.administration import (
     Missing,
     MissingMessages,
     MoveRequest,
-    Unavailable,
     join_messages,
+    read_unavailable,
 )
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD, NODE_CLIENT, NodeEntry, SubscriptionEntry
@@ -656,15 +657,20 @@ class Node(NodePart):
 
     def _administration(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str, home: str) -> list[Effect]:
         match levels:
-            case ("heartbeat", _):
-                return self.event_path.heard(decode(payload, Heartbeat, where=topic), topic, payload, now)
+            case ("heartbeat", publisher):
+                beat = decode(payload, Heartbeat, where=topic)
+                foreign = self.directory.not_of(publisher, beat.sources)
+                if not foreign:
+                    return self.event_path.heard(beat, topic, payload, now)
+                letter = self.dead_letters.message("rejected", foreign_promise(publisher, foreign), topic, payload)
+                return [letter, *self.event_path.heard(beat.without(foreign), topic, payload, now)]
             case ("alive", kind, name):
                 self.renewals.renewed(kind, name)
                 return []
             case ("again", self.name, kind, source):
                 return self._again(kind, source, payload, now, home)
-            case ("lost", self.name):
-                return self.event_path.unavailable(decode(payload, Unavailable, where=topic), now, home)
+            case ("lost", self.name, kind, source):
+                return self.event_path.unavailable(read_unavailable(kind, source, payload), now, home)
             case ("missing", "detector"):
                 return self.event_path.answer(decode(payload, Missing, where=topic), home)
             case ("ready", _):

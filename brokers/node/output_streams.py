@@ -47,6 +47,9 @@ TOO_MUCH: Final = "more than the limit of the durable subscription was to be kep
 HANDED_ON_BYTES: Final = 64 * 1024
 """Bytes of the frames that a detector takes along."""
 
+CHECKPOINT_BYTES: Final = 1024 * 1024
+"""Bytes of the frames in a checkpoint: the checkpoint of a reader that is lost at the same time may be older by seconds."""
+
 
 class OutputStreams:
     """Output of a node's detectors."""
@@ -196,18 +199,19 @@ class OutputStreams:
         """Output of a detector that leaves, with its last watermark, ns; frames published before an instant are left
         out, ns. Those kept for durable subscriptions go along where the others do, else a store has them."""
         output, durable = hosted.output, self.durable.get(hosted.id)
-        most = LIVES_HANDED_ON if durable is None else MOST_LIVES
-        before = tuple(self._life(hosted.id, life, each, since) for life, each in list(output.ended.items())[-most:])
-        here = self._life(hosted.id, output.life, EndedLife(output.number, watermark, output.base), since)
+        lives = list(output.ended.items())[-(LIVES_HANDED_ON if durable is None else MOST_LIVES) :]
+        most = HANDED_ON_BYTES if since == INSTANT_MIN else CHECKPOINT_BYTES
+        before = tuple(self._life(hosted.id, life, each, since, most) for life, each in lives)
+        here = self._life(hosted.id, output.life, EndedLife(output.number, watermark, output.base), since, most)
         kept = durable.runs() if durable is not None and since == INSTANT_MIN else ()
         return replace(here, losses=tuple(output.losses), before=before, kept=kept)
 
-    def _life(self, detector: str, life: int, ended: EndedLife, since: int) -> HandedOn:
-        """Last frames of one life."""
+    def _life(self, detector: str, life: int, ended: EndedLife, since: int, most: int) -> HandedOn:
+        """Last frames of one life, up to some bytes."""
         stream = detector, life
         frames: list[bytes] = []
         size, number = 0, ended.number
-        while number > 1 and size < HANDED_ON_BYTES:
+        while number > 1 and size < most:
             number -= 1
             found = self._kept.payloads(stream, number, number + 1)
             if not found or self._kept.at(stream, number) < since:

@@ -101,7 +101,7 @@ class RecorderFilters:
         self.topic = directory_topic("recorder", name, root=root)
         # Answers about missing messages.
         self._again = area_filter(Area.ADMINISTRATION, "again", f"{RECORDER}{name}", root=root)
-        self._lost = administration_topic("lost", f"{RECORDER}{name}", root=root)
+        self._lost = area_filter(Area.ADMINISTRATION, "lost", f"{RECORDER}{name}", root=root)
         self._root = root
         self._interest = interest
         self.streams: dict[str, Streams] = {}

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.clock_bound import ClockBound
-from distced.brokers.core.dead_letters import DeadLetters
+from distced.brokers.core.dead_letters import DeadLetters, foreign_promise
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, warning
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
@@ -52,6 +52,7 @@ from distced.middleware.wire.administration import (
     Missing,
     MissingMessages,
     Unavailable,
+    read_unavailable,
     renewal,
 )
 from distced.middleware.wire.codec import decode, encode
@@ -280,17 +281,23 @@ class Recorder:
         if topic == self.homes.topic:
             return self._answered(payload, now, home)
         match levels:
-            case ("heartbeat", _):
+            case ("heartbeat", publisher):
                 beat = decode(payload, Heartbeat, where=topic)
                 problem = self._clock_bound.check_promise(beat.watermark, topic, payload, now)
-                return self._heartbeat(beat, now) if problem is None else [problem]
+                if problem is not None:
+                    return [problem]
+                foreign = self.directory.not_of(publisher, beat.sources)
+                if not foreign:
+                    return self._heartbeat(beat, now)
+                letter = self.dead_letters.message("rejected", foreign_promise(publisher, foreign), topic, payload)
+                return [letter, *self._heartbeat(beat.without(foreign), now)]
             case ("again", self._speaker, "e", source):
                 published = event_topic(decode_any(payload, where=topic).type, source, root=self._root)
                 return self._received(published, payload, now, home)
             case ("again", self._speaker, "c", detector):
                 return self._received(composite_topic(detector, root=self._root), payload, now, home)
-            case ("lost", self._speaker):
-                self._unavailable(decode(payload, Unavailable, where=topic), now, home)
+            case ("lost", self._speaker, kind, source):
+                self._unavailable(read_unavailable(kind, source, payload), now, home)
                 return []
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))

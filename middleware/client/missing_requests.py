@@ -16,8 +16,8 @@ from distced.middleware.client.client_effects import ClientEffect, NotAvailable,
 from distced.middleware.client.directory_session import DirectorySession
 from distced.middleware.client.listening import Course
 from distced.middleware.model.detection import GUARANTEED
-from distced.middleware.wire.administration import Missing, MissingMessages, Unavailable
-from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.administration import Missing, MissingMessages, Unavailable, read_unavailable
+from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import SourceEntry
 from distced.middleware.wire.frames import decode as decode_frame
 from distced.middleware.wire.mqtt_effects import Publish
@@ -116,9 +116,9 @@ class MissingRequests:
             topic = event_topic(decode_frame(payload, where=source).type, source, root=self._root)
         return [Redelivered(identity, home, topic, payload) for identity in self._readers(kind, source)]
 
-    def not_available(self, payload: bytes, topic: str, home: str) -> list[ClientEffect]:
+    def not_available(self, kind: str, source: str, payload: bytes, home: str) -> list[ClientEffect]:
         """Take the answer about messages that are missing."""
-        lost = decode(payload, Unavailable, where=topic)
+        lost = read_unavailable(kind, source, payload)
         return [NotAvailable(identity, home, lost) for identity in self._readers(lost.kind, lost.source)]
 
     def _readers(self, kind: str, source: str) -> list[str]:

@@ -163,8 +163,8 @@ class ClientSession:
             return self.subscriptions.answered(topic, payload)
         if levels[0] == "again" and len(levels) == 4:
             return self.subscriptions.missing.redelivered(levels[2], levels[3], payload, home)
-        if levels[0] == "lost":
-            return self.subscriptions.missing.not_available(payload, topic, home)
+        if levels[0] == "lost" and len(levels) == 4:
+            return self.subscriptions.missing.not_available(levels[2], levels[3], payload, home)
         return self.sources.acknowledged(levels, payload, topic)
 
     # From the application.

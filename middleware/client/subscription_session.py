@@ -510,7 +510,7 @@ class SubscriptionSession:
     def listening_at(self, home: str) -> list[Subscribe]:
         """Subscriptions to the watermarks of many subscriptions, and to missing messages, at the server of a home."""
         again = area_filter(Area.ADMINISTRATION, "again", self._name, root=self._root)
-        lost = administration_topic("lost", self._name, root=self._root)
+        lost = area_filter(Area.ADMINISTRATION, "lost", self._name, root=self._root)
         return [Subscribe(each, home=home) for each in (self.progress_topic, again, lost)]
 
     def changed(self, change: Change) -> list[ClientEffect]:

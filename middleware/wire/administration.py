@@ -24,12 +24,13 @@ Messages are not kept, but for the retained ones.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.codec import declare, decode, encode
@@ -57,6 +58,12 @@ class Heartbeat(msgspec.Struct, frozen=True):
     sources: tuple[str, ...]
     watermark: Instant
     positions: tuple[tuple[tuple[Annotated[int, Meta(ge=0)], Instant | None], ...], ...] = ()
+
+    def without(self, sources: Collection[str]) -> Heartbeat:
+        """The heartbeat for the other sources."""
+        kept = [place for place, each in enumerate(self.sources) if each not in sources]
+        positions = tuple(self.positions[place] for place in kept if place < len(self.positions))
+        return replace(self, sources=tuple(self.sources[place] for place in kept), positions=positions)
 
 
 class MissingMessages(msgspec.Struct, frozen=True):
@@ -203,6 +210,13 @@ class Listening(msgspec.Struct, frozen=True):
     """Subscriptions whose client listens to the detector that was offered."""
 
     subscriptions: tuple[str, ...]
+
+
+def read_unavailable(kind: str, source: str, payload: bytes) -> Unavailable:
+    """Answer about the messages of a source, or of a detector, by the topic that it came with: what it says of others
+    does not count."""
+    lost = decode(payload, Unavailable, where=f"lost/{kind}/{source}")
+    return lost if (lost.kind, lost.source) == (kind, source) else replace(lost, kind=kind, source=source)
 
 
 def join_messages(kind: str, payloads: Iterable[bytes]) -> bytes:

@@ -218,7 +218,7 @@ def within(asked: MissingMessages, left: int) -> int:
 
 def unavailable(reader: str, lost: Unavailable, root: str, over: str) -> Publish:
     """Message to a reader that messages are not available, over a connection."""
-    return Publish(administration_topic("lost", reader, root=root), encode(lost), home=over)
+    return Publish(administration_topic("lost", reader, lost.kind, lost.source, root=root), encode(lost), home=over)
 
 
 def again(reader: str, asked: MissingMessages, payloads: Iterable[bytes], root: str, over: str) -> Iterator[Publish]:

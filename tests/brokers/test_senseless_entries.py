@@ -144,7 +144,7 @@ def test_entry_of_a_detector_that_nobody_hosts_is_cleared(node: str, below: str)
 
 MESSAGES: Final = {
     ("heartbeat", "x"): Heartbeat,
-    ("lost", "n1"): Unavailable,
+    ("lost", "n1", "e", "s"): Unavailable,
     ("missing", "detector"): Missing,
     ("ready", "x"): Listening,
     ("move", "c0ffee"): MoveRequest,

@@ -126,6 +126,7 @@ def test_wrong_password_and_no_user_are_refused(site: Site) -> None:
 
 # What each role may do, of every topic there is.
 
+ANSWERS = ("again", "lost")
 NAMES = ("cellar", "badges", "other", "ada", "bob", "root", "history")
 TOPICS = [
     *(f"ced/e/{name}/{source}" for name in ("Motion", "Login", "Rain") for source in ("hall", "door", "roof")),
@@ -138,14 +139,13 @@ TOPICS = [
     *(f"ced/d/{each}" for each in ("detector/c0ffee", "detector/Motion/c0ffee", "topology/overlay", "hint/c0ffee")),
     "ced/d/exclusion/c0ffee",
     *(f"ced/a/{kind}/{name}" for kind in ("heartbeat", "covered", "answer", "ready", "progress") for name in NAMES),
-    *(f"ced/a/{kind}/{name}" for kind in ("known", "story", "lost") for name in NAMES),
+    *(f"ced/a/{kind}/{name}" for kind in ("known", "story") for name in NAMES),
     *(f"ced/a/known/{name}/further" for name in NAMES),
     *(f"ced/a/story-of/{name}/cellar" for name in NAMES),
     *(f"ced/a/ack/{source}/cellar" for source in ("hall", "roof")),
     *(f"ced/a/missing/source/{name}" for name in NAMES),
     "ced/a/missing/detector",
-    *(f"ced/a/again/{name}/e/{source}" for name in ("ada", "bob") for source in ("hall", "roof")),
-    *(f"ced/a/again/{name}/c/c0ffee" for name in ("ada", "bob")),
+    *(f"ced/a/{kind}/{name}/{of}" for kind in ANSWERS for name in ("ada", "bob") for of in ("e/hall", "e/roof", "c/x")),
     *(f"ced/a/alive/client/{name}" for name in NAMES),
     *(f"ced/a/alive/node/{name}" for name in ("cellar", "bob")),
     *(f"ced/a/node/cellar/{kind}" for kind in ("since", "state/c0ffee", "serve/1")),
@@ -156,7 +156,10 @@ TOPICS = [
 """One of each topic in the tables of topics, for each name that it may be of."""
 
 OWN = {"ced/d/client/{}", "ced/a/alive/client/{}", "ced/a/known/{}", "ced/a/known/{}/further"}
-LOST = {f"ced/a/lost/{name}" for name in NAMES}
+
+
+def answers(source: str) -> set[str]:
+    return {f"ced/a/{kind}/{name}/e/{source}" for kind in ANSWERS for name in ("ada", "bob")}
 
 
 def of(name: str, *further: str) -> set[str]:
@@ -172,11 +175,11 @@ DURABLE = {f"ced/d/{kind}/durable:night" for kind in ("subscription", "durable",
 WRITES = {
     "badges": of("badges", "ced/a/heartbeat/{}")
     | {f"ced/e/{name}/{source}" for name in ("Motion", "Login") for source in ("hall", "door")}
-    | {"ced/d/type/Motion", "ced/d/source/hall", "ced/a/again/ada/e/hall", "ced/a/again/bob/e/hall"}
-    | LOST,
+    | {"ced/d/type/Motion", "ced/d/source/hall"}
+    | answers("hall"),
     "other": of("other", "ced/a/heartbeat/{}")
-    | {"ced/e/Rain/roof", "ced/d/type/Rain", "ced/d/source/roof", "ced/a/again/ada/e/roof", "ced/a/again/bob/e/roof"}
-    | LOST,
+    | {"ced/e/Rain/roof", "ced/d/type/Rain", "ced/d/source/roof"}
+    | answers("roof"),
     "ada": of("ada", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING | DURABLE,
     "bob": of("bob", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING,
     "cellar": below("ced/c/", "ced/d/", "ced/a/", "ced/x/"),
@@ -191,8 +194,8 @@ READS = {
     | {"ced/a/covered/badges", "ced/a/missing/source/badges"},
     "ada": DIRECTORY
     | DURABLE
-    | below("ced/e/", "ced/c/", "ced/a/again/ada/", "ced/a/known/ada")
-    | {"ced/a/directory", "ced/d/subscription/ada/1", "ced/a/answer/ada", "ced/a/progress/ada", "ced/a/lost/ada"},
+    | below("ced/e/", "ced/c/", "ced/a/again/ada/", "ced/a/lost/ada/", "ced/a/known/ada")
+    | {"ced/a/directory", "ced/d/subscription/ada/1", "ced/a/answer/ada", "ced/a/progress/ada"},
     "cellar": below("ced/"),
     "root": below("ced/"),
 }

@@ -139,7 +139,7 @@ def answers(streams: PublishedStreams, begin: int, end: int | None) -> tuple[lis
     asked = Missing("r", (MissingMessages("e", "s", begin, end, "A"),))
     found = list(streams.answer(asked, root="ced"))
     again = [each.payload for each in found if each.topic == "ced/a/again/r/e/s"]
-    lost = [decode(each.payload, Unavailable, where="") for each in found if each.topic == "ced/a/lost/r"]
+    lost = [decode(each.payload, Unavailable, where="") for each in found if each.topic.startswith("ced/a/lost/r/")]
     assert len(again) + len(lost) == len(found)
     return again, lost
 
