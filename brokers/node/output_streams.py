@@ -48,7 +48,7 @@ HANDED_ON_BYTES: Final = 64 * 1024
 """Bytes of the frames that a detector takes along."""
 
 CHECKPOINT_BYTES: Final = 1024 * 1024
-"""Bytes of the frames in a checkpoint: the checkpoint of a reader that is lost at the same time may be older by seconds."""
+"""Bytes of the frames in a checkpoint: that of a reader that is lost at the same time may be older by seconds."""
 
 
 class OutputStreams:

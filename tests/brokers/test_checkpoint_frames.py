@@ -12,7 +12,6 @@ from distced.simulations.network.in_memory import InMemoryDeployment
 def test_checkpoint_has_the_frames_of_seconds_of_dense_output() -> None:
     with InMemoryDeployment(engine="stepwise") as deployment:
         node = deployment.deployment.nodes["node-1"].node
-        node.checkpoints.kept = True
         client = deployment.client("app")
         client.register(event_type("A", {"text": "string"}))
         source = client.source("s", ["A"], watermark=0)
@@ -21,6 +20,7 @@ def test_checkpoint_has_the_frames_of_seconds_of_dense_output() -> None:
             at = number * 10 * MILLISECOND
             source.publish(source.create("A", at, text="x" * 1_000), watermark=at)
         deployment.settle()
+        node.checkpoints.kept = True
         effects = node.checkpoints.tick(deployment.now + SECOND)
         (saved,) = [each for each in effects if isinstance(each, Save)]
         (pieces,) = [each for each in saved.entries.values() if each]
