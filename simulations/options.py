@@ -14,8 +14,6 @@ ReportOption: TypeAlias = Annotated[
     typer.Option("--report", metavar="FOLDER", help="Write tables and plots into this folder.", show_default=False),
 ]
 
-NodesOption: TypeAlias = Annotated[int, typer.Option("--nodes", metavar="N", help="Number of broker nodes.", min=1)]
-
 RayOption: TypeAlias = Annotated[
     bool | None,
     typer.Option(

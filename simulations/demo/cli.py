@@ -12,7 +12,7 @@ import typer
 from distced.middleware.cli.output import AsJson, messages, output, print_json
 from distced.middleware.cli.output_files import ForceOption, check_report
 from distced.middleware.model.errors import BusError
-from distced.simulations.options import MappingOption, NodesOption, RayOption, SeedOption
+from distced.simulations.options import MappingOption, RayOption, SeedOption
 
 
 def demo(
@@ -35,11 +35,19 @@ def demo(
         typer.Option(metavar="FOLDER", help="Write events, figures and plots into this folder.", show_default=False),
     ] = None,
     force: ForceOption = False,
-    nodes: NodesOption = 3,
+    nodes: Annotated[
+        int, typer.Option(metavar="N", help="Number of broker nodes to start; 0 to use those of the server.", min=0)
+    ] = 3,
     ray: RayOption = None,
     server: Annotated[
         str, typer.Option(metavar="KIND|URL", help="MQTT server: auto, mosquitto, amqtt, or the URL of one that runs.")
     ] = "auto",
+    homes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--home", metavar="URL", help="MQTT server of a site, for sources and subscriptions in turn; repeatable."
+        ),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(help="TCP port of the started server; a free one if left out.", min=0)
     ] = None,
@@ -59,6 +67,8 @@ def demo(
       distced demo --port 1884
 
       distced demo --input reports/demo/events.jsonl.gz --no-ray
+
+      distced demo --server mqtt://10.0.1.10 --nodes 0 --home mqtt://10.0.1.10 --home mqtt://10.0.2.10
     """
     from distced.brokers.live.mqtt_server import start_server
     from distced.brokers.ray.nodes import LocalNodes, RayNodes
@@ -73,8 +83,13 @@ def demo(
     starts = server in ("auto", "mosquitto", "amqtt")
     if port is not None and not starts:
         raise BusError("a port for a server that is not started here", given=port, advice="put it into the URL")
+    if not nodes and starts:
+        raise BusError("no broker nodes at a server that is started here", advice="name their server with --server")
+    named: dict[str, str | None] = {f"demo-{place + 1}": home for place, home in enumerate(homes or [])} or {
+        "demo": None
+    }
     check_report(report, shown.REPORT_FILES, force=force, inputs=[input_, mapping, *(patterns or ())])
-    actors = use_ray(ray)
+    actors = bool(nodes) and use_ray(ray)
     feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
     asked, derived = questions(feed.types, patterns or [])
     quieten()
@@ -86,16 +101,17 @@ def demo(
                 started = stack.enter_context(start_server(server, port=port or 0))  # type: ignore[arg-type]
                 url = started.url
                 console.print(f"MQTT server: {started.kind} at {url}")
-            names = [f"node-{number + 1}" for number in range(nodes)]
-            stack.enter_context(RayNodes(url, names) if actors else LocalNodes(url, names))
-            kind = "Ray actors" if actors else "in this process"
-            client = stack.enter_context(Client(url, name="demo"))
-            client.wait_for_nodes(nodes)
-            session = DemoSession(client, feed, asked, derived, speed)
+            if nodes:
+                names = [f"node-{number + 1}" for number in range(nodes)]
+                stack.enter_context(RayNodes(url, names) if actors else LocalNodes(url, names))
+            clients = [stack.enter_context(Client(url, home=home, name=name)) for name, home in named.items()]
+            clients[0].wait_for_nodes(max(nodes, 1))
+            session = DemoSession(clients, feed, asked, derived, speed)
             session.prepare()
+            kind = ("Ray actors" if actors else "in this process") if nodes else "of the server"
         for question, subscription in zip(asked, session.subscriptions, strict=True):
             console.print(f"{question.name}: detector {subscription.detector} on {subscription.node}")
-        console.print(f"{nodes} broker nodes ({kind}) up after {time.perf_counter() - began:.1f} s\n")
+        console.print(f"{len(clients[0].nodes)} broker nodes ({kind}) up after {time.perf_counter() - began:.1f} s\n")
         began = time.perf_counter()
         with shown.Display(console, feed, asked, quiet=as_json) as display:
             try:

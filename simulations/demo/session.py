@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import cycle
 from pathlib import Path
 from threading import Lock
 from typing import Final
@@ -22,7 +23,7 @@ from distced.detectors.language.inlining import inline_file
 from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import read_source
 from distced.detectors.stepwise.engine import StepwiseEngine
-from distced.middleware.client.client import Client
+from distced.middleware.client.client import Client, Source
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.event_types import EventType, TypeRegistry
@@ -112,12 +113,20 @@ class Verdict:
 
 
 class DemoSession:
-    """Running demonstration, with its progress and the published events."""
+    """Running demonstration, with its progress and the published events.
+
+    Sources and subscriptions are those of each client in turn: of one, or of one for each site.
+    """
 
     def __init__(
-        self, client: Client, feed: DemoFeed, questions: Sequence[Question], types: Sequence[EventType], speed: float
+        self,
+        clients: Sequence[Client],
+        feed: DemoFeed,
+        questions: Sequence[Question],
+        types: Sequence[EventType],
+        speed: float,
     ) -> None:
-        self.client = client
+        self.clients = list(clients)
         self.feed = feed
         self.questions = list(questions)
         self.types = list(types)
@@ -134,13 +143,17 @@ class DemoSession:
 
     def prepare(self) -> None:
         """Register the types, open the sources, subscribe."""
-        self.client.register(*self.feed.types, *self.types)
-        sources = self.client.sources(self.feed.sources, watermark=self.feed.start)
-        self._sources = {source.name: source for source in sources}
+        self.clients[0].register(*self.feed.types, *self.types)
+        self._sources: dict[str, Source] = {}
+        shares: list[dict[str, tuple[str, ...]]] = [{} for _ in self.clients]
+        for share, (name, types) in zip(cycle(shares), self.feed.sources.items(), strict=False):
+            share[name] = types
+        for client, share in zip(self.clients, shares, strict=True):
+            self._sources |= {each.name: each for each in client.sources(share, watermark=self.feed.start)}
         quality = QualityOfService(constituents=True)
-        for question in self.questions:
+        for client, question in zip(cycle(self.clients), self.questions, strict=False):
             receive = partial(self._receive, question.name)
-            self.subscriptions.append(self.client.subscribe(question.compiled.text, receive, quality=quality))
+            self.subscriptions.append(client.subscribe(question.compiled.text, receive, quality=quality))
 
     def run(self, watch: Callable[[DemoProgress], None]) -> None:
         """Publish at the requested speed until the feed ends; `watch` is called after each step."""
@@ -159,7 +172,7 @@ class DemoSession:
             with self._lock:
                 self._steps.append(step.now)
                 self._published_at.append(time.perf_counter())
-            self.client.heartbeat(step.now)
+            self._promise(step.now)
             self.progress.now = step.now
             self._update()
             watch(self.progress)
@@ -167,7 +180,7 @@ class DemoSession:
     def finish(self) -> Verdict:
         """Let time pass beyond every time event, and compare with the patterns run over the recorded events."""
         end = (self._steps[-1] if self._steps else self.feed.start) + HOUR
-        self.client.heartbeat(end)
+        self._promise(end)
         deadline = time.monotonic() + PATIENCE
         complete = all(each.wait_watermark(end, max(deadline - time.monotonic(), 0.0)) for each in self.subscriptions)
         received = sum(each.statistics.received for each in self.subscriptions)
@@ -184,6 +197,10 @@ class DemoSession:
             [event for identity, event in expected.items() if identity not in detected],
             complete,
         )
+
+    def _promise(self, watermark: int) -> None:
+        for client in self.clients:
+            client.heartbeat(watermark)
 
     def _publish(self, events: Sequence[Event]) -> None:
         by_source: dict[str, list[Event]] = {}
@@ -203,7 +220,7 @@ class DemoSession:
     def _update(self) -> None:
         """Update the progress with arrivals since the last step, and with the counters of nodes."""
         progress = self.progress
-        progress.nodes = {name: entry.counts for name, entry in self.client.nodes.items()}
+        progress.nodes = {name: entry.counts for name, entry in self.clients[0].nodes.items()}
         with self._lock:
             arrived = self._arrived[len(progress.notifications) :]
         for name, event, instant in arrived:

@@ -14,7 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 import distced.simulations.demo.session as session
+from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.mqtt_server import Server
+from distced.brokers.ray.nodes import LocalNodes
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.event_files import read_events
 from distced.middleware.model.errors import DistcedError
@@ -71,6 +73,20 @@ def test_demo_detects_as_a_run_and_replays_its_report(run: Run, tmp_path: Path) 
     assert code == 0
     assert (again["events"], again["composite_events"]) == (figures["events"], figures["composite_events"])
     assert composites(first) == composites(second)
+
+
+def test_demo_uses_the_nodes_and_sites_that_are_there(start_mosquitto: Callable[..., Server], run: Run) -> None:
+    directory, home = start_mosquitto(), start_mosquitto()
+    with LocalNodes(directory.url, {"here": NodeLocation(), "there": NodeLocation(home.url)}):
+        code, figures = run(server=directory.url, nodes=0, homes=[directory.url, home.url])
+        assert code == 0
+        assert figures["composite_events"] > 0
+        assert set(figures["nodes"]) == {"here", "there"}
+
+
+def test_demo_without_nodes_needs_a_server_that_has_some(run: Run) -> None:
+    with pytest.raises(DistcedError, match="no broker nodes"):
+        run(server="auto", nodes=0)
 
 
 def test_demo_takes_pattern_files(run: Run, tmp_path: Path) -> None:
