@@ -19,7 +19,8 @@ JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
 # The tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench clean programs mosquitto graphviz java
+.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench clean programs mosquitto graphviz java \
+  images lock up down logs containers
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
 demo: $(VENV)/.demo mosquitto graphviz
@@ -63,6 +64,31 @@ bytecode: $(VENV)/.dev
 ## make properties: the long property and exhaustive runs
 properties: $(VENV)/.dev
 	$(BIN)/pytest -m properties --timeout 0
+
+## make images: the container images of distced and its MQTT server
+images:
+	docker/build.sh
+
+## make up: three sites in containers, a publisher and subscribers; make logs shows them, make down removes all of it
+up: images
+	docker/compose.sh up --detach
+
+logs:
+	docker/compose.sh logs --follow --tail 100
+
+down:
+	docker/compose.sh down --volumes --remove-orphans
+
+## make containers: tests of the images and of the three sites, which need a Docker Engine, in about seven minutes
+containers: $(VENV)/.dev
+	$(BIN)/pytest -m containers --reruns 1 tests/containers
+
+## make lock: versions and hashes of what the image installs
+lock: $(VENV)/.dev
+	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}; \
+	  printf 'setuptools>=77\n' | env $${index:+UV_DEFAULT_INDEX=$$index} $(BIN)/uv pip compile pyproject.toml - \
+	  --extra ray --extra tables --extra remote --python-version 3.11 --universal --generate-hashes --upgrade \
+	  --no-annotate --no-header --quiet --output-file docker/requirements.lock
 
 ## make bench: all benchmarks, with plots in reports/bench
 bench: $(VENV)/.dev mosquitto java

@@ -3,7 +3,7 @@
 Plain `pytest` runs a small share of the properties, the same examples every time. `pytest -m properties` (`make
 properties`) runs at length, and nothing else, the tests under `tests/properties` and those elsewhere that make random
 examples, with new examples each time, or have the fixture `at_length`. A test marked `properties` itself has no small
-share and is left out of plain runs.
+share and is left out of plain runs, and so are those marked `containers` (`make containers`).
 
 Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
 compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores. Then a
@@ -34,10 +34,15 @@ settings.register_profile("quick", parent=settings.get_profile("small"), max_exa
 settings.register_profile("long", max_examples=20_000, print_blob=True, **_QUIET)
 
 
+def is_chosen(config: pytest.Config, mark: str) -> bool:
+    """Whether `-m` asks for tests of a mark."""
+    chosen = str(config.getoption("-m"))
+    return mark in chosen and f"not {mark}" not in chosen
+
+
 def runs_long(config: pytest.Config) -> bool:
     """Whether the properties are run at length."""
-    chosen = str(config.getoption("-m"))
-    return "properties" in chosen and "not properties" not in chosen
+    return is_chosen(config, "properties")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -114,7 +119,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             if PROPERTIES in item.path.parents or has_long_run(item):
                 item.add_marker(pytest.mark.properties)
         return
-    left_out = [item for item in items if item.get_closest_marker("properties")]
+    marks = ["properties", *([] if is_chosen(config, "containers") else ["containers"])]
+    left_out = [item for item in items if any(map(item.get_closest_marker, marks))]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]

@@ -1,0 +1,73 @@
+"""Docker Engine of this machine, and the deployment of docker/ on it."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from packaging.requirements import Requirement
+from testcontainers.compose import DockerCompose
+
+FOLDER = Path(__file__).parents[2] / "docker"
+
+
+def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Docker Engine of this machine, by a command that can build."""
+
+    command: str
+
+    def __call__(self, *arguments: str) -> str:
+        """Output of a command that succeeds."""
+        done = run(self.command, *arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def has(self, image: str) -> bool:
+        return run(self.command, "image", "inspect", image).returncode == 0
+
+
+def pinned() -> dict[str, str]:
+    """Version of each package that is installed here, of those that the lock has for several Pythons and systems."""
+    text = (FOLDER / "requirements.lock").read_text().replace("\\\n", " ")
+    found = {}
+    for line in text.splitlines():
+        given, *hashes = line.split("--hash=")
+        requirement = Requirement(given)
+        assert hashes, f"{requirement.name} has no hash"
+        if requirement.marker is None or requirement.marker.evaluate():
+            (specifier,) = requirement.specifier
+            assert specifier.operator == "=="
+            found[requirement.name] = specifier.version
+    return found
+
+
+class Deployment(DockerCompose):
+    """Deployment of compose.yaml, by either Compose tool, of which the older cannot all that `DockerCompose` asks for.
+
+    The environment has TAG, PROJECT and SPEED.
+    """
+
+    @cached_property
+    def compose_command_property(self) -> list[str]:
+        return [str(FOLDER / "compose.sh")]
+
+    def container(self, service: str) -> str:
+        """Id of the container of a service."""
+        return self._run_command([*self.compose_command_property, "ps", "--quiet", service]).stdout.decode().strip()
+
+    def stop_services(self, *services: str) -> None:
+        """Stop services, as the engine does it: with a signal first."""
+        self._run_command([*self.compose_command_property, "stop", *services])
+
+    def run(self, service: str, *arguments: str) -> subprocess.Popen[str]:
+        """Start a further container of a service with arguments of its own."""
+        command = [*self.compose_command_property, "run", "--rm", "--no-deps", "-T", service, *arguments]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
