@@ -72,6 +72,12 @@ __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode"
 
 VERSION: Final = 1
 
+MOST_ROWS: Final = 100_000
+"""Events of a frame at most. Malformed ones take a hundred times their bytes as dead letters."""
+
+MOST_REJECTED: Final = 1_000
+"""Malformed events of a frame after which the rest of it is not read."""
+
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=SEQUENCE_MAX)]
 """Number of a message in its stream."""
 
@@ -101,7 +107,7 @@ class _Frame(msgspec.Struct, array_like=True, gc=False, tag_field="kind", tag="e
     type: Name
     source: Name
     watermark: Instant | None
-    rows: list[PackedEvent[Checked]]
+    rows: Annotated[list[PackedEvent[Checked]], msgspec.Meta(max_length=MOST_ROWS)]
     number: Number | None = None
     top: Instant | None = None
     losses: tuple[_PackedLoss, ...] = ()
@@ -112,7 +118,7 @@ class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind
     type: Name
     source: Name
     watermark: Instant | None
-    rows: list[_CompositeRow[Checked]]
+    rows: Annotated[list[_CompositeRow[Checked]], msgspec.Meta(max_length=MOST_ROWS)]
     open: tuple[PackedOpenGap[Checked], ...] = ()
     number: Number | None = None
     life: Number = 0
@@ -132,7 +138,7 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
     type: Name
     source: Name
     watermark: Instant | None
-    rows: list[msgspec.Raw]
+    rows: Annotated[list[msgspec.Raw], msgspec.Meta(max_length=MOST_ROWS)]
     # `open` of composite events, `number` of primitive ones; then the rest of the position.
     seventh: msgspec.Raw = msgspec.Raw()
     eighth: msgspec.Raw = msgspec.Raw()
@@ -143,7 +149,8 @@ class _Head(msgspec.Struct, array_like=True, gc=False):
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
-    """Invalid event of a frame, its bytes and the reason; `row` None for open gaps, position or losses of the frame."""
+    """Invalid event of a frame, its bytes and the reason; `row` None for open gaps, position or losses of the frame, or
+    its rest that is not read."""
 
     row: int | None
     reason: str
@@ -213,6 +220,9 @@ def encode(
         raise FrameError("a frame without type or source", given=f"type {type!r}, source {source!r}")
     if watermark is not None and not INSTANT_MIN <= watermark <= INSTANT_MAX:
         raise FrameError("a watermark beyond 64 bits", given=watermark, allowed="nanoseconds since the Unix epoch")
+    if len(events) > MOST_ROWS:
+        advice = "publish them as several messages"
+        raise FrameError("too many events for a message", given=len(events), allowed=f"{MOST_ROWS:,}", advice=advice)
     pack: Callable[[Any], Any] = pack_event if kind == "e" else _pack_composite
     rows: list[Any] = []
     try:
@@ -319,6 +329,10 @@ def _sift(payload: bytes, where: str | None) -> Frame:
             events.append(unpack(raw, head.type, head.source))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, DistcedError) as error:
             rejected.append(Rejected(number, _reason(error), bytes(raw)))
+            if len(rejected) == MOST_REJECTED and number + 1 < len(head.rows):
+                left = f"{len(head.rows) - number - 1:,} further events are not read: {MOST_REJECTED:,} were malformed"
+                rejected.append(Rejected(None, left, b""))
+                break
     watermark = head.watermark
     open_: tuple[OpenGap, ...] = ()
     absent = msgspec.Raw()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.middleware.wire.frames import Frame, decode, decode_any, decode_json, encode
+from distced.middleware.wire.frames import MOST_REJECTED, MOST_ROWS, Frame, decode, decode_any, decode_json, encode
 from distced.middleware.wire.numbered_stream import Loss
 from tests.support.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
 
@@ -256,3 +256,26 @@ def test_rows_of_any_msgpack_raise_nothing_but_frame_errors(row: Any) -> None:
         except (OverflowError, ValueError):
             return
         only_frame_errors(payload)
+
+
+@pytest.mark.parametrize("row", [b"\xc0", b"\x90", b"\x94\x01\x01\x01\x80"])
+def test_frame_of_too_many_events_is_refused_as_a_whole(row: bytes) -> None:
+    # 3 MB of nothing were 900 MB of dead letters, and nine seconds.
+    number = MOST_ROWS + 1
+    head = b"\x96\xa1e\x01\xa1A\xa1s\xc0\xdd" + number.to_bytes(4, "big")
+    with pytest.raises(FrameError, match="no frame of events"):
+        decode(head + row * number)
+
+
+def test_rest_of_a_frame_with_many_malformed_events_is_not_read() -> None:
+    number = 3 * MOST_REJECTED
+    frame = decode(b"\x96\xa1e\x01\xa1A\xa1s\xc0\xdd" + number.to_bytes(4, "big") + b"\xc0" * number)
+    assert len(frame.rejected) == MOST_REJECTED + 1
+    assert frame.rejected[-1].row is None
+    assert frame.rejected[-1].reason.startswith("2,000 further events are not read")
+
+
+def test_message_of_too_many_events_is_not_published() -> None:
+    event = Event("A", 1, 1, "s", 1, {})
+    with pytest.raises(FrameError, match=r"too many events for a message: 100001 .*several messages"):
+        encode([event] * (MOST_ROWS + 1), type="A", source="s")
