@@ -21,6 +21,9 @@ from distced.middleware.wire.topics import client_of
 __all__ = ["KINDS", "Change", "Directory"]
 
 
+MOST_CLEARED: Final = 10_000
+"""Number of cleared detectors whose lives are remembered."""
+
 CONFIRM_WITHIN: Final = 30 * SECOND
 """Time after a reconnection for entries of the directory to be delivered again, ns."""
 
@@ -49,6 +52,8 @@ class Directory(Entries):
         self._publishers: dict[str, set[str]] = {}
         self._parts: Counter[str] = Counter()
         self._registry: TypeRegistry | None = None
+        # Greatest lives of detectors whose entries were cleared, or followed by those of lesser ones.
+        self._lives: dict[str, int] = {}
 
     def put(self, kind: str, name: str, entry: Any) -> Change:
         if kind == "detector" and entry is not None and self._outdated(name, entry):
@@ -80,6 +85,7 @@ class Directory(Entries):
             case "type":
                 self._registry = None
             case "detector":
+                self._note_life(change)
                 before, after = (
                     None if each is None or not each.publishes else (each.publishes, each.attributes)
                     for each in (change.before, change.entry)
@@ -89,6 +95,18 @@ class Directory(Entries):
                     self._note_publisher(change)
             case "subscription":
                 self._note_subscription(change)
+
+    def last_life(self, detector: str) -> int:
+        """Greatest known life of a detector; 0 for none."""
+        known = self.detectors.get(detector)
+        return max(0 if known is None else known.life, self._lives.get(detector, 0))
+
+    def _note_life(self, change: Change) -> None:
+        before = 0 if change.before is None else change.before.life
+        if change.entry is None or change.entry.life < before:
+            self._lives[change.name] = max(before, self._lives.pop(change.name, 0))
+            if len(self._lives) > MOST_CLEARED:
+                del self._lives[next(iter(self._lives))]
 
     def _note_publisher(self, change: Change) -> None:
         for entry, noted in ((change.before, False), (change.entry, True)):

@@ -461,7 +461,7 @@ class Admission(NodePart):
             checkpoint = self.checkpoints.take(found.id, name)
             if checkpoint is not None and checkpoint.cuts != cuts:
                 planned, checkpoint = self._cut_as_before(planned, checkpoint)
-        effects = self.hosting.host(planned, decision.home, name, decision.expected, checkpoint)
+        effects = self.hosting.host(planned, decision.home, name, decision.expected, checkpoint, now)
         self.settled(found.id)
         return [*effects, *self._serve(name, entry, found, _AGAIN, now)]
 

@@ -40,6 +40,7 @@ class Announcements(NodePart):
             () if hosted.json is None else hosted.json.topics,
             hosted.notified or "",
             hosted.generation,
+            hosted.output.life or hosted.output.planned,
         )
 
     def _distribution(self, hosted: HostedDetector) -> str:

@@ -118,6 +118,7 @@ class DetectorHosting(NodePart):
         name: str,
         expected: Measured | None = None,
         checkpoint: Checkpoint | None = None,
+        now: int = 0,
     ) -> list[Effect]:
         """Host a detector from now on, if it is not here yet, for a subscription that is to be served next; with the
         state of a checkpoint where there is one."""
@@ -135,6 +136,8 @@ class DetectorHosting(NodePart):
         else:
             hosted = self._recovered(planned, home, expected, checkpoint, notes)
         hosted.succeed(self._next_generation(planned.id))
+        before = 0 if checkpoint is None else checkpoint.output.life
+        hosted.output.plan(now, max(before, self.directory.last_life(planned.id)))
         self.event_path.inventory.host(hosted)
         parts = {"parts": ", ".join(planned.parts)} if planned.parts else {}
         note = info("detector created", detector=planned.id, pattern=planned.compiled.text, **parts)
@@ -209,9 +212,9 @@ class DetectorHosting(NodePart):
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         if hosted.subscriptions:
             self._update_json(hosted)
-        effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         self._keep_frames(hosted)
         self.event_path.output.take_over(hosted, state.output, now)
+        effects: list[Effect] = [] if replica else [self.announcements.publish(hosted)]
         effects += [*self._catch_up(hosted, now), *self.topic_filters.refilter(), *self.event_path.begin(hosted, now)]
         # A primary that was handed over a moment ago has no subscriptions yet.
         if replica or hosted.subscriptions or not state.subscriptions or self._expected(identity):
@@ -354,7 +357,10 @@ class DetectorHosting(NodePart):
         effects += self._destroyed(identity)
         for name in waiting:
             if name in self.directory.subscriptions:
-                effects += [*self.host(planned, home, name), *self.serve(name, self.directory.subscriptions[name])]
+                effects += [
+                    *self.host(planned, home, name, now=now),
+                    *self.serve(name, self.directory.subscriptions[name]),
+                ]
         return effects
 
     def ready(self, name: str, now: int) -> list[Effect]:

@@ -30,6 +30,7 @@ class DetectorOutput:
     Attributes:
         life: of this host, greater than those of earlier ones; 0 before it begins. It says whether it began empty
             (`middleware.wire.replica_streams`).
+        planned: number that the life begins at, or just behind; 0 for that of the time.
         number: of the next frame with content.
         top: greatest `hi` of all composite events so far, ns; None for none.
         base: instant from which its composite events are complete, ns; None for unknown.
@@ -38,10 +39,10 @@ class DetectorOutput:
         losses: intervals in which events were lost that composite events to come may depend on.
     """
 
-    __slots__ = ("base", "ended", "found", "life", "losses", "number", "top")
+    __slots__ = ("base", "ended", "found", "life", "losses", "number", "planned", "top")
 
     def __init__(self) -> None:
-        self.life = 0
+        self.life = self.planned = 0
         self.number = 1
         self.found = 0
         self.top: int | None = None
@@ -49,10 +50,15 @@ class DetectorOutput:
         self.ended: Mapping[int, EndedLife] = _NONE_ENDED
         self.losses: tuple[Loss, ...] = ()
 
+    def plan(self, now: int, known: int) -> None:
+        """Plan a life behind the last one known, whatever the clock says: that of a lost host may have been fast."""
+        # The bit that says whether a life has begun empty is added to a planned number.
+        self.planned = max(now // 1_000, known + 2)
+
     def begin(self, now: int, before: int = 0, base: int | None = None, *, empty: bool = True) -> None:
         """Begin a life, behind that of the host before, from a base where it is known, ns; `empty`: without the state
         of that host."""
-        self.life = life_from(max(now // 1_000, before + 1), empty=empty)
+        self.life = life_from(max(self.planned or now // 1_000, before + 1), empty=empty)
         self.number, self.top, self.base = 1, None, base
         self.ended = _NONE_ENDED
 

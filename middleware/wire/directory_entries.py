@@ -248,6 +248,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
         json: where its composite events leave as JSON: home servers and topics.
         waits: why it can find nothing for the time being; empty where it is complete.
         generation: number of the primary; a later one has a greater number, and its entry is the valid one.
+        life: of its output, or the number that it begins behind; that of the next host is greater.
     """
 
     node: str
@@ -267,6 +268,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     json: tuple[tuple[str, str], ...] = ()
     waits: str = ""
     generation: int = 0
+    life: Annotated[int, Meta(ge=0)] = 0
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -189,6 +189,8 @@ def test_pattern_is_detected_whole_when_a_part_is_refused() -> None:
     assert scene.entries("subscription") == ["ced/d/subscription/q"]
     assert any(note.event == "part refused" for note in scene.network.notes)
     scene.happen("ABC")
+    # The whole begins without the state of the parts, and its reader asks for what came before.
+    scene.network.pass_time(10 * SECOND)
     assert scene.found("q") == 1
 
 
