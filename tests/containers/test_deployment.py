@@ -42,7 +42,7 @@ def demo(deployment: Deployment, engine: Engine, *faults: list[str]) -> dict[str
     """Figures of a demonstration, with commands of the engine given two seconds apart meanwhile."""
     # The office starts at one instant: detectors that are beyond it, of subscribers, would find it late.
     deployment.stop_services("subscriber-attic", "subscriber-street")
-    process = deployment.run("publisher", *DEMO, *HOMES)
+    process = deployment.run("tools", *DEMO, *HOMES)
     time.sleep(6)
     for fault in faults:
         engine(*fault)

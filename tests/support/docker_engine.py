@@ -60,8 +60,12 @@ class Deployment(DockerCompose):
         return [str(FOLDER / "compose.sh")]
 
     def container(self, service: str) -> str:
-        """Id of the container of a service."""
-        return self._run_command([*self.compose_command_property, "ps", "--quiet", service]).stdout.decode().strip()
+        """Id of the container of a service, ended or not."""
+        return (
+            self._run_command([*self.compose_command_property, "ps", "--all", "--quiet", service])
+            .stdout.decode()
+            .strip()
+        )
 
     def stop_services(self, *services: str) -> None:
         """Stop services, as the engine does it: with a signal first."""
