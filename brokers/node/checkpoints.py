@@ -58,8 +58,10 @@ INSTANCES_AT_ONCE: Final = 2_500
 some milliseconds of work."""
 
 READ_WITHIN: Final = 5 * SECOND
+SLOW_READ_WITHIN: Final = 15 * SECOND
 READ_AGAIN: Final = SECOND // 2
-"""Time to read checkpoints, ns, after which a detector begins without; and interval of attempts that fail."""
+"""Time to read checkpoints, ns, after which a detector begins without: from a store that fails, and from a slow one;
+and interval of attempts that fail."""
 
 WRITE_AGAIN: Final = SECOND
 """Interval of attempts to write while the store fails, ns."""
@@ -374,7 +376,11 @@ class Checkpoints(NodePart):
 
     def late(self, now: int) -> list[str]:
         """Detectors whose checkpoints are not read in time."""
-        return [name for name, each in self._reading.items() if now - each.since >= READ_WITHIN]
+        return [
+            name
+            for name, each in self._reading.items()
+            if now - each.since >= (SLOW_READ_WITHIN if each.again_at is None else READ_WITHIN)
+        ]
 
 
 def _reader(subscription: str) -> str:
