@@ -48,7 +48,7 @@ class InitOptions:
     ] = field(default_factory=list)
     renew: Annotated[
         list[str],
-        Option("--renew", metavar="NAME", help="DeployedUser with a new password, or site with a new certificate."),
+        Option("--renew", metavar="NAME", help="Participant with a new password, or site with a new certificate."),
     ] = field(default_factory=list)
     as_json: AsJson = False
 
@@ -97,7 +97,9 @@ def _extended(known: Deployment, options: InitOptions) -> Deployment:
     servers, participants, homes = dict(known.servers), dict(known.participants), dict(known.homes)
     for each in options.hosts:
         site, _, hosts = each.rpartition("=")
-        servers[site or "main"] = ServerSite(tuple(filter(None, hosts.split(","))))
+        servers[site or "main"] = replace(
+            servers.get(site or "main", ServerSite(())), hosts=tuple(filter(None, hosts.split(",")))
+        )
     given: list[tuple[str, tuple[Role, ...]]] = [
         *((each, ("node",)) for each in options.nodes),
         *((each, ("node", "bridge")) for each in options.bridges),

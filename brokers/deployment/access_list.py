@@ -79,6 +79,11 @@ def access_list(participants: Mapping[str, DeployedUser], root: str = ROOT) -> s
         if not name or not name.isprintable() or name != name.strip() or set(name) & set("+#/:"):
             allowed = "printable text without +, #, / and :, not beginning or ending with a blank"
             raise DistcedError("not the name of a user", given=name, allowed=allowed)
+        for topic in participant.topics:
+            if not topic or not topic.isprintable():
+                raise DistcedError(
+                    "not an MQTT filter", given=topic, allowed="printable text", where=f"topics of {name}"
+                )
         lines.append(f"user {name}")
         lines += [f"topic {each.right} {each.topic_filter}" for each in rules(name, participant, root)]
         lines.append("")

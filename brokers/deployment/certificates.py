@@ -68,7 +68,9 @@ def issue(
         issuer = x509.load_pem_x509_certificate(authority.certificate)
     except (ValueError, TypeError) as error:
         raise DistcedError(
-            "not the certificate and key of an authority", allowed="PEM, without a passphrase", advice=str(error)
+            "not the certificate and key of an authority",
+            allowed="PEM, without a passphrase",
+            advice=f"to issue a certificate, put ca.key back into the folder authority ({error})",
         ) from None
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())

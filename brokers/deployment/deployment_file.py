@@ -81,6 +81,11 @@ def check(deployment: Deployment, where: str) -> None:
         raise DistcedError(
             "a deployment without a server", where=where, advice="write a table [servers.NAME], or name it with --host"
         )
+    for name in (*deployment.servers, *deployment.participants):
+        # Each has a folder of its name.
+        if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\"):
+            allowed = "printable text without / and \\, not beginning with a dot"
+            raise DistcedError("not the name of a site or participant", given=name, allowed=allowed, where=where)
     for name, server in deployment.servers.items():
         if not server.hosts or not all(server.hosts):
             raise DistcedError("a server without a host", given=name, where=where, advice='write hosts = ["HOST"]')

@@ -100,7 +100,8 @@ class _Folder:
     def _authority(self) -> CertificatePair:
         cert, key = self.folder / "authority" / "ca.pem", self.folder / "authority" / "ca.key"
         if cert.exists():
-            return CertificatePair(cert.read_bytes(), key.read_bytes())
+            # The key may be kept elsewhere, and is needed only to issue a certificate.
+            return CertificatePair(cert.read_bytes(), key.read_bytes() if key.exists() else b"")
         made = new_authority(f"distced {self.folder.absolute().name}", self.now)
         self._write(key, made.key, secret=True)
         self._write(cert, made.certificate)
@@ -170,7 +171,7 @@ class _Folder:
     def _remove(self, kind: str, there: Container[str]) -> None:
         parent = self.folder / kind
         for each in sorted(parent.iterdir()) if parent.exists() else ():
-            if each.name not in there:
+            if each.is_dir() and each.name not in there:
                 shutil.rmtree(each)
                 self.changes.removed.append(f"{kind}/{each.name}")
 

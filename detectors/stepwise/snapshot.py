@@ -117,6 +117,8 @@ class _SnapshotWriter:
         self.links: list[tuple[int, int]] = []
         self._event_numbers: dict[int, int] = {}
         self._link_numbers: dict[int, int] = {}
+        # Events of matchers whose instances have rows with their event.
+        self._inlined: set[int] = set()
 
     def matcher(self, matcher: Matcher) -> _MatcherState:
         reported = [
@@ -135,8 +137,9 @@ class _SnapshotWriter:
     def instances(self, matcher: Matcher) -> tuple[list[Any], list[Any]]:
         """Rows of instances of one event, with None for each of the others; and these."""
         instances, constants = matcher.store.instances(), len(matcher.constants)
-        if 2 * len({id(each.last) for each in instances}) < len(instances):
-            # Events are referred to by many; each is written once.
+        events = {id(each.last) for each in instances}
+        if 2 * len(events) < len(instances) or not self._inlined.isdisjoint(events):
+            # Events are referred to by many, perhaps of other matchers.
             return [None] * len(instances), [self._instance(each, constants) for each in instances]
         # All instances have as many of these as the start.
         root, bound = matcher.root, len(matcher.root.bindings)
@@ -165,6 +168,7 @@ class _SnapshotWriter:
             else None
             for each in instances
         ]
+        self._inlined |= events
         others = [self._instance(each, constants) for each, row in zip(instances, rows, strict=True) if row is None]
         return rows, others
 
@@ -280,7 +284,7 @@ class _SnapshotReader:
     def _single(self, packed: list[Any], matcher: Matcher) -> Instance:
         state, key, lo, type_name, event_lo, hi, source, seq, attributes, more = packed
         event = self._plain.get((source, seq)) if self._plain else None
-        if event is None:
+        if event is None or (event.type, event.lo, event.hi, event.attributes) != (type_name, event_lo, hi, attributes):
             event = Event(type_name, event_lo, hi, source, seq, attributes)
         registers, windows, timers, bounds = map(tuple, more) if more else ((), (), (), ())
         return Instance(

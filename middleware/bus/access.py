@@ -95,7 +95,7 @@ def login(address: Address) -> Login:
     """Login for a server, read now. Raises `BusError` for files that cannot be used."""
     given = _configuration(address)
     password = address.password
-    if given.password_file:
+    if given.password_file and password is None:
         text = _read(given.password_file, "password file", lambda path: path.read_text("utf-8")[: MOST_PASSWORD + 1])
         password = text.partition("\n")[0].rstrip("\r")
         if not password:

@@ -141,7 +141,8 @@ class BaseConnections(Generic[B, C]):
         Entries of the directory name homes, and anybody's may be among them: they are given what the configuration
         says that they may be given, and the own site what the server of the directory is given.
         """
-        wanted, main = parse_address(home), self.main.address
+        # Not what an entry says beside the server: a user of anybody's, or files of this machine.
+        wanted, main = parse_address(server_name(home)), self.main.address
         if self._own is not None and home == self.home:
             known = self._own if self._own.username is not None or self._own.files else main
         elif server_name(wanted) == server_name(main) or may_be_given(main, home):
@@ -150,10 +151,10 @@ class BaseConnections(Generic[B, C]):
         else:
             # Nothing but what its certificate is checked by.
             authority = authority_of(main) if wanted.tls else ""
-            return replace(wanted, files=(("ca", authority),)).url if authority and not wanted.files else home
+            return replace(wanted, files=(("ca", authority),)).url if authority else wanted.url
         # What is sent over an encrypted connection is not to be read off another.
-        if wanted.username is not None or wanted.files or (known.tls and not wanted.tls):
-            return home
+        if known.tls and not wanted.tls:
+            return wanted.url
         return replace(wanted, username=known.username, password=known.password, files=known.files).url
 
     def _entered(self, home: str, state: BusState, error: BusError | None) -> None:

@@ -140,7 +140,8 @@ def _accessed(access: AccessOptions, given: dict[str, Any], default: str) -> dic
     if "://" not in server:
         advice = "name it with --server, or as server in the configuration"
         raise BusError("files for the access to a server that is not named", given=server, advice=advice)
-    found = {"server": replace(parse_address(server), files=files).url}
+    address = parse_address(server)
+    found = {"server": replace(address, files=tuple((dict(address.files) | dict(files)).items())).url}
     if "home" in given and given["home"] is None and configuration.home:
         found["home"] = configuration.home
     return found

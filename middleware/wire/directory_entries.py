@@ -268,7 +268,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     json: tuple[tuple[str, str], ...] = ()
     waits: str = ""
     generation: int = 0
-    life: Annotated[int, Meta(ge=0)] = 0
+    life: Annotated[int, Meta(ge=0, le=2**62)] = 0
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -73,7 +73,8 @@ __all__ = ["SEQUENCE_MAX", "VERSION", "Frame", "FrameKind", "Rejected", "decode"
 VERSION: Final = 1
 
 MOST_ROWS: Final = 100_000
-"""Events of a frame at most. Malformed ones take a hundred times their bytes as dead letters."""
+"""Primitive events of a frame at most, and rows of a malformed one: each is a hundred times its bytes as a dead letter.
+A detector may find more composite events at once."""
 
 MOST_REJECTED: Final = 1_000
 """Malformed events of a frame after which the rest of it is not read."""
@@ -118,7 +119,7 @@ class _CompositeFrame(msgspec.Struct, array_like=True, gc=False, tag_field="kind
     type: Name
     source: Name
     watermark: Instant | None
-    rows: Annotated[list[_CompositeRow[Checked]], msgspec.Meta(max_length=MOST_ROWS)]
+    rows: list[_CompositeRow[Checked]]
     open: tuple[PackedOpenGap[Checked], ...] = ()
     number: Number | None = None
     life: Number = 0
@@ -220,7 +221,7 @@ def encode(
         raise FrameError("a frame without type or source", given=f"type {type!r}, source {source!r}")
     if watermark is not None and not INSTANT_MIN <= watermark <= INSTANT_MAX:
         raise FrameError("a watermark beyond 64 bits", given=watermark, allowed="nanoseconds since the Unix epoch")
-    if len(events) > MOST_ROWS:
+    if kind == "e" and len(events) > MOST_ROWS:
         advice = "publish them as several messages"
         raise FrameError("too many events for a message", given=len(events), allowed=f"{MOST_ROWS:,}", advice=advice)
     pack: Callable[[Any], Any] = pack_event if kind == "e" else _pack_composite

@@ -98,6 +98,8 @@ def test_name_that_an_access_list_could_not_tell_apart_is_an_error(name: str) ->
         ("", "not a deployment"),
         ("[servers]", "without a server"),
         ("[servers.main]\nhosts = []", "server without a host: main"),
+        ("[servers.'../out']\nhosts = ['h']", "not the name of a site or participant: ../out"),
+        ("[servers.main]\nhosts = ['h']\n[participants.'..']\nroles = ['client']", "not the name of a site or part"),
         ("[servers.main]\nhosts = ['h']\nport = 0", "not a port: 0"),
         (
             "[servers.main]\nhosts = ['h']\n[participants.a]\nroles = ['king']",

@@ -131,3 +131,26 @@ def test_an_event_of_many_instances_is_written_once() -> None:
     engine.feed([Event("A", 1, 1, "s", 1, {"v": "x" * 10_000})])
     assert sum(unit.matcher.store.live for unit in engine.units) >= 20
     assert len(snapshot(engine)) < 3 * 10_000
+
+
+def test_events_of_several_patterns_are_written_twice_at_most_and_shared_again() -> None:
+    patterns = [compile_pattern(f"[A] ; [B{number}]") for number in range(10)]
+    engine = StepwiseEngine(patterns)
+    engine.feed([Event("A", at, at, "s", at, {"v": "x" * 200}) for at in range(100)])
+    content = snapshot(engine)
+    assert len(content) < 2 * 100 * 200 + 100_000
+    fresh = StepwiseEngine([compile_pattern(each.text) for each in patterns])
+    restore(fresh, content)
+    instances = [each for unit in fresh.units for each in unit.matcher.store.instances()]
+    assert len(instances) >= 1_000
+    assert len({id(each.last) for each in instances if each.last is not None}) == 100
+
+
+def test_events_with_one_id_are_kept_apart() -> None:
+    patterns = [compile_pattern("[A] ; [C] ; [B]"), compile_pattern("[C] ; [B]")]
+    engine = StepwiseEngine(patterns)
+    engine.feed([Event("A", 1, 1, "s", 1, {"x": 1}), Event("C", 2, 2, "s", 1, {"x": 2})])
+    fresh = StepwiseEngine([compile_pattern(each.text) for each in patterns])
+    restore(fresh, snapshot(engine))
+    lasts = [[each.last for unit in one.units for each in unit.matcher.store.instances()] for one in (engine, fresh)]
+    assert lasts[0] == lasts[1]

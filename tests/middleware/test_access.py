@@ -114,7 +114,7 @@ def test_only_servers_of_the_configuration_are_given_the_login(tmp_path: Path) -
     file.write_text("user = 'ada'\nservers = ['mqtts://site.example', 'mqtt://plain.example']\n")
     connections = Connections(f"mqtts://directory.example?config={file}", client_id="c", clock=ManualClock())
     assert connections.with_login("mqtts://site.example") == f"mqtts://site.example:8883?config={file}"
-    assert connections.with_login("mqtts://attacker.example") == "mqtts://attacker.example"
+    assert connections.with_login("mqtts://attacker.example") == "mqtts://attacker.example:8883"
     assert connections.with_login("mqtts://site.example:999") == "mqtts://site.example:999"
     # What is sent over an encrypted connection is not to be read off another.
-    assert connections.with_login("mqtt://plain.example") == "mqtt://plain.example"
+    assert connections.with_login("mqtt://plain.example") == "mqtt://plain.example:1883"

@@ -54,6 +54,9 @@ def test_text_that_is_no_server_is_an_error(url: str) -> None:
         # What entries of the directory name is given nothing.
         (DIRECTORY, "", "mqtt://site.example:1", "mqtt://site.example:1"),
         (DIRECTORY, "mqtt://own.example", "mqtts://site.example:1", "mqtts://site.example:1"),
+        # Nor does it bring a user, a password or files of this machine.
+        (DIRECTORY, "", "mqtt://eve:e@site.example:1?password-file=/etc/passwd", "mqtt://site.example:1"),
+        (DIRECTORY, "", "mqtt://eve@site.example:1?config=/etc/distced/ada.toml", "mqtt://site.example:1"),
         # The own site has what it was given, or what the directory has.
         (DIRECTORY, "mqtt://site.example:1", "mqtt://site.example:1", "mqtt://ada:secret@site.example:1"),
         (DIRECTORY, "mqtts://site.example:1", "mqtts://site.example:1", "mqtts://ada:secret@site.example:1"),
