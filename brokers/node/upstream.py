@@ -145,9 +145,8 @@ Reads: TypeAlias = Mapping[str, tuple[LifeState, ...]]
 
 _NOT_BACK: Final = "a detector that it reads was lost with its host, and has not come back"
 
-HELD_FOR: Final = 150 * SECOND
-"""Time for which a detector waits for one that was lost with its host, ns: another host takes that over, after two
-minutes where a power cut has taken the last will of that host, too (`brokers.node.renewals`)."""
+HELD_FOR: Final = 30 * SECOND
+"""Time for which a detector waits for one that was lost with its host, ns: another host takes that over meanwhile."""
 
 
 class Upstream(NodePart):

@@ -85,8 +85,6 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (131, "client,crash"),
         # A store that takes longer to read than one that fails is tried.
         (1003025, ",".join(ALL)),
-        # A node that is found dead after two minutes: the reader of its detector had given that up.
-        (1008199, ",".join(ALL)),
     ],
 )
 def test_schedules_of_some_kinds_that_failed_once(seed: int, kinds: str) -> None:
