@@ -222,12 +222,15 @@ class HomeStream:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is known to be missing: of a trusted life, or before the begin of another."""
+        """Whether nothing is known to be missing: of a trusted life, or before the begin of another, whose position is
+        known."""
         return (
             self.confirmed
             and bool(self.lives)
             and all(
-                each.numbers.complete if each.trusted else not each.whole and each.begin is None
+                each.numbers.complete
+                if each.trusted or each.numbers.next is None
+                else not each.whole and each.begin is None
                 for each in self.lives.values()
             )
         )
@@ -393,7 +396,8 @@ class HomeStream:
             if life and life not in self.lives:
                 each.trusted = each.trusted and other is not None and other.is_known
                 self.lives[life] = each
-        self._continues = True
+        # What has come at that home of lives known here is requested again.
+        self._continues, self.confirmed = True, False
         self.asked_at = 0
         self.advance()
         return self

@@ -282,3 +282,19 @@ def test_what_was_trusted_at_a_home_goes_on_at_another_one() -> None:
     event = CompositeEvent("C", 8_000, 8_000, "d", 1, {}, constituents=())
     frames, reached = streams.take("b", Frame("c", "C", "d", 8_000, [event], number=1, life=one), 0)
     assert [each.events for each in frames] == [[event]] and reached == 9_000 and streams.take_losses() == []
+
+
+def test_unknown_position_is_requested_once_the_home_before_is_lost() -> None:
+    first, second = life_from(10, empty=False), life_from(20, empty=False)
+    streams = Streams(("a",))
+    streams.begin("a", first, 1, STEP)
+    streams.want(("b",))
+    streams.begin("b", 0, None, STEP)
+    quiet = Frame("c", "C", "d", 2 * STEP, [], number=3, life=second, base=STEP)
+    streams.take("b", quiet, 2 * STEP)
+    streams.lost("a")
+    assert streams.trusted == {"b"} and not streams.complete
+    # A message of unknown position does not end that.
+    streams.take("b", quiet, 3 * STEP)
+    assert not streams.complete
+    assert MissingMessages("c", "d", 0, 0, life=second) in streams.due("d", 4 * STEP)["b"]

@@ -77,6 +77,10 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (53, "crash,all-nodes,power"),
         # A reader that was found dead after two minutes: its frames were not kept, which another life seemed to cover.
         (20144, ",".join(ALL[:18])),
+        # A replica whose position was unknown as the home before it was left.
+        (1008480, ",".join(ALL[:18])),
+        # A reader that comes back to a home, as that of the replica is lost.
+        (1003379, ",".join(ALL[:18])),
         # Checkpoints written in part, twice, which counted as the last two.
         (67, "torn,crash,all-nodes,power"),
         # A subscriber that is new at several homes of a quiet detector.
