@@ -68,7 +68,9 @@ class DetectorHosting(NodePart):
         self._for_parts: dict[str, tuple[str, str]] = {}
         # Those that were published and not cleared since.
         self._asked_for: set[str] = set()
+        # Clients that are not there, and since when, ns; number of renewals as of the last look at them.
         self._absent: dict[str, int] = {}
+        self._renewals = 0
         # Sources that have left a moment ago, with the instant, ns.
         self._ended: dict[str, int] = {}
         # By detector and source, since when a recovered detector waits for a source that is not there, ns.
@@ -476,8 +478,8 @@ class DetectorHosting(NodePart):
         effects: list[Effect] = [self.clear_detector(identity, hosted.publishes), *self._leave_parts(hosted)]
         return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
-    def tick(self, now: int) -> list[Effect]:
-        """Effects of the time, every few seconds: parts, types, JSON, absent clients."""
+    def tick(self, now: int, renewals: int) -> list[Effect]:
+        """Effects of the time, every few seconds: parts, types, JSON, absent clients; `renewals` as `Renewals.round`."""
         effects: list[Effect] = []
         for hosted in self.event_path.inventory.unsettled():
             effects += [*self.subscribe_to_parts(hosted), *self._begin(hosted, now)]
@@ -492,8 +494,24 @@ class DetectorHosting(NodePart):
             elif hosted.idle_for(now) > GRACE:
                 effects += self._destroyed(hosted.detector.id)
         effects += [*self.upstream.tick(now), *self._leave_absent(now)]
+        return [*effects, *self._clear_absent(now, renewals)]
+
+    def connected(self) -> None:
+        """A connection is established, perhaps again: the absence of clients begins again, as they may be back."""
+        self._absent = {}
+
+    def _clear_absent(self, now: int, renewals: int) -> list[Effect]:
+        """Clear the subscriptions of clients that stay away.
+
+        Only as a renewal of this node has come back: a node that is cut off does not receive that a client is back, and
+        what it publishes meanwhile arrives later.
+        """
         absent = [client for client in self.directory.by_client if not is_there(client, self.directory)]
         self._absent = {client: self._absent.get(client, now) for client in absent}
+        if renewals == self._renewals:
+            return []
+        self._renewals = renewals
+        effects: list[Effect] = []
         for client, since in self._absent.items():
             gone = [
                 name

@@ -204,6 +204,7 @@ class Node(NodePart):
         self.directory.reconnected(now)
         self.membership.connected(now)
         self.renewals.connected()
+        self.hosting.connected()
         if self.hosted:
             missing = "events published meanwhile"
             effects.append(warning("node reconnected", detectors=len(self.hosted), missing=missing))
@@ -489,7 +490,7 @@ class Node(NodePart):
             effects += self._report_engines()
             if self._handshake.settled:
                 effects += self.renewals.tick(now)
-                effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now)]
+                effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now, self.renewals.round)]
                 effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)
                 effects += [*self.exclusion.tick(now), *self.durable.tick(now)]

@@ -24,10 +24,11 @@ from distced.middleware.client.client_effects import ClientEffect, SessionTimers
 from distced.middleware.client.subscription_state import Place
 from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import RENEW_EVERY, Pointer, renewal
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change, Entries
-from distced.middleware.wire.directory_entries import ClientEntry, DetectorEntry
+from distced.middleware.wire.directory_entries import ClientEntry, DetectorEntry, SubscriptionEntry
 from distced.middleware.wire.directory_handshake import ASK_EVERY, DirectoryHandshake
 from distced.middleware.wire.mqtt_effects import Publish, Subscribe
 from distced.middleware.wire.topics import (
@@ -44,6 +45,10 @@ KINDS_READ: Final = ("type", "client", "source", "node", "recorder", "topology")
 
 OF_DURABLE: Final = ("subscription", "durable", "position")
 """Kinds of entries of a durable subscription."""
+
+CLEARED_WITHIN: Final = 30 * SECOND
+"""Time after a new connection in which subscriptions may still be cleared by nodes that have taken the client for gone,
+ns; it publishes them again."""
 
 Continuation: TypeAlias = Callable[[], list[ClientEffect]]
 
@@ -75,6 +80,8 @@ class DirectorySession:
         self._waiting: dict[str, list[Continuation]] = {}
         self._timer = self._renewal = 0
         self._connected = False
+        # Time of the last connection, ns.
+        self._connected_at = 0
         self._stopped = False
 
     @property
@@ -167,6 +174,10 @@ class DirectorySession:
         """Keep an entry no longer, as it is another client's."""
         self.own.get(kind, {}).pop(name, None)
 
+    def keeps(self, kind: str, name: str) -> bool:
+        """Whether an entry is kept."""
+        return name in self.own.get(kind, {})
+
     def stop(self) -> Publish:
         """Clear the entry of the client itself."""
         self._stopped = True
@@ -230,7 +241,7 @@ class DirectorySession:
 
     def connected(self, now: int) -> list[ClientEffect]:
         """Announce the client and read the directory, over a new connection."""
-        self._connected = True
+        self._connected, self._connected_at = True, now
         if self._stopped:
             return []
         return [self._put_itself(now), self.handshake.begin(now), self._ask_later(), self._renew_later()]
@@ -251,7 +262,9 @@ class DirectorySession:
             change = self.entries.read(levels, payload, where=topic)
         self.handshake.saw(change.kind, change.name)
         effects: list[ClientEffect] = []
-        if change.entry is None and change.kind in ("type", "source", "subscription", "position"):
+        if change.entry is None and self._is_returning(own, now):
+            effects.append(self._again_published(name))
+        elif change.entry is None and change.kind in ("type", "source", "subscription", "position"):
             # Cleared by another participant, which holds.
             self.own.get(change.kind, {}).pop(change.name, None)
         elif change.entry is None and (change.kind, change.name) == ("client", self._name) and not self._stopped:
@@ -272,11 +285,21 @@ class DirectorySession:
             del self.entries.table(kind)[name]
         missing = list(self.handshake.unseen((kind, name) for kind, names in self.own.items() for name in names))
         self.handshake.forget()
-        subscriptions = self.own.get("subscription", {})
-        for kind, name in missing:
-            if kind == "subscription":
-                subscriptions[name] = msgspec.structs.replace(subscriptions[name], again=True)
-        return [self._published(*each) for each in missing]
+        return [
+            self._again_published(name) if kind == "subscription" else self._published(kind, name)
+            for kind, name in missing
+        ]
+
+    def _is_returning(self, own: msgspec.Struct | None, now: int) -> bool:
+        """Whether an own entry is a subscription of which nodes may not know yet that the client is back."""
+        reads = isinstance(own, SubscriptionEntry) and own.durable is None
+        return reads and now - self._connected_at < CLEARED_WITHIN
+
+    def _again_published(self, subscription: str) -> Publish:
+        """Publish an own subscription that was cleared, as one that is not new."""
+        subscriptions = self.own["subscription"]
+        subscriptions[subscription] = msgspec.structs.replace(subscriptions[subscription], again=True)
+        return self._published("subscription", subscription)
 
     def _published(self, kind: str, name: str) -> Publish:
         return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind][name]), retain=True)

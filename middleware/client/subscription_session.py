@@ -522,8 +522,8 @@ class SubscriptionSession:
                 look = partial(self._look_for_detector, change.name, change.before.publishes)
                 effects.append(self._timers.set(GONE_AFTER, look))
             course = self._courses.get(change.name) if change.kind == "subscription" else None
-            if course is not None and course.finds:
-                # Of an earlier one of the name.
+            if course is not None and (course.finds or self._directory.keeps("subscription", change.name)):
+                # Of an earlier one of the name, or published again.
                 course = None
             error = SubscriptionError("the subscription was cleared from the directory", given=change.name)
             return effects if course is None else [*effects, *self._fail(course, error)]

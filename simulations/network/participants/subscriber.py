@@ -52,7 +52,7 @@ class SimulatedSubscription(SubscriptionState):
         is_back: whether it was made again by one that had been killed.
     """
 
-    def __init__(self, asked: ScenarioSubscription, distribution: str) -> None:
+    def __init__(self, client: str, asked: ScenarioSubscription, distribution: str) -> None:
         quality = QualityOfService(
             detection=asked.detection,
             consumption=asked.consumption,  # type: ignore[arg-type]
@@ -62,7 +62,8 @@ class SimulatedSubscription(SubscriptionState):
             hints=asked.hints,
             publish_json=asked.publish_json,
         )
-        super().__init__(asked.name, asked.pattern, quality)
+        # As those of the shipped client: it reads the entries of its own subscriptions.
+        super().__init__(f"{client}.{asked.name}", asked.pattern, quality)
         self.asked = asked
         self.answers: list[tuple[int, Answer]] = []
         self.active_at: int | None = None
@@ -94,14 +95,16 @@ class SimulatedSubscriber(SimulatedClient):
 
     def subscribe(self, asked: ScenarioSubscription, distribution: str = "") -> SimulatedSubscription:
         """Subscribe; `distribution` is the policy where the subscription names none."""
-        made = self.subscriptions[asked.name] = SimulatedSubscription(asked, distribution)
+        made = SimulatedSubscription(self.session.name, asked, distribution)
+        self.subscriptions[made.id] = made
         self._subscribe(made)
         return made
 
     def unsubscribe(self, name: str) -> None:
         """End a subscription; its results stay."""
-        self.subscriptions[name].ended = True
-        self.do(self.session.unsubscribe(name))
+        identity = f"{self.session.name}.{name}"
+        self.subscriptions[identity].ended = True
+        self.do(self.session.unsubscribe(identity))
 
     def _subscribe(self, subscribed: SimulatedSubscription) -> None:
         def complete(error: DistcedError | None) -> None:
