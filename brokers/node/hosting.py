@@ -479,7 +479,7 @@ class DetectorHosting(NodePart):
         return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
     def tick(self, now: int, renewals: int) -> list[Effect]:
-        """Effects of the time, every few seconds: parts, types, JSON, absent clients; `renewals` as `Renewals.round`."""
+        """Effects of the time, every few seconds: parts, types, JSON, absent clients; `renewals`: `Renewals.round`."""
         effects: list[Effect] = []
         for hosted in self.event_path.inventory.unsettled():
             effects += [*self.subscribe_to_parts(hosted), *self._begin(hosted, now)]

@@ -490,7 +490,11 @@ class Node(NodePart):
             effects += self._report_engines()
             if self._handshake.settled:
                 effects += self.renewals.tick(now)
-                effects += [*self.migration.tick(now), *self.admission.tick(now), *self.hosting.tick(now, self.renewals.round)]
+                effects += [
+                    *self.migration.tick(now),
+                    *self.admission.tick(now),
+                    *self.hosting.tick(now, self.renewals.round),
+                ]
                 effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)
                 effects += [*self.exclusion.tick(now), *self.durable.tick(now)]

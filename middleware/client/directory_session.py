@@ -47,8 +47,8 @@ OF_DURABLE: Final = ("subscription", "durable", "position")
 """Kinds of entries of a durable subscription."""
 
 CLEARED_WITHIN: Final = 30 * SECOND
-"""Time after a new connection in which subscriptions may still be cleared by nodes that have taken the client for gone,
-ns; it publishes them again."""
+"""Time after a repeated connection in which nodes may still clear subscriptions, as they have taken the client for
+gone, ns; it publishes them again."""
 
 Continuation: TypeAlias = Callable[[], list[ClientEffect]]
 
@@ -80,8 +80,8 @@ class DirectorySession:
         self._waiting: dict[str, list[Continuation]] = {}
         self._timer = self._renewal = 0
         self._connected = False
-        # Time of the last connection, ns.
-        self._connected_at = 0
+        # Until when nodes may have taken the client for gone, ns.
+        self._returning = 0
         self._stopped = False
 
     @property
@@ -241,7 +241,9 @@ class DirectorySession:
 
     def connected(self, now: int) -> list[ClientEffect]:
         """Announce the client and read the directory, over a new connection."""
-        self._connected, self._connected_at = True, now
+        self._connected = True
+        if self.own.get("client"):
+            self._returning = now + CLEARED_WITHIN
         if self._stopped:
             return []
         return [self._put_itself(now), self.handshake.begin(now), self._ask_later(), self._renew_later()]
@@ -292,8 +294,7 @@ class DirectorySession:
 
     def _is_returning(self, own: msgspec.Struct | None, now: int) -> bool:
         """Whether an own entry is a subscription of which nodes may not know yet that the client is back."""
-        reads = isinstance(own, SubscriptionEntry) and own.durable is None
-        return reads and now - self._connected_at < CLEARED_WITHIN
+        return isinstance(own, SubscriptionEntry) and own.durable is None and now < self._returning
 
     def _again_published(self, subscription: str) -> Publish:
         """Publish an own subscription that was cleared, as one that is not new."""

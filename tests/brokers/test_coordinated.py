@@ -9,7 +9,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import Answer, Answers, MoveRequest
+from distced.middleware.wire.administration import RENEW_EVERY, Answer, Answers, MoveRequest
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import administration_topic
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
@@ -155,7 +155,7 @@ def test_chain_of_detectors_recovers_when_a_node_is_lost(lost: str) -> None:
     others = {each.name for each in scene.network.nodes} - {gone.name}
     scene.network.lose(gone, for_good=True)
     scene.network.run()
-    scene.network.pass_time(GRACE + 5 * SECOND)
+    scene.network.pass_time(GRACE + RENEW_EVERY + 5 * SECOND)
     assert scene.host_of(lost).name in others
     assert scene.app.states("q")[-1] == "active"
     scene.happen("ABC")

@@ -13,6 +13,7 @@ from distced.brokers.node.hosting import GRACE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, SECOND
+from distced.middleware.wire.administration import RENEW_EVERY
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
 from distced.middleware.wire.frames import encode as encode_frame
@@ -657,7 +658,7 @@ def test_subscriptions_of_an_absent_client_are_cleared() -> None:
     network.lose(other, for_good=True)
     network.pass_time(GRACE - SECOND)
     assert network.hosts(detector)
-    network.pass_time(5 * SECOND)
+    network.pass_time(RENEW_EVERY + 5 * SECOND)
     assert network.hosts(detector) == []
     assert [topic for topic in network.retained if "/subscription/" in topic] == ["ced/d/subscription/r"]
     assert {each.fields["client"] for each in network.notes if each.event == "subscription cleared"} == {"other"}
@@ -679,6 +680,24 @@ def test_client_that_comes_back_in_time_keeps_its_subscriptions() -> None:
     assert len(client.composites("q")) == 1
 
 
+def test_node_that_is_cut_off_clears_no_subscriptions() -> None:
+    network, client = prepared(nodes=2)
+    detector = subscribed(network, client, "q", "[A] ; [B]")
+    network.lose(client)
+    network.run()
+    # Both nodes are cut off; the client is back before them.
+    for node in network.nodes:
+        network.lose(node)
+    network.pass_time(GRACE + RENEW_EVERY)
+    client.connect()
+    network.pass_time(SECOND)
+    for node in network.nodes:
+        node.connect()
+    network.pass_time(2 * RENEW_EVERY)
+    assert len(network.hosts(detector)) == 1 and "ced/d/subscription/q" in network.retained
+    assert "subscription cleared" not in {each.event for each in network.notes}
+
+
 def test_client_that_is_never_ready_blocks_no_other() -> None:
     network, client = prepared()
     deaf = network.client("deaf")
@@ -692,7 +711,7 @@ def test_client_that_is_never_ready_blocks_no_other() -> None:
     assert len(client.composites("r")) == 1
     assert set(deaf.states("q")) == {"offered"}
     network.lose(deaf, for_good=True)
-    network.pass_time(2 * GRACE)
+    network.pass_time(GRACE + RENEW_EVERY + 5 * SECOND)
     (entry,) = [
         decode(value, DetectorEntry, where="") for topic, value in network.retained.items() if "/detector/" in topic
     ]

@@ -17,6 +17,7 @@ from distced.middleware.client.client_effects import (
     NotAvailable,
     SetTimer,
 )
+from distced.middleware.client.directory_session import CLEARED_WITHIN
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.source_session import SourceState, heartbeat
@@ -334,6 +335,22 @@ def test_subscription_that_is_cleared_ends_and_is_not_put_back() -> None:
     assert "cleared" in str(ended.error)
     driven.read()
     assert driven.published("ced/d/subscription/q") == []
+
+
+def test_subscription_that_is_cleared_as_its_client_returns_is_published_again() -> None:
+    driven = Driven()
+    driven.active("")
+    driven.now = SECOND
+    driven.take(driven.session.lost("", GONE) + driven.session.connected("", driven.now))
+    # By a node that has not received yet that the client is back.
+    driven.entry("subscription", "q", b"")
+    (again,) = driven.published("ced/d/subscription/q")
+    assert decode(again, SubscriptionEntry, where="").again and driven.of(Ended) == []
+    driven.entry("subscription", "q", again)
+    driven.now += CLEARED_WITHIN
+    driven.entry("subscription", "q", b"")
+    (ended,) = driven.of(Ended)
+    assert "cleared" in str(ended.error) and driven.published("ced/d/subscription/q") == []
 
 
 def test_losses_are_logged_once_and_only_of_servers_listened_to() -> None:

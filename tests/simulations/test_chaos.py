@@ -89,6 +89,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (131, "client,crash"),
         # A store that takes longer to read than one that fails is tried.
         (1003025, ",".join(ALL)),
+        # A node that was cut off as a client left, and cleared its subscription once both were back.
+        (1004954, ",".join(ALL)),
     ],
 )
 def test_schedules_of_some_kinds_that_failed_once(seed: int, kinds: str) -> None:
