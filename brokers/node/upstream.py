@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -20,11 +21,13 @@ from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import Planner
+from distced.brokers.node.renewals import MISSED
 from distced.brokers.node.shared import NodePart, Shared
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.detection_policy import Begins
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.wire.administration import RENEW_EVERY
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.replica_streams import LifeState
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_filter
@@ -148,6 +151,10 @@ _NOT_BACK: Final = "a detector that it reads was lost with its host, and has not
 HELD_FOR: Final = 30 * SECOND
 """Time for which a detector waits for one that was lost with its host, ns: another host takes that over meanwhile."""
 
+HELD_WHERE_WANTED: Final = (MISSED + 1) * RENEW_EVERY + HELD_FOR
+"""The same where a subscription wants it, ns: the node that chooses the host may itself be lost, which after a power
+cut is known from its renewals alone."""
+
 
 class Upstream(NodePart):
     """Sources and detectors that the detectors of a node wait for."""
@@ -262,16 +269,30 @@ class Upstream(NodePart):
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time: wait no longer for detectors that have not come back."""
-        over = [name for name, since in self._held.items() if now - since >= HELD_FOR]
+        over = {name: now - since for name, since in self._held.items() if now - since >= HELD_FOR}
         effects: list[Effect] = []
-        for name in over:
+        for name, held in over.items():
+            readers = [each for each in self.event_path.inventory.streaming() if name in each.upstream]
+            if readers and held < HELD_WHERE_WANTED and self._is_wanted(name, readers[0].upstream[name]):
+                continue
             del self._held[name]
-            for hosted in self.event_path.inventory.streaming():
-                if name in hosted.upstream and hosted.running and name not in self.directory.detectors:
+            for hosted in readers:
+                if hosted.running and name not in self.directory.detectors:
                     reached = hosted.detector.policy.watermark
                     lost = Loss(INSTANT_MIN if reached is None else reached, now, _NOT_BACK)
                     effects += [*self.event_path.lose(hosted, [lost], now), *self.connect(hosted, now)]
         return effects
+
+    def _is_wanted(self, detector: str, publishes: str) -> bool:
+        """Whether a subscription is to a detector that publishes this type, so that a node will host it."""
+        registry = self.directory.registry()
+        for entry in self.directory.subscriptions.values():
+            if publishes in entry.pattern or any(publishes in each for each in entry.definitions.values()):
+                # Of a faulty pattern there is no detector.
+                with suppress(DistcedError):
+                    if self.planner.identify(entry, registry).id == detector:
+                        return True
+        return False
 
     def detectors(self, hosted: HostedDetector) -> dict[str, str]:
         """Detectors whose composite events a detector reads by their types, with the type of each."""
