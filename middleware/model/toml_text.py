@@ -35,7 +35,7 @@ def read_toml(path: Path | str, what: str, error: type[DistcedError]) -> dict[st
             with Path(path).open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
         text = content[:MOST_BYTES].decode("utf-8")
-    except (OSError, UnicodeDecodeError) as caught:
+    except (OSError, ValueError) as caught:  # a name with a null, too
         raise error(f"cannot read the {what}", given=str(path), advice=str(caught)) from None
     if len(content) > MOST_BYTES:
         raise error("a TOML file that is too large", given=str(path), allowed=f"{MOST_BYTES:,} bytes")

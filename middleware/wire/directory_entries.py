@@ -46,6 +46,9 @@ RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nod
 
 Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 
+Level: TypeAlias = Annotated[str, Meta(min_length=1)]
+"""Name that is a level of topics."""
+
 
 class ClientEntry(msgspec.Struct, frozen=True):
     """Client connected since an instant, ns. Its subscriptions are cleared a while after it has gone."""
@@ -68,13 +71,18 @@ class SourceEntry(msgspec.Struct, frozen=True):
             is new ask for its position.
     """
 
-    types: tuple[str, ...]
+    types: tuple[Level, ...]
     watermark: Instant
     lease: Annotated[int, Meta(ge=0)] = 0
     publisher: str = ""
     home: str = ""
     first: Annotated[int, Meta(ge=0)] = 0
     resumed: Annotated[int, Meta(ge=0)] = 0
+
+    def __post_init__(self) -> None:
+        if not self.publisher and (self.home or self.first):
+            # Its heartbeats, and requests for its messages, have a topic with that name.
+            raise ValueError("a source with a home, or with numbered messages, and no publisher")
 
 
 class NodeEntry(msgspec.Struct, frozen=True):
@@ -251,21 +259,21 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
         life: of its output, or the number that it begins behind; that of the next host is greater.
     """
 
-    node: str
+    node: Level
     pattern: str
     policy: str
-    reads: tuple[str, ...] | None
+    reads: tuple[Level, ...] | None
     publishes: str = ""
     attributes: dict[str, str] = {}
     subscriptions: int = 0
-    parts: tuple[str, ...] = ()
+    parts: tuple[Level, ...] = ()
     exports: tuple[str, ...] = ()
     home: str = ""
-    replicas: dict[str, str] = {}
+    replicas: dict[Level, str] = {}
     distribution: str = ""
     readers: dict[str, int] = {}
     expected: Measured | None = None
-    json: tuple[tuple[str, str], ...] = ()
+    json: tuple[tuple[str, Level], ...] = ()
     waits: str = ""
     generation: int = 0
     life: Annotated[int, Meta(ge=0, le=2**62)] = 0
@@ -330,7 +338,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
         durable: its terms where it is durable; None for a subscription that ends with its client.
     """
 
-    client: str
+    client: Level
     pattern: str
     definitions: dict[str, str] = {}
     consumption: str = "ordered"

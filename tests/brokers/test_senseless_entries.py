@@ -125,6 +125,25 @@ def test_entries_that_make_no_sense_disturb_no_others(entries: list[tuple[str, s
     goes_on(network, client, 30, "q", "r")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "values"),
+    [
+        # Requests and heartbeats would have a topic with an empty level.
+        ("source", "x", {"types": ["A"], "watermark": 0, "home": "mqtt://nowhere:1"}),
+        ("source", "x", {"types": ["A"], "watermark": 0, "first": 7}),
+        ("source", "x", {"types": ["A", ""], "watermark": 0, "publisher": "c"}),
+        ("subscription", "x", {"client": "", "pattern": "[A]"}),
+    ],
+)
+def test_entry_with_an_empty_name_in_topics_is_a_dead_letter(kind: str, name: str, values: dict[str, Any]) -> None:
+    network, client = prepared()
+    network.publish(directory_topic(kind, name), encode(values), retain=True)
+    network.run()
+    assert [letter.topic for letter in network.letters] == [directory_topic(kind, name)]
+    subscribed(network, client, "q", "[A] ; [B]")
+    goes_on(network, client, 10, "q")
+
+
 @pytest.mark.parametrize("node", ["n1", "n9"])
 @pytest.mark.parametrize("below", ["", "A", "B"])
 def test_entry_of_a_detector_that_nobody_hosts_is_cleared(node: str, below: str) -> None:

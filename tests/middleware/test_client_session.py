@@ -376,7 +376,7 @@ def test_losses_are_logged_once_and_only_of_servers_listened_to() -> None:
 def test_type_is_listened_to_wherever_it_is_published() -> None:
     driven = Driven()
     driven.entry("type", "A", A)
-    driven.entry("source", "s", SourceEntry(("A",), 0, home=NORTH))
+    driven.entry("source", "s", SourceEntry(("A",), 0, publisher="bob", home=NORTH))
     state = driven.subscribe("A")
     assert not driven.of(Listen)
     driven.pass_barrier("A")
@@ -384,7 +384,7 @@ def test_type_is_listened_to_wherever_it_is_published() -> None:
     assert {each.home for each in first} == {"", NORTH}
     driven.confirm(*first)
     assert driven.of(Done) == [Done("op")]
-    driven.entry("source", "t", SourceEntry(("A",), 0, home=SOUTH))
+    driven.entry("source", "t", SourceEntry(("A",), 0, publisher="bob", home=SOUTH))
     (listen,) = driven.of(Listen)
     assert (listen.home, listen.topic_filter) == (SOUTH, event_filter("A"))
     driven.entry("detector", "d", DetectorEntry("n1", "[B] -> A()", "guaranteed", ("B",), "A", home=NORTH))
@@ -402,7 +402,7 @@ def test_subscription_to_a_type_reports_what_it_missed_of_sources_without_number
     driven = Driven()
     driven.read()
     driven.entry("type", "A", A)
-    driven.entry("source", "s", SourceEntry(("A",), 0, first=first))
+    driven.entry("source", "s", SourceEntry(("A",), 0, publisher="bob", first=first))
     state = driven.subscribe("A")
     driven.pass_barrier("A")
     driven.confirm(*driven.of(Listen))
@@ -562,7 +562,7 @@ def test_type_of_detectors_that_sources_publish_later_is_listened_to_there() -> 
     state = driven.subscribe("A")
     driven.pass_barrier("A")
     driven.confirm(*driven.of(Listen))
-    driven.entry("source", "s", SourceEntry(("A",), 0, home=NORTH))
+    driven.entry("source", "s", SourceEntry(("A",), 0, publisher="bob", home=NORTH))
     assert not driven.of(Listen) and state.event_type is None
     driven.entry("type", "A", A)
     assert {(each.home, each.topic_filter) for each in driven.of(Listen)} == {

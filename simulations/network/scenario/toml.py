@@ -259,7 +259,7 @@ def _check_policy(text: str, where: str) -> None:
 
 def _fault(raw: Any, where: str) -> Fault:
     kind = raw.get("kind") if isinstance(raw, dict) else None
-    if kind not in _FAULTS:
+    if not isinstance(kind, str) or kind not in _FAULTS:
         raise ScenarioError(
             "not a kind of fault", given=kind, allowed=", ".join(map(str, _FAULTS)), where=f"{where}, kind"
         )
