@@ -178,6 +178,11 @@ class EventPath:
         if losses:
             self._lost.append((hosted, losses))
         events = frames[0].events if len(frames) == 1 else [event for frame in frames for event in frame.events]
+        policy = hosted.detector.policy
+        if watermark is not None and policy.begins is not None and source not in policy.begins:
+            since = streams.complete_from
+            if since is not None:
+                policy.read_from(source, since)
         if events or watermark is not None:
             self._arrive(hosted, (source, events, watermark, None))
 
@@ -213,6 +218,7 @@ class EventPath:
 
     def separate(self, hosted: HostedDetector) -> None:
         """Give a detector an input of its own."""
+        self.settle_base(hosted)
         self.inputs.separate(hosted)
         self.routes.forget()
 
@@ -619,9 +625,12 @@ class EventPath:
         output, policy = hosted.output, hosted.detector.policy
         watermark = policy.watermark
         if output.base is None and watermark is not None and watermark > INSTANT_MIN:
-            # What a source had published before the detector began may reach further.
+            # What a source had published before the detector began may reach further. Without numbers, or of an input
+            # that was there before, the watermark is known alone.
             begun = policy.base
-            output.base = None if begun is None else max(watermark, begun)
+            alone = self.inputs.of(hosted) is None
+            known = alone and policy.unnumbered().keys() <= hosted.streams.keys()
+            output.base = begun if begun is None or known else max(watermark, begun)
         return output.base is not None
 
     def json_heard(self, home: str, topic: str, payload: bytes) -> None:

@@ -335,10 +335,13 @@ class HostedDetector:
         policy = self.detector.policy.name
         return Streams(homes, ordered=policy != BEST_EFFORT, exact=policy == GUARANTEED)
 
-    def part_running(self, part: str, home: str, life: int, number: int) -> None:
-        """The detector of a part runs, with a life at a home, and the number of its next frame; 0 for unknown."""
+    def part_running(self, part: str, home: str, life: int, number: int, watermark: int | None = None) -> None:
+        """The detector of a part runs, with a life at a home, the number of its next frame, 0 for unknown, and its
+        watermark, ns."""
         self.parts = {**self.parts, part: True}
-        self.streams[part].begin(home, life, number or None)
+        # One that continues is not beyond what it has received itself.
+        begins = self.phase is Phase.WAITING and self.recovered is None
+        self.streams[part].begin(home, life, number or None, watermark if begins else None)
         self.happened("detector", self.id, f"part {part} running")
         self._wait()
 

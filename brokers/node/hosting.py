@@ -336,7 +336,7 @@ class DetectorHosting(NodePart):
                     *self.homes.once_subscribed(answer.homes, lambda _: [ready], now),
                 ]
             case "active":
-                hosted.part_running(part, answer.homes[0], answer.life, answer.number)
+                hosted.part_running(part, answer.homes[0], answer.life, answer.number, answer.watermark)
                 return self._begin(hosted, now)
             case "refused" if (excluded := self.directory.exclusions.get(part)) and is_excluded(excluded, now):
                 self.event_path.excesses[hosted.id] = of_part(excluded)

@@ -129,6 +129,15 @@ class DetectionPolicy(Protocol):
         """Add a source, which promises events beyond a watermark only; the watermark it has to keep."""
         ...
 
+    @property
+    def begins(self) -> Mapping[str, int] | None:
+        """Instants up to which detectors that are read may have published before, ns; None once it has begun."""
+        ...
+
+    def read_from(self, detector: str, since: int) -> None:
+        """A detector is read from an instant on, ns; what it had published before has not come."""
+        ...
+
     def missing(self, now: int) -> list[tuple[str, str, int, int]]:
         """Missing messages to be requested now: source, stream, and numbers from and to, the latter exclusive."""
         ...

@@ -236,6 +236,14 @@ class HomeStream:
         )
 
     @property
+    def complete_from(self) -> int | None:
+        """Instant from which everything has come, also of a life that began empty, ns; None for unknown."""
+        if self.begin is not None:
+            return self.begin
+        known = (each.begin for each in self.lives.values() if each.trusted)
+        return min((each for each in known if each is not None), default=None)
+
+    @property
     def located(self) -> bool:
         """Whether it is known which messages of a life have come."""
         return any(each.numbers.next is not None for each in self.lives.values())
@@ -510,6 +518,12 @@ class Streams:
     def complete(self) -> bool:
         """Whether nothing is known to be missing at trusted homes."""
         return all(home in self._at and self._at[home].complete for home in self.trusted)
+
+    @property
+    def complete_from(self) -> int | None:
+        """Instant from which everything of the detector has come, ns; None for unknown."""
+        known = (self._at[home].complete_from for home in self.trusted if home in self._at)
+        return min((each for each in known if each is not None), default=None)
 
     def want(self, homes: Iterable[str]) -> None:
         """Subscribe at these homes from now on."""

@@ -30,6 +30,9 @@ class BestEffort(ReadsStreams):
 
     name = "best-effort"
 
+    begins: Mapping[str, int] | None = None
+    """Nothing is promised of what it is not beyond."""
+
     def __init__(self) -> None:
         self.sources: set[str] = set()
         self.watermark: int | None = None
@@ -117,6 +120,9 @@ class BestEffort(ReadsStreams):
         if loss is not None:
             self._losses.append(loss)
         return self._released()
+
+    def read_from(self, detector: str, since: int) -> None:
+        """It begins with whatever comes."""
 
     def unnumbered(self) -> Mapping[str, int | None]:
         return {name: None for name in self.sources if not self.intake.reads(name)}

@@ -3,6 +3,11 @@
 Events and heartbeats carry watermarks, which count once all messages before them have come
 (`policies.detection.intake`). A silent source holds the stream until fenced by an administrator or its lease; its later
 events are late. An event by itself promises nothing: it may be out of order beyond its source's watermark.
+
+Inputs do not begin at one instant: a detector that is read may be recovered from a checkpoint, and publish from its
+time on, while sources are read from now on. A composite event from before the begin of another input is left out: what
+came between is not known, so whatever it would be part of may be wrong. Events of sources are not left out: these are
+read from nearly the same instant on.
 """
 
 from __future__ import annotations
@@ -16,7 +21,7 @@ from typing import Any, Final, Self
 
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released
 from distced.detectors.snapshot_format import pack_event, unpack_event
-from distced.middleware.model.events import Event, OrderKey
+from distced.middleware.model.events import CompositeEvent, Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
@@ -56,6 +61,8 @@ class Guaranteed(ReadsStreams):
         watermark: everything up to here is released; None before anything is. Never decreases.
         recent: ids of recent events, to separate redelivered from late ones.
         intake: numbered streams of the sources.
+        begins: while it begins, without a state, of detectors that it reads the instants up to which they may have
+            published before, ns; None behind its begin.
     """
 
     name = "guaranteed"
@@ -67,6 +74,7 @@ class Guaranteed(ReadsStreams):
         self.watermark: int | None = None
         self.recent = RecentIds()
         self.intake = Intake()
+        self.begins: dict[str, int] | None = {}
         # Not released yet.
         self._losses: list[Loss] = []
         # The keys of `waiting`, the least first.
@@ -87,7 +95,8 @@ class Guaranteed(ReadsStreams):
         }
         waiting = [pack_event(self.waiting[key]) for key in sorted(self._heap)]
         # An older event that comes again is late, and not consumed a second time.
-        return [self.watermark, sources, self.fenced, waiting, self.recent.ids(HANDED_ON), self.intake.state()]
+        begins = None if self.begins is None else [self.intake.base, self.begins]
+        return [self.watermark, sources, self.fenced, waiting, self.recent.ids(HANDED_ON), self.intake.state(), begins]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
@@ -101,6 +110,8 @@ class Guaranteed(ReadsStreams):
         self._mark_all()
         self.recent.resume(ids)
         self.intake.resume(intake[0] if intake else {})
+        begins = intake[1] if len(intake) > 1 else None
+        self.intake.base, self.begins = (None, None) if begins is None else begins
 
     def receive(
         self,
@@ -158,6 +169,15 @@ class Guaranteed(ReadsStreams):
         self._hear(known, None if self.intake.reads(source) else granted, now)
         return max(known.watermark, self._floor)
 
+    def read_from(self, detector: str, since: int) -> None:
+        if self.begins is not None:
+            self.begins.setdefault(detector, since)
+
+    @property
+    def base(self) -> int | None:
+        read = super().base
+        return read if read is None or not self.begins else max(read, *self.begins.values())
+
     def unnumbered(self) -> Mapping[str, int | None]:
         return {name: each.watermark for name, each in self.sources.items() if not self.intake.reads(name)}
 
@@ -214,6 +234,7 @@ class Guaranteed(ReadsStreams):
         made.sources = {name: replace(each) for name, each in self.sources.items()}
         made.waiting, made._heap, made._marks = dict(self.waiting), list(self._heap), list(self._marks)
         made.intake = self.intake.copy()
+        made.begins = None if self.begins is None else dict(self.begins)
         return made
 
     @property
@@ -277,6 +298,23 @@ class Guaranteed(ReadsStreams):
                 heapreplace(marks, (state.watermark, source))
         return None
 
+    def _behind_begin(self, events: list[Event], watermark: int) -> list[Event]:
+        """Leave out composite events from before the begin of another input; it has begun once released beyond all."""
+        assert self.begins is not None
+        begins, base = self.begins, self.base
+        read = INSTANT_MIN if self.intake.base is None else self.intake.base
+        if base is not None and watermark > INSTANT_MIN and base <= watermark:
+            self.begins = None
+        if not begins:
+            return events
+        of_others = {each: max([read, *(at for one, at in begins.items() if one != each)]) for each in begins}
+        latest = max(read, *begins.values())
+        return [
+            each
+            for each in events
+            if not isinstance(each, CompositeEvent) or each.hi > of_others.get(each.source, latest)
+        ]
+
     def _mark_all(self) -> None:
         self._marks = [(state.watermark, source) for source, state in self.sources.items()]
         heapify(self._marks)
@@ -316,6 +354,8 @@ class Guaranteed(ReadsStreams):
                     due.append(heappop(heap))
                 due.sort()
             events = list(map(self.waiting.pop, due))
+            if self.begins is not None:
+                events = self._behind_begin(events, stable)
         for key in keys:
             heappush(heap, key)
         losses = self._losses

@@ -10,7 +10,7 @@ import pytest
 
 from distced.detectors.runtime.detection_policy import Begins, Released
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import ASK_AGAIN, StreamPosition
@@ -204,6 +204,57 @@ def test_watermarks_do_not_go_back() -> None:
     for source, watermark in [("s", 5), ("t", 3), ("s", 2), ("t", 9), ("s", 9), ("t", 1)]:
         watermarks.append(policy.heartbeat([source], watermark, 0).watermark)
     assert watermarks == [0, 3, 3, 5, 9, 9]
+
+
+def composite(lo: int, hi: int, detector: str) -> CompositeEvent:
+    return CompositeEvent("C", lo, hi, detector, hi, {}, constituents=())
+
+
+def reading(*, moved: bool) -> Guaranteed:
+    """A policy that begins with a source, read from its middle, and two detectors; `moved` amid that."""
+    policy = Guaranteed()
+    policy.join("s", INSTANT_MIN, 0, begins=Begins(["A"], 1, running=True))
+    for detector in ("replayed", "running"):
+        policy.join(detector, INSTANT_MIN, 0)
+    policy.read_from("replayed", 10)
+    policy.receive("replayed", [composite(12, 20, "replayed"), composite(22, 55, "replayed")], 60, 0)
+    policy.read_from("running", 50)
+    policy.receive("running", [composite(42, 45, "running"), composite(46, 60, "running")], 60, 0)
+    if moved:
+        policy = again(policy)
+    # Everything before the seventh message, up to 40, was not read.
+    policy.unavailable(Unavailable("e", "s", 7, 40, "A", position=True, watermark=40), 0)
+    return policy
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_composite_events_from_before_the_begin_of_another_input_are_left_out(moved: bool) -> None:
+    policy = reading(moved=moved)
+    assert policy.base == 50
+    released = policy.receive("s", [event(52, "s")], 60, 0, StreamPosition("A", 7, None))
+    assert [(each.source, each.hi) for each in released.events] == [
+        ("running", 45), ("s", 52), ("replayed", 55), ("running", 60),
+    ]  # fmt: skip
+    # None of them is late: they are none of its concern.
+    assert released.late == [] and released.watermark == 60
+    # It has begun, and what comes later is as ever.
+    assert policy.begins is None
+    policy.read_from("later", 90)
+    for source in ("s", "running"):
+        policy.heartbeat([source], 80, 0, [[("A", 8, None)]])
+    assert his(policy.receive("replayed", [composite(12, 70, "replayed")], 80, 0)) == [70]
+
+
+def test_detector_that_continues_leaves_nothing_out() -> None:
+    policy = reading(moved=False)
+    policy.receive("s", [event(52, "s")], 60, 0, StreamPosition("A", 7, None))
+    resumed = again(policy)
+    assert resumed.begins is None
+    resumed.join("s", INSTANT_MIN, 0, begins=Begins(["A"], 1))
+    resumed.unavailable(Unavailable("e", "s", 9, 99, "A", position=True), 0)
+    resumed.receive("replayed", [composite(12, 70, "replayed")], 80, 0)
+    resumed.heartbeat(["running"], 80, 0)
+    assert his(resumed.receive("s", [event(71, "s")], 75, 0, StreamPosition("A", 8, None))) == [70, 71]
 
 
 def test_random_streams_are_released_completely_in_order_and_once() -> None:

@@ -91,6 +91,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (1003025, ",".join(ALL)),
         # A node that was cut off as a client left, and cleared its subscription once both were back.
         (1004954, ",".join(ALL)),
+        # A part that is recovered for a detector that begins without a state, and reads its sources from then on.
+        (1003010, ",".join(ALL)),
         # A host and the node that chooses the next one, lost with a server that remembers the latter.
         (1008199, ",".join(ALL)),
     ],
