@@ -26,15 +26,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 from msgspec.structs import replace
 
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.bounded_values import Count, Instant
 from distced.middleware.wire.codec import declare, decode, encode
-from distced.middleware.wire.directory_entries import Instant
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic
 
@@ -57,7 +56,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
     sources: tuple[str, ...]
     watermark: Instant
-    positions: tuple[tuple[tuple[Annotated[int, Meta(ge=0)], Instant | None], ...], ...] = ()
+    positions: tuple[tuple[tuple[Count, Instant | None], ...], ...] = ()
 
     def without(self, sources: Collection[str]) -> Heartbeat:
         """The heartbeat for the other sources."""
@@ -80,11 +79,11 @@ class MissingMessages(msgspec.Struct, frozen=True):
 
     kind: str
     source: str
-    begin: int
-    end: int | None = None
+    begin: Count
+    end: Count | None = None
     type: str = ""
-    life: int = 0
-    most: int | None = None
+    life: Count = 0
+    most: Count | None = None
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -111,14 +110,14 @@ class Unavailable(msgspec.Struct, frozen=True):
 
     kind: str
     source: str
-    before: int
+    before: Count
     top: Instant | None = None
     type: str = ""
     reason: str = ""
     position: bool = False
-    life: int = 0
+    life: Count = 0
     base: Instant | None = None
-    ended: tuple[int, Instant] | None = None
+    ended: tuple[Count, Instant] | None = None
     watermark: Instant | None = None
 
 
@@ -131,7 +130,7 @@ class Covered(msgspec.Struct, frozen=True):
     """
 
     node: str
-    messages: tuple[tuple[str, str, Annotated[int, Meta(ge=0)]], ...]
+    messages: tuple[tuple[str, str, Count], ...]
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
@@ -167,8 +166,8 @@ class Answer(msgspec.Struct, frozen=True):
     homes: tuple[str, ...] = ("",)
     limited: bool = False
     others: tuple[str, ...] = ()
-    life: int = 0
-    number: int = 0
+    life: Count = 0
+    number: Count = 0
     watermark: Instant | None = None
 
 
@@ -189,7 +188,7 @@ class Progress(msgspec.Struct, frozen=True):
 
     watermark: Instant
     subscriptions: tuple[str, ...]
-    positions: tuple[tuple[int, int], ...] = ()
+    positions: tuple[tuple[Count, Count], ...] = ()
 
     @classmethod
     def of(cls, client: str, subscriptions: Iterable[tuple[str, int, int]], watermark: int) -> Progress:
@@ -258,7 +257,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     reason: str
     message: str
     topic: str
-    row: int | None = None
+    row: Count | None = None
     payload: bytes = b""
 
 

@@ -24,12 +24,12 @@ server by its URL, and that of the directory by an empty string (`home`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Final, TypeAlias
+from typing import Final
 
 import msgspec
-from msgspec import Meta
 
-from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.timestamps import HOUR
+from distced.middleware.wire.bounded_values import Count, Instant, Level
 
 NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
@@ -42,12 +42,6 @@ MAX_AHEAD: Final = HOUR
 """Instants beyond a clock that are accepted, ns: clocks differ by seconds, those of devices by minutes."""
 
 RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nodes
-
-
-Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
-
-Level: TypeAlias = Annotated[str, Meta(min_length=1)]
-"""Name that is a level of topics."""
 
 
 class ClientEntry(msgspec.Struct, frozen=True):
@@ -73,11 +67,11 @@ class SourceEntry(msgspec.Struct, frozen=True):
 
     types: tuple[Level, ...]
     watermark: Instant
-    lease: Annotated[int, Meta(ge=0)] = 0
+    lease: Count = 0
     publisher: str = ""
     home: str = ""
-    first: Annotated[int, Meta(ge=0)] = 0
-    resumed: Annotated[int, Meta(ge=0)] = 0
+    first: Count = 0
+    resumed: Count = 0
 
     def __post_init__(self) -> None:
         if not self.publisher and (self.home or self.first):
@@ -99,13 +93,13 @@ class NodeEntry(msgspec.Struct, frozen=True):
     """
 
     since: Instant
-    detectors: int = 0
-    counts: dict[str, int] = {}
+    detectors: Count = 0
+    counts: dict[str, Count] = {}
     home: str = ""
     capacity: float = 0.0
     isolates: bool = False
     reserved: str = ""
-    max_ahead: Annotated[int, Meta(ge=0)] = MAX_AHEAD
+    max_ahead: Count = MAX_AHEAD
 
 
 class RecorderEntry(msgspec.Struct, frozen=True):
@@ -134,8 +128,8 @@ class Measured(msgspec.Struct, frozen=True, gc=False):
     size: float = 0.0
     inputs: dict[str, float] = {}
     events: float = 0.0
-    state: int = 0
-    delay: int = 0
+    state: Count = 0
+    delay: Count = 0
     engine: str = ""
 
 
@@ -154,11 +148,11 @@ class LoadEntry(msgspec.Struct, frozen=True):
 
     load: float = 0.0
     detectors: dict[str, Measured] = {}
-    latencies: dict[str, int] = {}
-    others: int = 0
-    behind: int = 0
-    waiting: int = 0
-    silent: dict[str, int] = {}
+    latencies: dict[str, Count] = {}
+    others: Count = 0
+    behind: Count = 0
+    waiting: Count = 0
+    silent: dict[str, Count] = {}
 
 
 class TopologyEntry(msgspec.Struct, frozen=True):
@@ -235,7 +229,7 @@ class ExclusionEntry(msgspec.Struct, frozen=True):
     pattern: str = ""
     reason: str = ""
     error: dict[str, str] = {}
-    lost: int = 0
+    lost: Count = 0
 
 
 class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
@@ -265,18 +259,18 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     reads: tuple[Level, ...] | None
     publishes: str = ""
     attributes: dict[str, str] = {}
-    subscriptions: int = 0
+    subscriptions: Count = 0
     parts: tuple[Level, ...] = ()
     exports: tuple[str, ...] = ()
     home: str = ""
     replicas: dict[Level, str] = {}
     distribution: str = ""
-    readers: dict[str, int] = {}
+    readers: dict[str, Count] = {}
     expected: Measured | None = None
     json: tuple[tuple[str, Level], ...] = ()
     waits: str = ""
-    generation: int = 0
-    life: Annotated[int, Meta(ge=0, le=2**62)] = 0
+    generation: Count = 0
+    life: Count = 0
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -312,8 +306,8 @@ class Durable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     name: str
-    keep_for: Annotated[int, Meta(ge=0)] = 0
-    keep_bytes: Annotated[int, Meta(ge=0)] = 0
+    keep_for: Count = 0
+    keep_bytes: Count = 0
     home: str = ""
     away: Instant = 0
     rules: str = ""
@@ -372,12 +366,12 @@ class DurableEntry(msgspec.Struct, frozen=True):
     node: str
     detector: str = ""
     away: Instant = 0
-    frames: int = 0
-    events: int = 0
-    size: int = 0
+    frames: Count = 0
+    events: Count = 0
+    size: Count = 0
     oldest: Instant = 0
-    dropped: int = 0
-    found: int = 0
+    dropped: Count = 0
+    found: Count = 0
     ended: Instant = 0
     reason: str = ""
 
@@ -395,7 +389,7 @@ class PositionEntry(msgspec.Struct, frozen=True):
     """
 
     at: Instant
-    lives: tuple[tuple[int, int, Instant | None], ...] = ()
+    lives: tuple[tuple[Count, Count, Instant | None], ...] = ()
     ids: tuple[str, ...] = ()
     ended: str = ""
 

@@ -44,9 +44,9 @@ from distced.middleware.model.events import (
     check_event,
 )
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.bounded_values import Instant
 from distced.middleware.wire.json_events import SEQUENCE_MAX
 
-Instant = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 Name = Annotated[str, Meta(min_length=1)]
 Sequence = Annotated[int, Meta(ge=0, le=SEQUENCE_MAX)]
 Digest = Annotated[bytes, Meta(min_length=DIGEST_BYTES, max_length=DIGEST_BYTES)]

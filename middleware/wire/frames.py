@@ -39,11 +39,11 @@ import msgspec
 from distced.middleware.model.errors import DistcedError, FrameError
 from distced.middleware.model.events import DIGEST_BYTES, Attribute, CompositeEvent, Event, OpenGap, check_event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.wire.bounded_values import Instant
 from distced.middleware.wire.event_encoding import (
     Checked,
     Digest,
     Id,
-    Instant,
     Name,
     PackedConstituent,
     PackedDerivation,

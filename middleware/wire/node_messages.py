@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
+from distced.middleware.wire.bounded_values import Count, Instant
 from distced.middleware.wire.codec import declare
 from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
 from distced.middleware.wire.numbered_stream import Loss
@@ -29,8 +30,8 @@ class Cut(msgspec.Struct, frozen=True):
     Other fields are those of `middleware.patterns.tree.Delegated`.
     """
 
-    path: tuple[int, ...]
-    run: tuple[int, int] | None
+    path: tuple[Count, ...]
+    run: tuple[Count, Count] | None
     detector: str
     source: str
     key: tuple[str, ...] = ()
@@ -59,7 +60,7 @@ class Arrival(msgspec.Struct, frozen=True):
     parts: dict[str, SubscriptionEntry] = {}
     home: str = ""
     replica: bool = False
-    number: int = 0
+    number: Count = 0
     reads: dict[str, tuple[str, ...]] = {}
     json: tuple[tuple[str, str], ...] = ()
 
@@ -91,7 +92,7 @@ class Step(msgspec.Struct, frozen=True):
     """Step of a motion without other content; `number`: of the motion, from its `Arrival`. Steps of a motion that was
     given up may arrive during the next one."""
 
-    number: int
+    number: Count
 
 
 class KeptFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -104,17 +105,17 @@ class KeptFrame(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """
 
     payload: bytes
-    top: int | None
-    reach: int | None
-    events: int
-    at: int
+    top: Instant | None
+    reach: Instant | None
+    events: Count
+    at: Instant
 
 
 class KeptRun(msgspec.Struct, frozen=True):
     """Kept frames of one life of a detector's host in a row, and the number of the first one."""
 
-    life: int
-    first: int
+    life: Count
+    first: Count
     frames: tuple[KeptFrame, ...]
 
 
@@ -131,15 +132,15 @@ class HandedOn(msgspec.Struct, frozen=True):
         kept: frames that are kept for durable subscriptions.
     """
 
-    life: int
-    number: int
-    watermark: int | None = None
-    first: int = 1
+    life: Count
+    number: Count
+    watermark: Instant | None = None
+    first: Count = 1
     frames: tuple[bytes, ...] = ()
-    top: int | None = None
+    top: Instant | None = None
     losses: tuple[Loss, ...] = ()
     before: tuple[HandedOn, ...] = ()
-    base: int | None = None
+    base: Instant | None = None
     kept: tuple[KeptRun, ...] = ()
 
 
@@ -158,22 +159,22 @@ class DetectorState(msgspec.Struct, frozen=True):
         reads: numbers of the streams that it reads, by detector and home (`Streams.state`).
     """
 
-    number: int
+    number: Count
     snapshot: bytes
     subscriptions: dict[str, bool]
     replicas: dict[str, str] = {}
     near: dict[str, str] = {}
     constituents: bool = False
     derivations: bool = False
-    generation: int = 0
+    generation: Count = 0
     output: HandedOn = HandedOn(0, 1)
-    reads: dict[str, dict[str, tuple[tuple[int, int, int | None], ...]]] = {}
+    reads: dict[str, dict[str, tuple[tuple[Count, Count, Instant | None], ...]]] = {}
 
 
 class Refusal(msgspec.Struct, frozen=True):
     """Refusal of a detector by a node, with the number of the motion and the reason."""
 
-    number: int
+    number: Count
     message: str
 
 

@@ -20,6 +20,7 @@ import msgspec
 
 from distced.middleware.model.events import EventId
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.wire.bounded_values import Instant
 
 CLAIMS: Final = 64
 """Number of promises kept that wait for missing messages; further ones replace the last."""
@@ -37,8 +38,8 @@ class Loss(msgspec.Struct, frozen=True):
             ones; none under guaranteed detection, where losses come first. Of later ones `concerns` tells.
     """
 
-    since: int
-    until: int
+    since: Instant
+    until: Instant
     reason: str
     concerned: tuple[EventId, ...] = ()
 
