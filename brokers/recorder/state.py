@@ -280,6 +280,13 @@ class _State(msgspec.Struct, array_like=True):
 _states = msgspec.msgpack.Decoder(_State)
 
 
+class _Recording(Guaranteed):
+    """Guaranteed detection that loses no late events: they are recorded as such."""
+
+    def lose_late(self, late: list[Event]) -> None:
+        pass
+
+
 class RecorderState:
     """State of a recorder.
 
@@ -298,7 +305,7 @@ class RecorderState:
 
     def __init__(self) -> None:
         self.wants: tuple[str, ...] | None = ()
-        self.policy = Guaranteed()
+        self.policy: Guaranteed = _Recording()
         self.policy.recent = RecentIds(REMEMBERED)
         self.runs = Runs()
         self.entries: dict[tuple[str, str], bytes] = {}

@@ -103,6 +103,9 @@ class EarlyRelease(Guaranteed):
             self._watched.popleft()
         return found
 
+    def lose_late(self, late: list[Event]) -> None:
+        """As other late events (`_take`)."""
+
     def _take(
         self, source: str, events: Sequence[Event], watermark: int | None, now: int, unstable: list[OrderKey]
     ) -> tuple[list[Event], int]:

@@ -8,6 +8,9 @@ Inputs do not begin at one instant: a detector that is read may be recovered fro
 time on, while sources are read from now on. A composite event from before the begin of another input is left out: what
 came between is not known, so whatever it would be part of may be wrong. Events of sources are not left out: these are
 read from nearly the same instant on.
+
+A source that a server had forgotten may be known only once the watermark is beyond its messages. These are late, and
+lost: what other inputs have been part of meanwhile may be wrong.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import chain, repeat
 from typing import Any, Final, Self
 
-from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released
+from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, losses_of
 from distced.detectors.snapshot_format import pack_event, unpack_event
 from distced.middleware.model.events import CompositeEvent, Event, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MIN
@@ -61,6 +64,7 @@ class Guaranteed(ReadsStreams):
         watermark: everything up to here is released; None before anything is. Never decreases.
         recent: ids of recent events, to separate redelivered from late ones.
         intake: numbered streams of the sources.
+        first: `hi` of the first event released, ns; None before. What is late and not behind it concerns nothing.
         begins: while it begins, without a state, of detectors that it reads the instants up to which they may have
             published before, ns; None behind its begin.
     """
@@ -75,6 +79,7 @@ class Guaranteed(ReadsStreams):
         self.recent = RecentIds()
         self.intake = Intake()
         self.begins: dict[str, int] | None = {}
+        self.first: int | None = None
         # Not released yet.
         self._losses: list[Loss] = []
         # The keys of `waiting`, the least first.
@@ -112,6 +117,7 @@ class Guaranteed(ReadsStreams):
         self.intake.resume(intake[0] if intake else {})
         begins = intake[1] if len(intake) > 1 else None
         self.intake.base, self.begins = (None, None) if begins is None else begins
+        self.first = INSTANT_MIN
 
     def receive(
         self,
@@ -136,6 +142,8 @@ class Guaranteed(ReadsStreams):
                     continue
             behind, again = self._take(source, events, watermark, now, unstable)
             late += behind
+            if behind and numbered is not None:
+                self.lose_late(behind)
             duplicates += again
             if position is not None and numbered is None and source in self.sources:
                 # An unannounced source, from here on.
@@ -234,7 +242,7 @@ class Guaranteed(ReadsStreams):
         made.sources = {name: replace(each) for name, each in self.sources.items()}
         made.waiting, made._heap, made._marks = dict(self.waiting), list(self._heap), list(self._marks)
         made.intake = self.intake.copy()
-        made.begins = None if self.begins is None else dict(self.begins)
+        made.begins, made.first = None if self.begins is None else dict(self.begins), self.first
         return made
 
     @property
@@ -273,6 +281,12 @@ class Guaranteed(ReadsStreams):
             state.late += len(late)
             self._hear(state, watermark, now)
         return late, duplicates
+
+    def lose_late(self, late: list[Event]) -> None:
+        """Lose late events of messages that are new."""
+        if self.first is not None:
+            first = self.first
+            self._losses += losses_of(each for each in late if each.hi > first)
 
     def _fence(self, source: str) -> None:
         self._losses += self.intake.end(source, "it was fenced off, and messages of it are missing")
@@ -356,6 +370,8 @@ class Guaranteed(ReadsStreams):
             events = list(map(self.waiting.pop, due))
             if self.begins is not None:
                 events = self._behind_begin(events, stable)
+            if self.first is None and events:
+                self.first = events[0].hi
         for key in keys:
             heappush(heap, key)
         losses = self._losses

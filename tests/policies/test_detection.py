@@ -257,6 +257,31 @@ def test_detector_that_continues_leaves_nothing_out() -> None:
     assert his(resumed.receive("s", [event(71, "s")], 75, 0, StreamPosition("A", 8, None))) == [70, 71]
 
 
+def test_late_messages_of_a_source_that_was_not_known_are_lost() -> None:
+    policy = Guaranteed()
+    policy.join("part", INSTANT_MIN, 0)
+    policy.read_from("part", 5)
+
+    def told(number: int, *instants: int) -> tuple[int, list[tuple[int, int]]]:
+        events = [event(each, "s") for each in instants]
+        released = policy.receive("s", events, instants[-1], 0, StreamPosition("A", number, None))
+        return len(released.late), [(each.since, each.until) for each in released.losses]
+
+    assert his(policy.receive("part", [composite(6, 8, "part"), composite(7, 14, "part")], 20, 0)) == [8, 14]
+    # A server had forgotten it: it is read from its first message on, behind the watermark.
+    assert policy.join("s", 0, 0, begins=Begins(["A"], 1)) == 20
+    assert told(1, 3, 8) == (2, [])
+    assert told(2, 9, 19, 30) == (2, [(8, 19)])
+    # Once, and neither of a policy that has released nothing before them, nor where nobody waits for the source.
+    assert told(2, 9, 19, 30) == (0, [])
+    policy.fence("s", 0)
+    assert told(3, 15) == (1, [])
+    policy = guaranteed(t=40)
+    policy.heartbeat(["t"], 50, 0)
+    policy.join("s", 0, 0, begins=Begins(["A"], 1))
+    assert told(1, 3, 45) == (2, [])
+
+
 def test_random_streams_are_released_completely_in_order_and_once() -> None:
     for seed in range(300):
         random = Random(seed)

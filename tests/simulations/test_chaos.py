@@ -93,6 +93,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (1004954, ",".join(ALL)),
         # A part that is recovered for a detector that begins without a state, and reads its sources from then on.
         (1003010, ",".join(ALL)),
+        # The same, with a server that knows of a source only later.
+        (1002304, ",".join(ALL)),
         # A host and the node that chooses the next one, lost with a server that remembers the latter.
         (1008199, ",".join(ALL)),
     ],
