@@ -32,7 +32,7 @@ import msgspec
 from msgspec.structs import replace
 
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.bounded_values import Count, Instant
+from distced.middleware.wire.bounded_values import Count, Instant, Level, Name
 from distced.middleware.wire.codec import declare, decode, encode
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic
@@ -78,10 +78,10 @@ class MissingMessages(msgspec.Struct, frozen=True):
     """
 
     kind: str
-    source: str
+    source: Name
     begin: Count
     end: Count | None = None
-    type: str = ""
+    type: Name = ""
     life: Count = 0
     most: Count | None = None
 
@@ -89,7 +89,7 @@ class MissingMessages(msgspec.Struct, frozen=True):
 class Missing(msgspec.Struct, frozen=True):
     """Request for messages that a reader lacks, by the name under which it gets the answer."""
 
-    reader: str
+    reader: Level
     messages: tuple[MissingMessages, ...]
 
 
@@ -109,10 +109,10 @@ class Unavailable(msgspec.Struct, frozen=True):
     """
 
     kind: str
-    source: str
+    source: Name
     before: Count
     top: Instant | None = None
-    type: str = ""
+    type: Name = ""
     reason: str = ""
     position: bool = False
     life: Count = 0
@@ -129,7 +129,7 @@ class Covered(msgspec.Struct, frozen=True):
             them any more. Others are as they were.
     """
 
-    node: str
+    node: Name
     messages: tuple[tuple[str, str, Count], ...]
 
 
@@ -156,11 +156,11 @@ class Answer(msgspec.Struct, frozen=True):
             and its last watermark, ns, where it publishes at one home; 0 and None for unknown.
     """
 
-    subscription: str
+    subscription: Name
     state: str
-    detector: str = ""
-    node: str = ""
-    publishes: str = ""
+    detector: Name = ""
+    node: Name = ""
+    publishes: Name = ""
     error: dict[str, str] = {}
     message: str = ""
     homes: tuple[str, ...] = ("",)
@@ -230,7 +230,7 @@ def join_messages(kind: str, payloads: Iterable[bytes]) -> bytes:
 class MoveRequest(msgspec.Struct, frozen=True):
     """Request to move a detector to a node."""
 
-    node: str
+    node: Name
 
 
 class SetPolicy(msgspec.Struct, frozen=True):

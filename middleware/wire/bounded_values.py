@@ -22,5 +22,11 @@ Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 """Number of things, number of a message, size in bytes, or duration in ns."""
 
-Level: TypeAlias = Annotated[str, Meta(min_length=1)]
+LEVEL_MAX: Final = 5_000
+"""Characters of a name at most: two of them, encoded, are levels of one topic."""
+
+Level: TypeAlias = Annotated[str, Meta(min_length=1, max_length=LEVEL_MAX)]
 """Name that is a level of topics."""
+
+Name: TypeAlias = Annotated[str, Meta(max_length=LEVEL_MAX)]
+"""The same where it may be left out."""

@@ -29,7 +29,7 @@ from typing import Final
 import msgspec
 
 from distced.middleware.model.timestamps import HOUR
-from distced.middleware.wire.bounded_values import Count, Instant, Level
+from distced.middleware.wire.bounded_values import Count, Instant, Level, Name
 
 NODE_CLIENT: Final = "node:"
 """How a node's name begins where it is a client of other nodes; no application is called so."""
@@ -68,7 +68,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     types: tuple[Level, ...]
     watermark: Instant
     lease: Count = 0
-    publisher: str = ""
+    publisher: Name = ""
     home: str = ""
     first: Count = 0
     resumed: Count = 0
@@ -98,7 +98,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     home: str = ""
     capacity: float = 0.0
     isolates: bool = False
-    reserved: str = ""
+    reserved: Name = ""
     max_ahead: Count = MAX_AHEAD
 
 
@@ -225,7 +225,7 @@ class ExclusionEntry(msgspec.Struct, frozen=True):
     """
 
     at: Instant
-    node: str
+    node: Name
     pattern: str = ""
     reason: str = ""
     error: dict[str, str] = {}
@@ -257,7 +257,7 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     pattern: str
     policy: str
     reads: tuple[Level, ...] | None
-    publishes: str = ""
+    publishes: Name = ""
     attributes: dict[str, str] = {}
     subscriptions: Count = 0
     parts: tuple[Level, ...] = ()
@@ -363,8 +363,8 @@ class DurableEntry(msgspec.Struct, frozen=True):
         reason: why it was ended; of a rule, and of one that no client reads, why it waits.
     """
 
-    node: str
-    detector: str = ""
+    node: Name
+    detector: Name = ""
     away: Instant = 0
     frames: Count = 0
     events: Count = 0
@@ -397,6 +397,6 @@ class PositionEntry(msgspec.Struct, frozen=True):
 class SubscriptionHead(msgspec.Struct, frozen=True, gc=False):
     """Part of a subscription's entry that decides whether it is refused, read before the rest is decoded."""
 
-    client: str
+    client: Level
     pattern: str
     definitions: dict[str, str] = {}

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import msgspec
 
-from distced.middleware.wire.bounded_values import Count, Instant
+from distced.middleware.wire.bounded_values import Count, Instant, Level
 from distced.middleware.wire.codec import declare
 from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
 from distced.middleware.wire.numbered_stream import Loss
@@ -32,7 +32,7 @@ class Cut(msgspec.Struct, frozen=True):
 
     path: tuple[Count, ...]
     run: tuple[Count, Count] | None
-    detector: str
+    detector: Level
     source: str
     key: tuple[str, ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
@@ -54,7 +54,7 @@ class Arrival(msgspec.Struct, frozen=True):
         json: where its composite events leave as JSON: home servers and topics.
     """
 
-    origin: str
+    origin: Level
     asked: SubscriptionEntry
     cuts: tuple[Cut, ...] = ()
     parts: dict[str, SubscriptionEntry] = {}
@@ -84,8 +84,8 @@ class Hosting(msgspec.Struct, frozen=True):
 class Served(msgspec.Struct, frozen=True):
     """Report that a node serves a subscription, by a detector."""
 
-    node: str
-    detector: str
+    node: Level
+    detector: Level
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -181,7 +181,7 @@ class Refusal(msgspec.Struct, frozen=True):
 class Lacking(msgspec.Struct, frozen=True):
     """Report of a node without the replica that a detector's entry names there; the primary drops or remakes it."""
 
-    node: str
+    node: Level
 
 
 declare(Arrival, Hosting, Served, Step, DetectorState, Refusal, Lacking)

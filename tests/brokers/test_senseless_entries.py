@@ -133,11 +133,13 @@ def test_entries_that_make_no_sense_disturb_no_others(entries: list[tuple[str, s
         ("source", "x", {"types": ["A"], "watermark": 0, "first": 7}),
         ("source", "x", {"types": ["A", ""], "watermark": 0, "publisher": "c"}),
         ("subscription", "x", {"client": "", "pattern": "[A]"}),
+        # Nor is there a topic as long.
+        ("source", "x", {"types": ["A"], "watermark": 0, "publisher": "x" * 70_000, "first": 7}),
         # No checkpoint could hold it.
         ("source", "x", {"types": ["A"], "watermark": 0, "publisher": "c", "first": 10**23}),
     ],
 )
-def test_entry_with_an_empty_name_or_a_number_beyond_64_bits_is_a_dead_letter(
+def test_entry_with_an_unusable_name_or_a_number_beyond_64_bits_is_a_dead_letter(
     kind: str, name: str, values: dict[str, Any]
 ) -> None:
     network, client = prepared()
