@@ -176,8 +176,8 @@ class Directory(Entries):
 
     @property
     def common_nodes(self) -> list[str]:
-        """Nodes not reserved for one detector: those that decide, and that host any detector."""
-        return [name for name, entry in self.nodes.items() if not entry.reserved]
+        """Nodes that decide, and that host any detector: neither reserved for one, nor draining."""
+        return [name for name, entry in self.nodes.items() if entry.common]
 
     def not_of(self, publisher: str, sources: Iterable[str]) -> set[str]:
         """Sources that have another publisher, by their entries."""

@@ -181,7 +181,9 @@ def _operator(name: str, participant: DeployedUser, root: str) -> Iterator[Acces
     yield from _reads([f"{root}/#"])
     # It clears whatever has no owner any more, and applies rules, types and topologies.
     yield from _writes([area_filter(Area.DIRECTORY, root=root)])
-    yield from _writes(area(each) for each in ("policy", "move", "fence", "story", "known", "alive", "directory"))
+    yield from _writes(
+        area(each) for each in ("policy", "move", "drain", "fence", "story", "known", "alive", "directory")
+    )
 
 
 _OF_ROLE: Final = {

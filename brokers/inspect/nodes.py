@@ -41,6 +41,7 @@ class NodeReport(msgspec.Struct, frozen=True):
         latencies: half the round trip of a message to a server, ns, by home.
         isolates: whether it can start processes for isolated detectors.
         reserved: the only detector it hosts; None for any.
+        draining: whether its detectors move away, and none come.
         behind: age of the oldest message that it has not consumed, ns; 0 for less than a second.
         waiting: number of messages about the directory, and of requests, that wait in it.
         silent: sources that its detectors wait for, with their last message, ns.
@@ -62,6 +63,7 @@ class NodeReport(msgspec.Struct, frozen=True):
     latencies: dict[str, int]
     isolates: bool
     reserved: Related | None
+    draining: bool
     behind: int
     waiting: int
     silent: dict[str, int]
@@ -147,6 +149,7 @@ def nodes_report(directory: Directory) -> NodesReport:
                 {} if load is None else dict(load.latencies),
                 node.isolates,
                 related(node.reserved) if node.reserved else None,
+                node.draining,
                 0 if load is None else load.behind,
                 0 if load is None else load.waiting,
                 {} if load is None else dict(load.silent),
@@ -233,6 +236,8 @@ def _columns(report: NodesReport, now: int) -> Iterator[_Column]:
     yield _Column("for", [Text(lasting(now - each.since)) for each in nodes], "", True)
     if any(each.reserved for each in nodes):
         yield _Column("only for", [Text(each.reserved.short if each.reserved else "") for each in nodes], "", True)
+    if any(each.draining for each in nodes):
+        yield _Column("state", [Text("draining" if each.draining else "", "yellow") for each in nodes], "", True)
     yield _numbers("detectors", [len(each.detectors) for each in nodes], totals.detectors)
     if totals.replicas:
         yield _numbers("replicas", [len(each.replicas) for each in nodes], totals.replicas)

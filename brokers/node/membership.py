@@ -128,7 +128,7 @@ class Membership(NodePart):
             self.admission.hosting.upstream.node_lost(change.name, now)
             effects += [*self.replication.lost(change.name), *self.migration.node_lost(change.name, now)]
             self.admission.node_lost(change.name)
-        if life == entry.since and before is not None:
+        if life == entry.since and before is not None and before.common == entry.common:
             return []
         # Coordinators change with the nodes.
         return [*effects, *self.admission.take_up()]

@@ -36,6 +36,7 @@ from distced.brokers.node.admission import Admission, Request
 from distced.brokers.node.backlog import Backlog
 from distced.brokers.node.checkpoints import Checkpoints
 from distced.brokers.node.delayed_messages import DelayedMessages
+from distced.brokers.node.draining import Draining
 from distced.brokers.node.durable import DurableSubscriptions
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.exclusion import Exclusion
@@ -63,6 +64,7 @@ from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import (
     Acknowledgement,
     Answers,
+    Drain,
     Heartbeat,
     Listening,
     Missing,
@@ -158,6 +160,7 @@ class Node(NodePart):
         self.admission = Admission(self.hosting, self.placement, self.isolation, self.refusals, self.checkpoints)
         self.replication = Replication(self.hosting, self.placement)
         self.migration = Migration(self.hosting, self.admission, self.replication)
+        self.draining = Draining(self.migration, self.placement)
         self.rebalancing = Rebalancing(self.hosting, self.placement, self.migration)
         self.exclusion = Exclusion(self.admission)
         self.durable = DurableSubscriptions(self.hosting, limits.kept_bytes)
@@ -217,6 +220,7 @@ class Node(NodePart):
                 for kind in ("ready", "fence", "move", "policy", "story", "alive")
             ),
             Subscribe(area_filter(Area.ADMINISTRATION, "node", self.name, root=self.root)),
+            Subscribe(administration_topic("drain", self.name, root=self.root)),
             Subscribe(administration_topic("answer", self._client, root=self.root)),
             Subscribe(self._handshake.topic),
             *self._second_connection(),
@@ -474,6 +478,7 @@ class Node(NodePart):
                 effects += self._changed(change, now)
         if self._handshake.settled:
             effects += self.membership.tick(now)
+            effects += self.draining.tick(now)
         if again and not self.backlog.behind:
             # Otherwise it is the node that hears nothing.
             effects += self.silent_sources.look(self.event_path.slowest_sources(), now)
@@ -688,6 +693,9 @@ class Node(NodePart):
                 return [effect for answer in answers for effect in self.hosting.answered(answer, now)]
             case ("move", detector):
                 return self.migration.asked(detector, decode(payload, MoveRequest, where=topic), now)
+            case ("drain", self.name):
+                asked = self.draining.asked(active=decode(payload, Drain, where=topic).active)
+                return [*asked, self._announce()]
             case ("node", self.name, "serve" | "host" | "served" as kind, subscription):
                 self.admission.message(kind, subscription, payload, topic)
                 return []
@@ -793,8 +801,17 @@ class Node(NodePart):
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
-        since, hosted, ahead = self.claim.since, len(self.hosted), self.event_path.clock_bound.most
-        entry = NodeEntry(since, hosted, counts, self.home, self.capacity, self.isolates, self.reserved, ahead)
+        entry = NodeEntry(
+            self.claim.since,
+            len(self.hosted),
+            counts,
+            self.home,
+            self.capacity,
+            self.isolates,
+            self.reserved,
+            self.event_path.clock_bound.most,
+            self.draining.active,
+        )
         return self.put("node", self.name, entry)
 
 

@@ -141,22 +141,31 @@ class Replication(NodePart):
             if awaited in self.directory.nodes and awaited not in hosted.replicas:
                 return replicate(identity, awaited, now)
             return self.not_replicated(identity, awaited)
-        if 1 + len(hosted.replicas) < wanted:
+        draining = [node for node in sorted(hosted.replicas) if self._is_draining(node)]
+        if 1 + len(hosted.replicas) - len(draining) < wanted:
             missing = self.placement.reconsider(hosted, now, replicas_only=True)
             if missing is not None and missing.kind == "replicate":
                 self._lacking.discard(identity)
                 note = info("replica begun", detector=identity, node=missing.node, reason=missing.reason)
                 return [note, *replicate(identity, missing.node, now)]
+            if draining:
+                return self.hosting.without_replicas(hosted, draining)
             if identity in self._lacking:
                 return []
             self._lacking.add(identity)
             there = 1 + len(hosted.replicas)
             return [warning("replica deferred", detector=identity, wanted=wanted, there=there, reason="no node left")]
+        if draining:
+            return self.hosting.without_replicas(hosted, draining)
         needed = hosted.near_nodes()
         idle = sorted(node for node in hosted.replicas if node not in needed)
         # One that is listened to for its nearness counts as well.
         superfluous = idle[: max(0, 1 + len(hosted.replicas) - max(wanted, 1 + len(needed)))]
         return self.hosting.without_replicas(hosted, superfluous)
+
+    def _is_draining(self, node: str) -> bool:
+        entry = self.directory.nodes.get(node)
+        return entry is not None and entry.draining
 
     def _wants_several(self, hosted: HostedDetector) -> bool:
         return any(self._wanted(each, hosted.id) > 1 for each in hosted.subscriptions.terms())

@@ -10,6 +10,7 @@ Messages are not kept, but for the retained ones.
     <root>/a/ready/<client>            the client listens: begin               Listening
     <root>/a/fence/<source>            do not wait for a source any more       (empty)
     <root>/a/move/<detector>           move a detector to a node               MoveRequest
+    <root>/a/drain/<node>              move all detectors of a node away       Drain
     <root>/a/policy/<detector>         its distribution policy, retained; of all, where the id is `default`  SetPolicy
     <root>/a/directory                 at other servers: where it is, retained  Pointer
     <root>/a/story/<asker>             the story of a detector, ...            `brokers.core.causes`
@@ -233,6 +234,12 @@ class MoveRequest(msgspec.Struct, frozen=True):
     node: Name
 
 
+class Drain(msgspec.Struct, frozen=True):
+    """Request to a node to move its detectors away, and to host no others; or, not `active`, to be as before."""
+
+    active: bool = True
+
+
 class SetPolicy(msgspec.Struct, frozen=True):
     """Distribution policy of a detector, or default (`policies.distribution.policy`); an empty payload unsets it."""
 
@@ -271,6 +278,7 @@ declare(
     Progress,
     Listening,
     MoveRequest,
+    Drain,
     SetPolicy,
     Pointer,
     DeadLetter,

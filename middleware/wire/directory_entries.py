@@ -90,6 +90,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
         isolates: whether it can start a node at its site for a detector in a process of its own.
         reserved: detector it was started for, the only one it hosts; empty for any.
         max_ahead: events and promises further beyond its clock are rejected, ns.
+        draining: whether its detectors move away, and none come.
     """
 
     since: Instant
@@ -100,6 +101,12 @@ class NodeEntry(msgspec.Struct, frozen=True):
     isolates: bool = False
     reserved: Name = ""
     max_ahead: Count = MAX_AHEAD
+    draining: bool = False
+
+    @property
+    def common(self) -> bool:
+        """Whether it hosts any detector, now and later."""
+        return not self.reserved and not self.draining
 
 
 class RecorderEntry(msgspec.Struct, frozen=True):

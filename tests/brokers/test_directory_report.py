@@ -150,6 +150,7 @@ def test_report_on_nodes_holds_everything() -> None:
                 "latencies": {},
                 "isolates": False,
                 "reserved": None,
+                "draining": False,
                 "behind": 0,
                 "waiting": 0,
                 "silent": {},

@@ -183,7 +183,9 @@ WRITES = {
     "ada": of("ada", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING | DURABLE,
     "bob": of("bob", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING,
     "cellar": below("ced/c/", "ced/d/", "ced/a/", "ced/x/"),
-    "root": below("ced/d/", *(f"ced/a/{each}" for each in ("policy", "move", "fence", "story/", "known", "alive")))
+    "root": below(
+        "ced/d/", *(f"ced/a/{each}" for each in ("policy", "move", "drain", "fence", "story/", "known", "alive"))
+    )
     | {"ced/a/directory"},
 }
 KINDS = ("type", "client", "source", "node", "recorder", "topology", "detector")

@@ -53,10 +53,13 @@ def read_hints(
 
 
 def allowed_nodes(hints: Hints, situation: Situation, *, reserved: bool = False) -> tuple[str, ...]:
-    """Live nodes allowed by the hints, by name; `reserved` includes nodes started for a single detector."""
+    """Live nodes allowed by the hints, by name, without draining ones; `reserved` includes nodes started for a single
+    detector."""
     wanted = set(hints.nodes)
     return tuple(
         name
         for name, entry in sorted(situation.nodes.items())
-        if (not wanted or name in wanted) and name not in hints.avoid and (reserved or not entry.reserved)
+        if (not wanted or name in wanted)
+        and name not in hints.avoid
+        and (entry.common or (reserved and bool(entry.reserved)))
     )

@@ -8,12 +8,13 @@ other node, which must still rank better, by a `MARGIN` in the first number that
 *Hysteresis.* No move within `DWELL` of the last; margins keep two detectors from displacing one another for ever. A
 later number decides only where earlier ones do not get worse.
 
-The primary keeps the number of replicas: a missing or surplus one comes before any move, without dwell time.
+The primary keeps the number of replicas: a missing or surplus one comes before any move, without dwell time. A detector
+leaves a draining node without dwell time, to wherever its policy ranks best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal, TypeAlias
@@ -71,10 +72,11 @@ def reconsider(
         return None
     standing = _Standing(policy, situation, detector, subscribers, hosts, primary)
     free = [node for node in allowed_nodes(hints, situation) if node not in hosts]
-    replicas = standing.replica_missing(free) or standing.surplus_replica()
-    if replicas is not None or now - since < DWELL:
+    draining = {node for node in hosts if situation.nodes[node].draining}
+    replicas = standing.replica_missing(free, draining - {primary}) or standing.surplus_replica()
+    if replicas is not None or (now - since < DWELL and primary not in draining):
         return replicas
-    return standing.better_place(free, forced=_is_ruled_out(primary, hints))
+    return standing.better_place(free, forced=primary in draining or _is_ruled_out(primary, hints))
 
 
 @dataclass
@@ -99,9 +101,9 @@ class _Standing:
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
         self._before = self.situation.bytes_over_links - self._bytes(self.primary)[0]
 
-    def replica_missing(self, free: Sequence[str]) -> HostChange | None:
-        """A further replica, where one is missing and a node is free."""
-        if len(self.hosts) >= self.policy.replicas or not free:
+    def replica_missing(self, free: Sequence[str], draining: Collection[str]) -> HostChange | None:
+        """A further replica, where one is missing and a node is free; replicas on `draining` nodes do not count."""
+        if len(self.hosts.keys() - draining) >= self.policy.replicas or not free:
             return None
         now = self._candidate(self.hosts)
         new = {node: self.situation.home_of_node(node) for node in free}
@@ -166,7 +168,10 @@ class _Standing:
             relieved = now.overloaded and not with_price.overloaded
             if not relieved and not is_better(self._rank(with_price), self._rank(now)):
                 return None
-        why = "hints do not let it stay" if forced else f"better by {MARGIN:.0%} or more, the move included"
+        why = f"better by {MARGIN:.0%} or more, the move included"
+        if forced:
+            draining = self.situation.nodes[self.primary].draining
+            why = f"{self.primary} is drained" if draining else "hints do not let it stay"
         size, pause = self._state(), self._pause(node)
         reason = (
             f"{self.policy.name}: {node} instead of {self.primary}, {why}: {_words(after)} instead of {_words(now)}; "
