@@ -12,7 +12,14 @@ from rich.text import Text
 from typer import Argument, Option
 
 from distced.brokers.deployment.access_list import DeployedUser, Role
-from distced.brokers.deployment.deployment_file import NAME, Deployment, ServerSite, as_toml, check, read_deployment
+from distced.brokers.deployment.deployment_file import (
+    NAME,
+    Deployment,
+    ServerSite,
+    check,
+    read_deployment,
+    write_deployment,
+)
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, output, print_json
 from distced.middleware.model.errors import DistcedError
@@ -78,8 +85,7 @@ def init(options: InitOptions) -> int:
             raise DistcedError("no participant or site of this name", given=each, allowed=allowed, where=str(file))
     changes = apply(deployment, options.folder, datetime.now(UTC), renew=frozenset(options.renew))
     if deployment != known or not file.exists():
-        file.write_text(as_toml(deployment), "utf-8")
-        changes.written.insert(0, NAME)
+        changes.written[:0] = write_deployment(file, deployment)
     if options.as_json:
         print_json({"folder": str(options.folder), "written": changes.written, "removed": changes.removed})
         return 0

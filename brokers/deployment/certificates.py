@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
@@ -90,6 +91,16 @@ def issue(
 def valid_until(certificate: bytes) -> datetime:
     """End of the validity of a certificate, UTC."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
+
+
+def is_issued_by(certificate: bytes, authority: bytes) -> bool:
+    """Whether a certificate is of an authority, PEM both; not, where the authority was replaced."""
+    try:
+        read = x509.load_pem_x509_certificate
+        read(certificate).verify_directly_issued_by(read(authority))
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def _certificate(

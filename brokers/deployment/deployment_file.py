@@ -19,6 +19,10 @@ NAME: Final = "deployment.toml"
 PORT: Final = 8883
 
 
+HEADING: Final = "# Deployment of distced: servers and participants. `distced init FOLDER` follows it."
+"""First line of the file."""
+
+
 class ServerSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """MQTT server of a site.
 
@@ -106,6 +110,12 @@ def check(deployment: Deployment, where: str) -> None:
     for name, participant in deployment.participants.items():
         if not participant.roles:
             raise DistcedError("a participant without a role", given=name, allowed=", ".join(ROLES), where=where)
+        bridge = name.removesuffix("-bridge")
+        if bridge != name and {"node", "bridge"} & {*getattr(deployment.participants.get(bridge), "roles", ())}:
+            raise DistcedError(
+                "the name that a bridge has as a source and client", given=name, where=f"{where}, {bridge}",
+                advice="give the participant another one",
+            )  # fmt: skip
         if participant.sources and "publisher" not in participant.roles:
             raise DistcedError("sources of a participant that is no publisher", given=name, where=where)
         for source in participant.sources:
@@ -114,9 +124,24 @@ def check(deployment: Deployment, where: str) -> None:
                 raise DistcedError("a source of two publishers", given=source, where=f"{where}, {owner}")
 
 
+def write_deployment(path: Path, deployment: Deployment) -> list[str]:
+    """Write the file, as a whole or not at all; the one before stays beside it where somebody has written comments into
+    it. Returns the names of the files written."""
+    written = [path.name]
+    before = path.read_text("utf-8") if path.exists() else ""
+    if any(line.lstrip().startswith("#") for line in before.splitlines() if line != HEADING):
+        kept = path.with_suffix(".before.toml")
+        kept.write_text(before, "utf-8")
+        written.append(kept.name)
+    temporary = path.with_name(f".{path.name}.new")
+    temporary.write_text(as_toml(deployment), "utf-8")
+    temporary.replace(path)
+    return written
+
+
 def as_toml(deployment: Deployment) -> str:
     """The file as text."""
-    lines = ["# Deployment of distced: servers and participants. `distced init FOLDER` follows it.", ""]
+    lines = [HEADING, ""]
     if deployment.root != ROOT:
         lines += [f"root = {_text(deployment.root)}", ""]
     for name, server in deployment.servers.items():

@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from distced.brokers.deployment.access_list import access_list
-from distced.brokers.deployment.certificates import CertificatePair, issue, new_authority, valid_until
+from distced.brokers.deployment.certificates import CertificatePair, is_issued_by, issue, new_authority, valid_until
 from distced.brokers.deployment.deployment_file import Deployment
 from distced.middleware.model.errors import DistcedError
 
@@ -117,6 +117,7 @@ class _Folder:
             and hosts.exists()
             and hosts.read_text("utf-8") == named
             and valid_until(cert.read_bytes()) - self.now > SOON
+            and is_issued_by(cert.read_bytes(), authority.certificate)
         )
         if not stays:
             pair = issue(authority, server.hosts[0], server.hosts, self.now)

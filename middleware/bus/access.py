@@ -14,8 +14,9 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,6 +28,9 @@ MOST_PASSWORD: Final = 65_535
 """Bytes of a password (MQTT 5, section 3.1.3.6)."""
 
 T = TypeVar("T")
+
+Version: TypeAlias = tuple[int, int, int]
+"""Time of the last change (ns), size and inode of a file."""
 
 
 class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -104,7 +108,8 @@ def login(address: Address) -> Login:
 
 
 def tls_context(address: Address) -> ssl.SSLContext | None:
-    """Checks of a server of `mqtts`, and the own certificate, read now; None without encryption.
+    """Checks of a server of `mqtts`, and the own certificate, read again where a file has changed; None without
+    encryption.
 
     Raises `BusError` for files that cannot be used.
     """
@@ -117,14 +122,30 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
                 advice="write mqtts:// in its URL",
             )
         return None
-    context = _read(given.ca, "certificate of an authority", lambda path: ssl.create_default_context(cafile=path))
     if given.key and not given.cert:
         raise BusError("a key without its certificate", given=given.key, advice="name the certificate, too")
-    if given.cert:
+    files = (given.ca, given.cert, given.key)
+    return _context(files, tuple(map(_version, files)))
+
+
+@lru_cache(maxsize=16)
+def _context(files: tuple[str, str, str], versions: tuple[Version | None, ...]) -> ssl.SSLContext:
+    """Context of these files in these versions. Reading the authorities of a system takes tens of milliseconds."""
+    ca, cert, key = files
+    context = _read(ca, "certificate of an authority", lambda path: ssl.create_default_context(cafile=path))
+    if cert:
         # Without the key the certificate's file has both. A key with a passphrase would wait for a terminal.
-        key = given.key or None
-        _read(given.cert, "certificate", lambda path: context.load_cert_chain(path, key, password=_no_passphrase))
+        _read(cert, "certificate", lambda path: context.load_cert_chain(path, key or None, password=_no_passphrase))
     return context
+
+
+def _version(file: str) -> Version | None:
+    """Version of a file, by what its replacement changes; None for a missing one, or none."""
+    try:
+        found = Path(file).stat() if file else None
+    except (OSError, ValueError):
+        return None
+    return None if found is None else (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
 def may_be_given(address: Address, server: str) -> bool:
@@ -140,8 +161,28 @@ def authority_of(address: Address) -> str:
 def _configuration(address: Address) -> Configuration:
     files = dict(address.files)
     path = files.pop("config", None)
-    read = Configuration() if path is None else read_configuration(Path(path))
+    read = Configuration() if path is None else _kept_configuration(path)
     return msgspec.structs.replace(read, **{name.replace("-", "_"): each for name, each in files.items()})
+
+
+_configurations: Final[dict[str, tuple[Version | None, Configuration]]] = {}
+
+
+def _kept_configuration(path: str) -> Configuration:
+    """Configuration file, read again where it has changed; one that cannot be used at present, as while it is being
+    replaced, counts as it was."""
+    version = _version(path)
+    known = _configurations.get(path)
+    if known is not None and known[0] == version:
+        return known[1]
+    try:
+        found = read_configuration(Path(path))
+    except BusError:
+        if known is None:
+            raise
+        return known[1]
+    _configurations[path] = version, found
+    return found
 
 
 def _read(file: str, what: str, load: Callable[[Any], T]) -> T:
@@ -149,10 +190,10 @@ def _read(file: str, what: str, load: Callable[[Any], T]) -> T:
         return load(Path(file) if file else None)
     except ssl.SSLError as error:
         reason = getattr(error, "reason", None) or str(error)
-        raise BusError(f"not a {what}", given=file, allowed="PEM", advice=reason) from None
+        raise BusError(f"not a {what}", given=str(Path(file).absolute()), allowed="PEM", advice=reason) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise BusError(f"a {what} that cannot be read", given=file, advice=reason) from None
+        raise BusError(f"a {what} that cannot be read", given=str(Path(file).absolute()), advice=reason) from None
 
 
 def _no_passphrase() -> str:

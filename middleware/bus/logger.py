@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import structlog
 
+from distced.middleware.model.server_address import without_logins
+
 
 class UnwrittenLines:
     """Number of log lines of this process that could not be written and are not reported yet."""
@@ -71,7 +73,8 @@ class Logger:
 
     def _is_written(self, level: str, event: str, fields: dict[str, Any]) -> bool:
         try:
-            getattr(self._logger, level)(event, **fields)
+            shown = {name: without_logins(each) if isinstance(each, str) else each for name, each in fields.items()}
+            getattr(self._logger, level)(event, **shown)
         except (OSError, ValueError):
             # ValueError: the stream is closed, or lacks a character.
             return False

@@ -22,6 +22,9 @@ from distced.middleware.model.timestamps import parse_duration
 if TYPE_CHECKING:
     from distced.middleware.client.client import Client
 
+_CONTEXT: Final = "context"
+"""Parameter of commands in which typer says where their options are from."""
+
 VARIABLE: Final = "DISTCED_SERVER"
 CONFIGURATION: Final = "DISTCED_CONFIG"
 DEFAULT: Final = "mqtt://127.0.0.1:1883"
@@ -97,14 +100,18 @@ def verb(function: Callable[[O], int]) -> Callable[..., int]:
     declared = {each.name: each for each in fields(options)}
     connects = "server" in declared
     annotations = get_type_hints(options, include_extras=True)
+    parameters: list[Parameter] = []
     if connects:
+        annotations[_CONTEXT] = typer.Context
+        parameters.append(Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=typer.Context))
         declared |= {each.name: each for each in fields(AccessOptions)}
         annotations |= get_type_hints(AccessOptions, include_extras=True)
 
     def command(**given: Any) -> int:
         if connects:
+            context = given.pop(_CONTEXT)
             access = AccessOptions(**{each.name: given.pop(each.name) for each in fields(AccessOptions)})
-            given |= _accessed(access, given, _default(declared["server"]))
+            given |= _accessed(access, given, context)
         return function(options(**given))
 
     command.__name__ = function.__name__
@@ -113,16 +120,26 @@ def verb(function: Callable[[O], int]) -> Callable[..., int]:
     command.__annotations__ = {**annotations, "return": int}
     command.__signature__ = Signature(  # type: ignore[attr-defined]
         [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=_default(each), annotation=annotations[name])
-            # The one that every verb has comes last.
-            for name, each in sorted(declared.items(), key=lambda each: each[0] == "as_json")
+            *parameters,
+            *(
+                Parameter(name, Parameter.KEYWORD_ONLY, default=_default(each), annotation=annotations[name])
+                # The one that every verb has comes last.
+                for name, each in sorted(declared.items(), key=lambda each: each[0] == "as_json")
+            ),
         ]
     )
     return command
 
 
-def _accessed(access: AccessOptions, given: dict[str, Any], default: str) -> dict[str, str]:
-    """Server, and home, with the files for the access to them."""
+def _source(context: typer.Context, option: str) -> str:
+    """Where the value of an option is from: COMMANDLINE, ENVIRONMENT or DEFAULT."""
+    found = context.get_parameter_source(option)
+    return "DEFAULT" if found is None else found.name
+
+
+def _accessed(access: AccessOptions, given: dict[str, Any], context: typer.Context) -> dict[str, str]:
+    """Server, and home, with the files for the access to them; arguments count more than the environment, and a URL
+    more than the configuration."""
     from distced.middleware.bus.access import Configuration, read_configuration
     from distced.middleware.model.server_address import parse_address
 
@@ -133,9 +150,13 @@ def _accessed(access: AccessOptions, given: dict[str, Any], default: str) -> dic
     )
     if not files:
         return {}
-    configuration = Configuration() if access.config is None else read_configuration(access.config)
     server = given["server"]
-    if server == default:
+    in_url = dict(parse_address(server).files) if "://" in server else {}
+    if "config" in in_url and _source(context, "config") != "COMMANDLINE":
+        files = tuple(each for each in files if each[0] != "config")
+        access = replace(access, config=None)
+    configuration = Configuration() if access.config is None else read_configuration(access.config)
+    if _source(context, "server") == "DEFAULT":
         server = configuration.server or server
     if "://" not in server:
         advice = "name it with --server, or as server in the configuration"

@@ -95,13 +95,14 @@ class BaseClient(ABC, Generic[D, S]):
             outbox: of this client alone, for the messages of its sources; with one they are queued while the server is
                 away. A path is that of an outbox that outlives the process.
         """
+        name = name or participant_name(url) or None
         if name is not None and name.startswith((NODE_CLIENT, RULES_CLIENT)):
             raise DistcedError(
                 "not a name for a client",
                 given=name,
                 advice=f"{NODE_CLIENT} is how nodes call themselves, {RULES_CLIENT} is for rules",
             )
-        self.name = name or participant_name(url) or f"client-{uuid.uuid4().hex[:10]}"
+        self.name = name or f"client-{uuid.uuid4().hex[:10]}"
         self.clock = clock or SystemClock()
         self.root = root
         self._url = url

@@ -5,6 +5,7 @@ The query of the URL names files for the access to it (`middleware.bus.access`),
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
@@ -79,6 +80,14 @@ def server_name(server: str | Address) -> str:
     """URL of a server in one form: with its port, without user, password and files."""
     address = parse_address(server) if isinstance(server, str) else server
     return f"mqtt{'s' * address.tls}://{address}"
+
+
+_LOGIN: Final = re.compile(r"(mqtts?://)[^/@\s'\"]*@")
+
+
+def without_logins(text: str) -> str:
+    """Text without user and password in the URLs of servers, for logs: entries of anybody may have some."""
+    return _LOGIN.sub(r"\1…@", text) if "://" in text and "@" in text else text
 
 
 def _hide(url: str) -> str:

@@ -11,8 +11,14 @@ import pytest
 pytest.importorskip("cryptography", reason="the extra init is not installed")
 
 from distced.brokers.deployment.access_list import DeployedUser, access_list
-from distced.brokers.deployment.certificates import valid_until
-from distced.brokers.deployment.deployment_file import Deployment, ServerSite, as_toml, read_deployment
+from distced.brokers.deployment.certificates import is_issued_by, valid_until
+from distced.brokers.deployment.deployment_file import (
+    Deployment,
+    ServerSite,
+    as_toml,
+    read_deployment,
+    write_deployment,
+)
 from distced.brokers.deployment.folder import apply
 from distced.middleware.bus.access import login, read_configuration
 from distced.middleware.cli.command import main
@@ -76,6 +82,32 @@ def test_certificate_is_issued_again_for_other_hosts_before_its_end_and_on_reque
         assert valid_until(cert.read_bytes()) - now > timedelta(days=300)
 
 
+def test_certificate_is_issued_again_where_the_authority_was_replaced(tmp_path: Path) -> None:
+    apply(OFFICE, tmp_path, NOW)
+    authority, cert = tmp_path / "authority" / "ca.pem", tmp_path / "servers" / "main" / "server.pem"
+    before = cert.read_bytes()
+    assert is_issued_by(before, authority.read_bytes())
+    authority.unlink()
+    assert "servers/main/server.pem" in apply(OFFICE, tmp_path, NOW).written
+    assert not is_issued_by(before, authority.read_bytes())
+    assert is_issued_by(cert.read_bytes(), authority.read_bytes())
+    assert apply(OFFICE, tmp_path, NOW).written == []
+
+
+def test_comments_in_the_file_stay_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "deployment.toml"
+    assert write_deployment(file, OFFICE) == ["deployment.toml"]
+    # What it has written itself is no comment of anybody's.
+    assert write_deployment(file, OFFICE) == ["deployment.toml"]
+    commented = as_toml(OFFICE).replace("[homes]", "# The node in the attic has a server of its own.\n[homes]")
+    file.write_text(commented)
+    fewer = Deployment(OFFICE.servers, OFFICE.participants)
+    assert write_deployment(file, fewer) == ["deployment.toml", "deployment.before.toml"]
+    assert (tmp_path / "deployment.before.toml").read_text() == commented
+    assert read_deployment(file) == fewer
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["deployment.before.toml", "deployment.toml"]
+
+
 def test_configuration_is_that_of_its_participant(tmp_path: Path) -> None:
     apply(OFFICE, tmp_path, NOW)
     found = read_configuration(tmp_path / "participants" / "top" / "distced.toml")
@@ -112,6 +144,11 @@ def test_name_that_an_access_list_could_not_tell_apart_is_an_error(name: str) ->
             "[servers.main]\nhosts = ['h']\n[participants.a]\nroles = ['publisher']\nsources = ['s']\n"
             "[participants.b]\nroles = ['publisher']\nsources = ['s']",
             "source of two publishers: s",
+        ),
+        (
+            "[servers.main]\nhosts = ['h']\n[participants.cellar]\nroles = ['node']\n"
+            "[participants.cellar-bridge]\nroles = ['client']",
+            "the name that a bridge has.*cellar-bridge",
         ),
     ],
 )

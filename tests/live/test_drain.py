@@ -50,7 +50,9 @@ def test_nodes_restart_in_turn_without_a_loss(url: str, capsys: pytest.CaptureFi
             pattern = f"[A as x where v >= {number}] ; [B where v == x.v] -> Out{number}(v = x.v)"
             found[pattern] = []
             quality = QualityOfService(distribution="max-reliability") if number == 0 else QualityOfService()
-            client.subscribe(pattern, lambda event, at=found[pattern]: at.append(int(event.attributes["v"])), quality=quality)
+            client.subscribe(
+                pattern, lambda event, at=found[pattern]: at.append(int(event.attributes["v"])), quality=quality
+            )
         done = threading.Event()
         published = 0
 

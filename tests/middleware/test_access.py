@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from distced.middleware.bus.access import login, read_configuration, tls_context
 from distced.middleware.bus.bus import Bus
+from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import Connections
+from distced.middleware.client.client import Client
 from distced.middleware.model.clock import ManualClock
-from distced.middleware.model.errors import BusError
+from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.server_address import parse_address, server_name
 
 
@@ -83,13 +87,13 @@ def test_wrong_configuration_is_an_error_that_names_it(text: str, problem: str, 
 @pytest.mark.parametrize(
     ("query", "problem"),
     [
-        ("ca=missing.pem", "certificate of an authority that cannot be read: missing.pem"),
-        ("ca=text.pem", "not a certificate of an authority: text.pem"),
-        ("cert=missing.pem", "certificate that cannot be read: missing.pem"),
-        ("cert=text.pem", "not a certificate: text.pem"),
+        ("ca=missing.pem", "certificate of an authority that cannot be read: .*missing.pem"),
+        ("ca=text.pem", "not a certificate of an authority: /.*text.pem"),
+        ("cert=missing.pem", "certificate that cannot be read: .*missing.pem"),
+        ("cert=text.pem", "not a certificate: /.*text.pem"),
         ("key=text.pem", "key without its certificate"),
-        ("password-file=missing", "password file that cannot be read: missing"),
-        ("password-file=empty", "password file without a password: empty"),
+        ("password-file=missing", "password file that cannot be read: /.*missing"),
+        ("password-file=empty", "password file without a password: .*empty"),
         ("config=missing.toml", "cannot read the configuration: missing.toml"),
     ],
 )
@@ -118,3 +122,54 @@ def test_only_servers_of_the_configuration_are_given_the_login(tmp_path: Path) -
     assert connections.with_login("mqtts://site.example:999") == "mqtts://site.example:999"
     # What is sent over an encrypted connection is not to be read off another.
     assert connections.with_login("mqtt://plain.example") == "mqtt://plain.example:1883"
+
+
+def test_files_are_read_again_as_they_change_and_only_then(tmp_path: Path) -> None:
+    pytest.importorskip("cryptography", reason="the extra init is not installed")
+    from distced.brokers.deployment.certificates import new_authority
+
+    file = tmp_path / "ca.pem"
+    file.write_bytes(new_authority("one", datetime.now(UTC)).certificate)
+    address = parse_address(f"mqtts://h?ca={file}")
+    first = tls_context(address)
+    assert tls_context(address) is first
+    file.write_bytes(new_authority("another", datetime.now(UTC)).certificate)
+    second = tls_context(address)
+    assert second is not None and second is not first and tls_context(address) is second
+    assert second.get_ca_certs()[0]["subject"] != first.get_ca_certs()[0]["subject"]  # type: ignore[union-attr,index]
+
+
+def test_configuration_that_is_being_replaced_counts_as_it_was(tmp_path: Path) -> None:
+    file = tmp_path / "ada.toml"
+    file.write_text("user = 'ada'\nservers = ['mqtts://site.example']\n")
+    connections = Connections(f"mqtts://directory.example?config={file}", client_id="c", clock=ManualClock())
+    expected = f"mqtts://site.example:8883?config={file}"
+    assert connections.with_login("mqtts://site.example") == expected
+    file.unlink()
+    assert connections.with_login("mqtts://site.example") == expected
+    file.write_text("user = ")
+    assert connections.with_login("mqtts://site.example") == expected
+    file.write_text("user = 'ada'\n")
+    assert connections.with_login("mqtts://site.example") == "mqtts://site.example:8883"
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("mqtt://ada:secret@h:1", "mqtt://…@h:1"),
+        ("no connection to mqtts://ada@h and mqtt://b:c@d", "no connection to mqtts://…@h and mqtt://…@d"),
+        ("mqtt://h:1?ca=/a@b", "mqtt://h:1?ca=/a@b"),
+        ("ada@example", "ada@example"),
+    ],
+)
+def test_logs_have_no_logins(text: str, shown: str) -> None:
+    logged: list[dict[str, object]] = []
+    Logger(SimpleNamespace(info=lambda event, **fields: logged.append(fields))).info("server unusable", home=text, at=1)
+    assert logged == [{"home": shown, "at": 1}]
+
+
+def test_client_of_a_configuration_has_no_name_of_a_node(tmp_path: Path) -> None:
+    file = tmp_path / "ada.toml"
+    file.write_text("name = 'node:cellar'\n")
+    with pytest.raises(DistcedError, match="not a name for a client: node:cellar"):
+        Client(f"mqtt://127.0.0.1:1?config={file}")

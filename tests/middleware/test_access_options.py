@@ -57,6 +57,20 @@ def test_configuration_names_servers_where_no_option_does(tmp_path: Path) -> Non
     assert other == Options(f"mqtts://other:8883?config={file}", "mqtts://there")
 
 
+def test_what_is_given_counts_more_than_the_configuration(tmp_path: Path) -> None:
+    file, other = tmp_path / "ada.toml", tmp_path / "bob.toml"
+    file.write_text('server = "mqtts://h"\n')
+    other.write_text('server = "mqtts://b"\n')
+    # The default, written out.
+    assert given("--config", str(file), "--server", DEFAULT).server == f"{DEFAULT}?config={file}"
+    environment = {"DISTCED_CONFIG": str(file)}
+    named = f"mqtts://x:8883?config={other}"
+    assert given("--server", named, environment=environment).server == named
+    both = given("--server", f"mqtts://x?config={other}", "--config", str(file))
+    assert both.server == f"mqtts://x:8883?config={file}"
+    assert given(environment=environment | {"DISTCED_SERVER": "mqtt://e"}).server == f"mqtt://e:1883?config={file}"
+
+
 def test_access_to_no_server_in_particular_is_an_error(tmp_path: Path) -> None:
     @verb
     def start(options: Starts) -> int:
