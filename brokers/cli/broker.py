@@ -52,7 +52,6 @@ from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import format_duration
-from distced.middleware.wire.directory_entries import MAX_AHEAD
 from distced.policies.distribution.hint_files import read_hint_file
 from distced.policies.topology.notes import notes_on
 
@@ -145,7 +144,7 @@ class BrokerOptions:
     ] = DETECTOR_LIMITS.losses
     max_ahead: Annotated[
         int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
-    ] = MAX_AHEAD
+    ] = Duration("1h")
     checkpoints: Annotated[
         str,
         Option(

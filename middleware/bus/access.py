@@ -43,6 +43,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ca: certificates of authorities, PEM; those of the system where left out.
         cert, key: certificate of this participant and its key, PEM.
         servers: further servers that may be given login and certificate.
+        limits: of a broker node, by the names of its options without dashes in front, `max_instances = 100_000`.
     """
 
     name: str = ""
@@ -54,6 +55,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cert: str = ""
     key: str = ""
     servers: tuple[str, ...] = ()
+    limits: dict[str, int | str] = {}
 
 
 msgspec.msgpack.Decoder(Configuration)  # resolves its annotations before there are threads, for `convert`

@@ -20,7 +20,11 @@ from distced.middleware.model.errors import BusError
 from distced.middleware.model.timestamps import parse_duration
 
 if TYPE_CHECKING:
+    from distced.middleware.bus.access import Configuration
     from distced.middleware.client.client import Client
+
+LIMIT: Final = "max_"
+"""How the options of limits begin, which a configuration may have, too."""
 
 _CONTEXT: Final = "context"
 """Parameter of commands in which typer says where their options are from."""
@@ -101,6 +105,7 @@ def verb(function: Callable[[O], int]) -> Callable[..., int]:
     connects = "server" in declared
     annotations = get_type_hints(options, include_extras=True)
     parameters: list[Parameter] = []
+    limits = {name: isinstance(each.default, Duration) for name, each in declared.items() if name.startswith(LIMIT)}
     if connects:
         annotations[_CONTEXT] = typer.Context
         parameters.append(Parameter(_CONTEXT, Parameter.KEYWORD_ONLY, annotation=typer.Context))
@@ -111,7 +116,7 @@ def verb(function: Callable[[O], int]) -> Callable[..., int]:
         if connects:
             context = given.pop(_CONTEXT)
             access = AccessOptions(**{each.name: given.pop(each.name) for each in fields(AccessOptions)})
-            given |= _accessed(access, given, context)
+            given |= _accessed(access, given, context, limits)
         return function(options(**given))
 
     command.__name__ = function.__name__
@@ -137,7 +142,9 @@ def _source(context: typer.Context, option: str) -> str:
     return "DEFAULT" if found is None else found.name
 
 
-def _accessed(access: AccessOptions, given: dict[str, Any], context: typer.Context) -> dict[str, str]:
+def _accessed(
+    access: AccessOptions, given: dict[str, Any], context: typer.Context, limits: dict[str, bool]
+) -> dict[str, Any]:
     """Server, and home, with the files for the access to them; arguments count more than the environment, and a URL
     more than the configuration."""
     from distced.middleware.bus.access import Configuration, read_configuration
@@ -165,6 +172,25 @@ def _accessed(access: AccessOptions, given: dict[str, Any], context: typer.Conte
     found = {"server": replace(address, files=tuple((dict(address.files) | dict(files)).items())).url}
     if "home" in given and given["home"] is None and configuration.home:
         found["home"] = configuration.home
+    return found | _limits(configuration, context, limits, str(access.config))
+
+
+def _limits(
+    configuration: Configuration, context: typer.Context, limits: dict[str, bool], where: str
+) -> dict[str, int]:
+    """Limits of a configuration, for the options of these names that were not given, and which are durations; verbs
+    without such options pay no attention to them."""
+    found: dict[str, int] = {}
+    for name, value in configuration.limits.items() if limits else ():
+        if name not in limits:
+            raise BusError("not a limit", given=name, allowed=", ".join(limits), where=f"{where}, limits")
+        is_duration = limits[name]
+        limit = parse_duration(value) if isinstance(value, str) and is_duration else value
+        if isinstance(limit, str) or isinstance(value, str) is not is_duration or limit < 1:
+            allowed = "a duration, as a text: 1h" if is_duration else "a number, from 1"
+            raise BusError("not a limit", given=value, allowed=allowed, where=f"{where}, limits.{name}")
+        if _source(context, name) == "DEFAULT":
+            found[name] = limit
     return found
 
 

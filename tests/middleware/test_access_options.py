@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from distced.middleware.cli.options import DEFAULT, HomeOption, ServerOption, verb
-from distced.middleware.model.errors import BusError
+from distced.middleware.cli.options import DEFAULT, Duration, HomeOption, ServerOption, duration_option, verb
+from distced.middleware.model.errors import BusError, DistcedError
+from distced.middleware.model.timestamps import HOUR, MINUTE
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,58 @@ def test_what_is_given_counts_more_than_the_configuration(tmp_path: Path) -> Non
     both = given("--server", f"mqtts://x?config={other}", "--config", str(file))
     assert both.server == f"mqtts://x:8883?config={file}"
     assert given(environment=environment | {"DISTCED_SERVER": "mqtt://e"}).server == f"mqtt://e:1883?config={file}"
+
+
+@dataclass(frozen=True)
+class Limited:
+    server: ServerOption = DEFAULT
+    max_instances: int = 1_000
+    max_ahead: Annotated[int, duration_option(help="Farthest event.")] = Duration("1h")
+
+
+def limited(*arguments: str) -> Limited:
+    found: list[Limited] = []
+
+    @verb
+    def show(options: Limited) -> int:
+        found.append(options)
+        return 0
+
+    app = typer.Typer(rich_markup_mode=None)
+    app.command()(show)
+    result = CliRunner().invoke(app, arguments, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return found[0]
+
+
+def test_limits_are_those_of_the_configuration_where_no_option_is_given(tmp_path: Path) -> None:
+    file = tmp_path / "cellar.toml"
+    file.write_text('server = "mqtt://h"\n[limits]\nmax_instances = 7\nmax_ahead = "2min"\n')
+    found = limited("--config", str(file))
+    assert (found.max_instances, found.max_ahead) == (7, 2 * MINUTE)
+    found = limited("--config", str(file), "--max-instances", "1000", "--max-ahead", "1h")
+    assert (found.max_instances, found.max_ahead) == (1_000, HOUR)
+    # Verbs without such options take the rest of the file.
+    assert given("--config", str(file)).server.startswith("mqtt://h:1883")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("max_instance = 7", "not a limit: max_instance .allowed: max_instances, max_ahead.*limits"),
+        ("max_instances = 0", "not a limit: 0 .allowed: a number, from 1.*limits.max_instances"),
+        ("max_instances = '7'", "not a limit: 7 .allowed: a number"),
+        ("max_ahead = 7", "not a limit: 7 .allowed: a duration"),
+        ("max_ahead = 'long'", "long"),
+        ("max_instances = 1.5", "not a configuration"),
+    ],
+)
+def test_wrong_limit_is_an_error_that_names_it(line: str, problem: str, tmp_path: Path) -> None:
+    file = tmp_path / "cellar.toml"
+    file.write_text(f'server = "mqtt://h"\n[limits]\n{line}\n')
+    with pytest.raises(DistcedError, match=problem):
+        limited("--config", str(file))
 
 
 def test_access_to_no_server_in_particular_is_an_error(tmp_path: Path) -> None:
