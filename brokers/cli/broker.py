@@ -31,7 +31,7 @@ from distced.brokers.ray.runtime import use_ray
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engines import EngineName, chosen
-from distced.middleware.bus.access import participant_name
+from distced.middleware.bus.access import participant_name, ray_token
 from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import home_name
 from distced.middleware.cli.logs import configure_logging
@@ -340,7 +340,9 @@ def _start_nodes(
         for name in taken:
             log.warning("node replaced", node=name, reason="there is an entry of this name, and no answer")
         if options.ray:
-            stack.enter_context(RayNodes(url, placed, address=options.ray_address, engine=options.engine))
+            token = ray_token(url)
+            actors = RayNodes(url, placed, address=options.ray_address, token=token, engine=options.engine)
+            stack.enter_context(actors)
         else:
             stack.enter_context(LocalNodes(url, placed, engine=options.engine))
         deadline = time.monotonic() + PATIENCE

@@ -79,6 +79,10 @@ def apply(deployment: Deployment, folder: Path, now: datetime, *, renew: Contain
         raise DistcedError("a deployment folder that cannot be used", given=str(folder), advice=str(error)) from None
 
 
+RAY_TOKEN: Final = "ray.token"
+"""Name of the file with the token of the Ray cluster."""
+
+
 class _Folder:
     def __init__(self, deployment: Deployment, folder: Path, now: datetime, renew: Container[str]) -> None:
         self.deployment = deployment
@@ -90,7 +94,8 @@ class _Folder:
     def apply(self) -> Changes:
         access = access_list(self.deployment.participants, self.deployment.root)
         authority = self._authority()
-        passwords = {name: self._participant(name, authority) for name in self.deployment.participants}
+        token = self._ray_token()
+        passwords = {name: self._participant(name, authority, token) for name in self.deployment.participants}
         for site in self.deployment.servers:
             self._server(site, authority, passwords, access)
         self._remove("participants", self.deployment.participants)
@@ -140,7 +145,14 @@ class _Folder:
             lines.append(f"{name}:{there if there is not None and _fits(there, password) else _hashed(password)}\n")
         return "".join(lines)
 
-    def _participant(self, name: str, authority: CertificatePair) -> str:
+    def _ray_token(self) -> bytes:
+        """Token of the Ray cluster of the nodes, which all of them have."""
+        file = self.folder / "authority" / RAY_TOKEN
+        if not file.exists():
+            self._write(file, f"{secrets.token_hex(32)}\n".encode(), secret=True)
+        return file.read_bytes()
+
+    def _participant(self, name: str, authority: CertificatePair, token: bytes) -> str:
         """Files of a participant; its password."""
         folder = self.folder / "participants" / name
         file = folder / "password"
@@ -150,8 +162,13 @@ class _Folder:
             password = secrets.token_urlsafe(24)
             self._write(file, f"{password}\n".encode(), secret=True)
         self._write(folder / "ca.pem", authority.certificate)
+        if self._is_node(name):
+            self._write(folder / RAY_TOKEN, token, secret=True)
         self._write(folder / "distced.toml", self._configuration(name).encode())
         return password
+
+    def _is_node(self, name: str) -> bool:
+        return "node" in self.deployment.participants[name].roles
 
     def _configuration(self, name: str) -> str:
         deployment = self.deployment
@@ -165,6 +182,7 @@ class _Folder:
             "password_file": "password",
             "ca": "ca.pem",
             "servers": others,
+            "ray_token": RAY_TOKEN if self._is_node(name) else "",
         }
         text = [f"{key} = {msgspec.json.encode(value).decode()}\n" for key, value in lines.items() if value]
         return "".join(["# Written by distced init.\n", *text])

@@ -52,15 +52,18 @@ class _Nodes:
 class RayNodes(_Nodes):
     """Broker nodes on a Ray cluster."""
 
-    def __init__(self, url: str, nodes: Names, *, address: str = "", engine: EngineName = "auto") -> None:
+    def __init__(
+        self, url: str, nodes: Names, *, address: str = "", token: str = "", engine: EngineName = "auto"
+    ) -> None:
         """Describe nodes; nothing happens before `start`.
 
         Args:
             address: of a running Ray cluster, `host:port` or `auto`; empty for one of its own on this machine.
+            token: file with the token of the cluster; empty for none.
             engine: engine of the detectors; `auto` for the cheaper one of each.
         """
         super().__init__(url, nodes)
-        self._runtime = Runtime(address)
+        self._runtime = Runtime(address, token)
         self._engine = engine
         self._actors: dict[str, Any] = {}
 

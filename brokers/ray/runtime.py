@@ -4,7 +4,8 @@ A Ray node offers its site as a custom resource, `site:<name>`; an actor that re
 restarts only there. Node affinity was rejected: the soft kind is not kept, and the hard kind never starts an actor on
 another machine of the site. Detached actors were rejected: no process would be left to end them.
 
-A new cluster binds to loopback and admits any user of this machine. Operators control access to a joined cluster.
+A new cluster binds to loopback and admits any user of this machine, or with a token those that have it (Ray's token
+authentication). Operators control access to a joined cluster.
 """
 
 from __future__ import annotations
@@ -57,10 +58,12 @@ def actor_name(node: str) -> str:
     return f"distced-{node}"
 
 
-def import_ray(*, loopback: bool) -> Any:
-    """Import Ray, after its environment says whether to keep to loopback."""
+def import_ray(*, loopback: bool, token: str = "") -> Any:
+    """Import Ray, after its environment says whether to keep to loopback, and where the token is."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    if token:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": token}
     if loopback:
         # Without it Ray takes an address of the machine in place of the loopback one, and listens on all of them.
         os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
@@ -103,11 +106,13 @@ class Runtime:
 
     Attributes:
         address: of the cluster that is joined, as `ray.init` takes it; empty for one of its own.
+        token: file with the token of the cluster; empty for none.
         started: whether it is there.
     """
 
-    def __init__(self, address: str = "") -> None:
+    def __init__(self, address: str = "", token: str = "") -> None:
         self.address = address
+        self.token = token
         self.started = False
         self._folder: Path | None = None
 
@@ -118,9 +123,12 @@ class Runtime:
             cpus: how many actors are to start side by side, in a cluster of its own.
 
         Raises:
-            DistcedError: where the cluster that is joined does not answer, or does not offer a site.
+            DistcedError: where the cluster that is joined does not answer, or does not offer a site; where the token
+                cannot be read.
         """
-        ray = import_ray(loopback=not self.address or is_loopback(self.address))
+        if self.token:
+            _check_token(Path(self.token))
+        ray = import_ray(loopback=not self.address or is_loopback(self.address), token=self.token)
         if ray.is_initialized():
             advice = "shut it down first, or run the nodes in a process of their own"
             raise DistcedError("this process runs Ray already", advice=advice)
@@ -165,7 +173,10 @@ class Runtime:
                 "no Ray cluster can be joined",
                 given=self.address,
                 allowed="host:port, or auto for the one of this machine",
-                advice=f"start a Ray node on this machine, with `ray start`, and name its cluster ({last_line(error)})",
+                advice=(
+                    "start a Ray node on this machine, with `ray start` and the same token, and name its cluster "
+                    f"({last_line(error)})"
+                ),
             ) from error
 
     def _check_sites(self, ray: Any, sites: Iterable[str]) -> None:
@@ -179,6 +190,16 @@ class Runtime:
                 where=f"the Ray cluster at {self.address}",
                 advice=f"there, start Ray with --resources '{{\"{_PREFIX}{missing[0]}\": 1}}'",
             )
+
+
+def _check_token(file: Path) -> None:
+    """Raise an error for a file without a token: Ray would make up one."""
+    try:
+        content = file.read_text("utf-8")
+    except (OSError, ValueError) as error:
+        raise DistcedError("a token of Ray that cannot be read", given=str(file), advice=str(error)) from None
+    if not content.strip():
+        raise DistcedError("a file without a token of Ray", given=str(file), allowed="one line of text")
 
 
 def _knock(address: str) -> None:

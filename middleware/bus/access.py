@@ -43,6 +43,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ca: certificates of authorities, PEM; those of the system where left out.
         cert, key: certificate of this participant and its key, PEM.
         servers: further servers that may be given login and certificate.
+        ray_token: file with the token of the Ray cluster of a broker node; it is no file of access to servers.
         limits: of a broker node, by the names of its options without dashes in front, `max_instances = 100_000`.
     """
 
@@ -55,6 +56,7 @@ class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cert: str = ""
     key: str = ""
     servers: tuple[str, ...] = ()
+    ray_token: str = ""
     limits: dict[str, int | str] = {}
 
 
@@ -78,7 +80,7 @@ def read_configuration(path: Path) -> Configuration:
         allowed = ", ".join(Configuration.__struct_fields__)
         raise BusError("not a configuration", given=str(error), allowed=allowed, where=str(path)) from None
     folder = path.expanduser().absolute().parent
-    files = {name: getattr(found, name) for name in ("password_file", "ca", "cert", "key")}
+    files = {name: getattr(found, name) for name in ("password_file", "ca", "cert", "key", "ray_token")}
     placed = {name: str(folder / Path(each).expanduser()) for name, each in files.items() if each}
     for each in (found.server, found.home, *found.servers):
         if each:
@@ -95,6 +97,11 @@ def participant_name(url: str) -> str:
     path = dict(address.files).get("config")
     given = Configuration() if path is None else read_configuration(Path(path))
     return given.name or given.user
+
+
+def ray_token(url: str) -> str:
+    """File with the token of the Ray cluster, of a URL's configuration; empty for none."""
+    return _configuration(parse_address(url)).ray_token
 
 
 def login(address: Address) -> Login:

@@ -20,7 +20,7 @@ from distced.brokers.deployment.deployment_file import (
     write_deployment,
 )
 from distced.brokers.deployment.folder import apply
-from distced.middleware.bus.access import login, read_configuration
+from distced.middleware.bus.access import login, ray_token, read_configuration
 from distced.middleware.cli.command import main
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.server_address import parse_address
@@ -91,6 +91,21 @@ def test_certificate_is_issued_again_where_the_authority_was_replaced(tmp_path: 
     assert "servers/main/server.pem" in apply(OFFICE, tmp_path, NOW).written
     assert not is_issued_by(before, authority.read_bytes())
     assert is_issued_by(cert.read_bytes(), authority.read_bytes())
+    assert apply(OFFICE, tmp_path, NOW).written == []
+
+
+def test_nodes_have_the_token_of_one_ray_cluster(tmp_path: Path) -> None:
+    apply(OFFICE, tmp_path, NOW)
+    token = (tmp_path / "authority" / "ray.token").read_text()
+    assert len(token.strip()) == 64
+    for name in OFFICE.participants:
+        folder = tmp_path / "participants" / name
+        file = folder / "ray.token"
+        if "node" in OFFICE.participants[name].roles:
+            assert file.read_text() == token and file.stat().st_mode & 0o077 == 0
+            assert ray_token(f"mqtts://h?config={folder / 'distced.toml'}") == str(file)
+        else:
+            assert not file.exists()
     assert apply(OFFICE, tmp_path, NOW).written == []
 
 
