@@ -89,13 +89,8 @@ def cluster(folder: Path) -> Iterator[str]:
 @pytest.mark.parametrize(("token", "outcome"), [("token", "joined"), ("wrong", "no Ray cluster can be joined")])
 def test_nodes_with_the_token_join(cluster: str, folder: Path, token: str, outcome: str) -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
-    ran = subprocess.run(
-        [sys.executable, "-c", JOIN, cluster, str(folder / token)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    command = [sys.executable, "-c", JOIN, cluster, str(folder / token)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert outcome in ran.stdout, ran.stdout + ran.stderr
     if outcome != "joined":
         assert "the same token" in ran.stdout
