@@ -74,11 +74,13 @@ KEPT_FOR: Final = 24 * 3600 * SECOND
 
 
 class _Written(NamedTuple):
-    """Last checkpoint of a detector: its instant, ns, and the work, frames and input of the detector until then."""
+    """Last checkpoint of a detector: its instant, ns, and the work, frames, subscriptions and input of the detector
+    until then."""
 
     at: int
     touched: int
     number: int
+    served: tuple[int, str]
     received: Received
 
 
@@ -166,7 +168,9 @@ class Checkpoints(NodePart):
             covers = received.get(id(policy))
             if covers is None:
                 covers = received[id(policy)] = Received.of(policy, now)
-            self._in_it[hosted.id] = _Written(now, hosted.detector.touched, hosted.output.number, covers)
+            self._in_it[hosted.id] = _Written(
+                now, hosted.detector.touched, hosted.output.number, hosted.subscriptions.mark, covers
+            )
             entries |= self._frames_of(hosted.id)
         if not entries:
             return effects
@@ -285,7 +289,9 @@ class Checkpoints(NodePart):
         policy, received = hosted.detector.policy, written.received
         if policy is received.policy and policy.messages - received.messages >= UNCOVERED:
             return True
-        return (hosted.detector.touched, hosted.output.number) != (written.touched, written.number)
+        # A checkpoint is of use to those that were served then (`best`).
+        present = (hosted.detector.touched, hosted.output.number, hosted.subscriptions.mark)
+        return present != (written.touched, written.number, written.served)
 
     def _checkpoint(self, hosted: HostedDetector, policies: dict[int, bytes], now: int) -> Checkpoint:
         """Checkpoint of a detector; `policies`: states of policies at this instant, by identity."""

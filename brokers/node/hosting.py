@@ -44,8 +44,13 @@ from distced.policies.detection import detection_policy
 _GONE: Final = "client gone"
 _LEFT: Final = "it has left while nothing detected"
 
+ABSENCE: Final = 60 * SECOND
+"""Absence of a client after which its subscriptions are cleared, ns: one whose connection is lost for a shorter time
+finds its detectors as they were."""
+
 GRACE: Final = 15 * SECOND
-"""Time for which the subscriptions of an absent client are kept, ns: longer than a client waits to reconnect."""
+"""Time for which a detector without subscriptions, and sources that have left, are kept, ns: longer than a client waits
+to reconnect."""
 
 
 class DetectorHosting(NodePart):
@@ -515,7 +520,7 @@ class DetectorHosting(NodePart):
         for client, since in self._absent.items():
             gone = [
                 name
-                for name in (self.directory.by_client[client] if now - since > GRACE else ())
+                for name in (self.directory.by_client[client] if now - since > ABSENCE else ())
                 if name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
                 if name not in self.directory.durable_names
             ]

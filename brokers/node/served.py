@@ -118,6 +118,13 @@ class ServedSubscriptions:
     def __len__(self) -> int:
         return (self._only is not None) if self._many is None else len(self._many)
 
+    @property
+    def mark(self) -> tuple[int, str]:
+        """Number of them, and the last one by name: differs after subscriptions have come or gone."""
+        if self._many is None:
+            return len(self), self._name
+        return len(self._many), next(reversed(self._many), "")
+
     def __contains__(self, name: object) -> bool:
         return self.get(name) is not None
 

@@ -174,6 +174,10 @@ class DirectorySession:
         """Keep an entry no longer, as it is another client's."""
         self.own.get(kind, {}).pop(name, None)
 
+    def repeat(self, kind: str, name: str) -> Publish:
+        """Publish an own entry again."""
+        return self._published(kind, name)
+
     def keeps(self, kind: str, name: str) -> bool:
         """Whether an entry is kept."""
         return name in self.own.get(kind, {})

@@ -304,11 +304,16 @@ class SourceSession:
         return min((each.max_ahead for each in self.directory.entries.nodes.values()), default=MAX_AHEAD)
 
     def connected(self, home: str) -> list[ClientEffect]:
-        """Publish the positions of all sources over a new connection: messages before may be lost at the server."""
+        """Publish the positions of all sources over a new connection: messages before may be lost at the server; and
+        announce those again that are being opened: nodes may have acknowledged them without a connection here."""
+        effects: list[ClientEffect] = []
+        if not home:
+            announced = [each for each in self._opening if self.directory.keeps("source", each)]
+            effects += [self.directory.repeat("source", each) for each in announced]
         if home != self.home:
-            return []
+            return effects
         self._up = True
-        return self._send_deferred()
+        return [*effects, *self._send_deferred()]
 
     def lost(self, home: str) -> None:
         """Take the loss of a connection."""

@@ -51,6 +51,9 @@ class Intake:
                 self._incomplete.note((source, name), known, now)
                 if begins.running:
                     self.unlocated.add((source, name))
+            elif not known.life and known.next is not None and known.next >= begins.first:
+                # Read before it was announced, as by a server that had forgotten it: the same life.
+                known.life = begins.first
             elif known.life != begins.first:
                 loss = known.begin_life(begins.first, f"{source}: {_RESTARTED}")
                 losses += [] if loss is None else [loss]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.node.hosting import GRACE
+from distced.brokers.node.hosting import ABSENCE
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
@@ -155,7 +155,7 @@ def test_chain_of_detectors_recovers_when_a_node_is_lost(lost: str) -> None:
     others = {each.name for each in scene.network.nodes} - {gone.name}
     scene.network.lose(gone, for_good=True)
     scene.network.run()
-    scene.network.pass_time(GRACE + RENEW_EVERY + 5 * SECOND)
+    scene.network.pass_time(ABSENCE + RENEW_EVERY + 5 * SECOND)
     assert scene.host_of(lost).name in others
     assert scene.app.states("q")[-1] == "active"
     scene.happen("ABC")

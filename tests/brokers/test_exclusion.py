@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.core.exclusions import EXCLUDED_FOR
+from distced.brokers.node.hosting import ABSENCE
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.pass_choice import ForcedPass
@@ -95,7 +96,7 @@ def test_subscription_of_an_absent_client_is_not_served_elsewhere() -> None:
     scene.network.lose(scene.app)
     go_beyond(scene, DOUBLING)
     assert not scene.network.hosts(detector) and scene.entries("subscription")
-    scene.network.pass_time(30 * SECOND)
+    scene.network.pass_time(ABSENCE + 30 * SECOND)
     assert not scene.network.hosts(detector) and not scene.entries("subscription")
 
 

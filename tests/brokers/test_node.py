@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from distced.brokers.node.hosting import GRACE
+from distced.brokers.node.hosting import ABSENCE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, SECOND
@@ -656,7 +656,7 @@ def test_subscriptions_of_an_absent_client_are_cleared() -> None:
     detector = subscribed(network, other, "q", "[A] ; [B]")
     subscribed(network, client, "r", "[B] ; [A]")
     network.lose(other, for_good=True)
-    network.pass_time(GRACE - SECOND)
+    network.pass_time(ABSENCE - SECOND)
     assert network.hosts(detector)
     network.pass_time(RENEW_EVERY + 5 * SECOND)
     assert network.hosts(detector) == []
@@ -670,9 +670,9 @@ def test_client_that_comes_back_in_time_keeps_its_subscriptions() -> None:
     client.publish(event("A", 1))
     network.run()
     network.lose(client)
-    network.pass_time(GRACE - 3 * SECOND)
+    network.pass_time(ABSENCE - 3 * SECOND)
     client.connect()
-    network.pass_time(3 * GRACE)
+    network.pass_time(3 * ABSENCE)
     assert network.hosts(detector) == ["n1"]
     client.publish(event("B", 2))
     client.heartbeat(2, "s")
@@ -688,7 +688,7 @@ def test_node_that_is_cut_off_clears_no_subscriptions() -> None:
     # Both nodes are cut off; the client is back before them.
     for node in network.nodes:
         network.lose(node)
-    network.pass_time(GRACE + RENEW_EVERY)
+    network.pass_time(ABSENCE + RENEW_EVERY)
     client.connect()
     network.pass_time(SECOND)
     for node in network.nodes:
@@ -711,7 +711,7 @@ def test_client_that_is_never_ready_blocks_no_other() -> None:
     assert len(client.composites("r")) == 1
     assert set(deaf.states("q")) == {"offered"}
     network.lose(deaf, for_good=True)
-    network.pass_time(GRACE + RENEW_EVERY + 5 * SECOND)
+    network.pass_time(ABSENCE + RENEW_EVERY + 5 * SECOND)
     (entry,) = [
         decode(value, DetectorEntry, where="") for topic, value in network.retained.items() if "/detector/" in topic
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distced.brokers.node.hosting import ABSENCE
 from distced.brokers.node.renewals import MISSED
 from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.middleware.wire.administration import RENEW_EVERY
@@ -65,7 +66,7 @@ def test_power_cut_of_server_node_client_and_recorder_ends_them_as_by_a_will(see
         ("node", dead.name), ("client", "other"), ("recorder", "rec"),
     }  # fmt: skip
     # What it hosted is elsewhere, what the client had asked for is gone, and new ones are served.
-    network.pass_time(20 * SECOND)
+    network.pass_time(ABSENCE + RENEW_EVERY)
     assert entries(network, "subscription") == {"q"}
     assert network.hosts(detector) != [] and dead.name not in network.hosts(detector)
     goes_on(network, client, "q", 100)

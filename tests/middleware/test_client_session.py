@@ -695,6 +695,20 @@ def test_sources_that_are_not_acknowledged_leave_nothing() -> None:
     opened(driven, "s")
 
 
+def test_source_that_is_being_opened_is_announced_again_over_a_new_connection() -> None:
+    driven = Driven()
+    driven.entry("node", "n1", NodeEntry(0))
+    opened(driven, "s")
+    (entry,) = driven.published("ced/d/source/s")
+    # The node has acknowledged it meanwhile.
+    driven.take(driven.session.lost("", GONE) + driven.session.connected("", SECOND))
+    assert driven.published("ced/d/source/s") == [entry]
+    acknowledge(driven, "s", "n1", 3)
+    assert driven.of(Done) == [Done("open")]
+    driven.take(driven.session.lost("", GONE) + driven.session.connected("", 2 * SECOND))
+    assert driven.published("ced/d/source/s") == []
+
+
 def test_event_and_promise_that_nodes_reject_are_refused_by_the_clock_of_the_client() -> None:
     driven = Driven()
     driven.entry("node", "n1", NodeEntry(0, max_ahead=HOUR))

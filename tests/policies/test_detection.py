@@ -11,13 +11,14 @@ import pytest
 from distced.detectors.runtime.detection_policy import Begins, Released
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import ASK_AGAIN, StreamPosition
 from distced.policies.detection import detection_policy
 from distced.policies.detection import guaranteed as guaranteed_detection
 from distced.policies.detection.best_effort import BestEffort
 from distced.policies.detection.guaranteed import Guaranteed
+from distced.policies.detection.intake import Intake
 from distced.policies.detection.recent_ids import REMEMBERED, RecentIds
 from tests.support.event_streams import END, interleaved, messages, spread
 
@@ -280,6 +281,24 @@ def test_late_messages_of_a_source_that_was_not_known_are_lost() -> None:
     policy.heartbeat(["t"], 50, 0)
     policy.join("s", 0, 0, begins=Begins(["A"], 1))
     assert told(1, 3, 45) == (2, [])
+
+
+def test_stream_that_was_read_before_its_source_was_announced_goes_on() -> None:
+    intake = Intake()
+    assert intake.take("s", StreamPosition("A", 9), 3, 0) == (True, 3)
+    assert intake.take("s", StreamPosition("A", 11, 5), 6, 0) == (True, 3)
+    # By a server that had forgotten it: no other life, and what is missing stays so.
+    assert intake.begin("s", Begins(["A"], 5), 0) == []
+    assert intake.missing(SECOND) == [("s", "A", 10, 11)]
+    assert intake.take("s", StreamPosition("A", 9), 3, 0) == (False, 3)
+    assert intake.take("s", StreamPosition("A", 10), 5, 0) == (True, 6)
+    assert intake.complete
+    # A later life is another one.
+    assert intake.begin("s", Begins(["A"], 50), 0) == []
+    assert intake.take("s", StreamPosition("A", 50), 8, 0) == (True, 8)
+    assert intake.take("u", StreamPosition("A", 9), 3, 0) == (True, 3)
+    assert intake.begin("u", Begins(["A"], 50), 0) == []
+    assert intake.take("u", StreamPosition("A", 50), 8, 0) == (True, 8)
 
 
 def test_random_streams_are_released_completely_in_order_and_once() -> None:

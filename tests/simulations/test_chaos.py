@@ -18,6 +18,10 @@ FIRST = ALL[:10]
 """Kinds of the first campaigns, whose seeds are below."""
 
 
+WITHOUT_DISK = ",".join(each for each in ALL if each != "disk")
+"""All kinds but the one with which checkpoints may be lost: the store never fails."""
+
+
 def failed(verdicts: Iterable[Verdict]) -> list[str]:
     """Those that lose something; with a store that fails only those that do not say so."""
     return [f"{each.seed}: {each.text}" for each in verdicts if each.failed]
@@ -95,6 +99,16 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (1003010, ",".join(ALL)),
         # The same, with a server that knows of a source only later.
         (1002304, ",".join(ALL)),
+        # A server that had forgotten a source, whose messages came before it was announced again.
+        (3002446, WITHOUT_DISK),
+        # A subscription that was new, and in no checkpoint of its detector, as the node and the server were lost.
+        (3001313, WITHOUT_DISK),
+        (3007925, WITHOUT_DISK),
+        # A client that was away for longer than its detectors were kept.
+        (3001327, WITHOUT_DISK),
+        (3004113, WITHOUT_DISK),
+        # A source that was acknowledged while its publisher had no connection.
+        (3009938, WITHOUT_DISK),
         # A host and the node that chooses the next one, lost with a server that remembers the latter.
         (1008199, ",".join(ALL)),
     ],
