@@ -305,6 +305,7 @@ class EventPath:
         for hosted in self.inventory.streaming():
             for detector, streams in hosted.streams.items():
                 if home in streams.homes:
+                    streams.sought.add(home)
                     found.setdefault("", {})[MissingMessages("c", detector, 0, 0)] = None
         return {publisher: list(messages) for publisher, messages in found.items()}
 

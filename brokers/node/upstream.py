@@ -148,6 +148,8 @@ Reads: TypeAlias = Mapping[str, tuple[LifeState, ...]]
 
 _NOT_BACK: Final = "a detector that it reads was lost with its host, and has not come back"
 
+_ENDED: Final = "a detector that it reads has ended while this node had no connection to its server"
+
 HELD_FOR: Final = 30 * SECOND
 """Time for which a detector waits for one that was lost with its host, ns: another host takes that over meanwhile."""
 
@@ -234,8 +236,15 @@ class Upstream(NodePart):
         back = upstream in self._held or upstream in self.detectors(hosted)
         if back or upstream not in hosted.upstream or not hosted.running:
             return []
+        effects: list[Effect] = []
+        streams = hosted.streams[upstream]
+        if streams.sought & streams.trusted:
+            # It has ended before it has answered over a new connection.
+            reached = hosted.detector.policy.watermark
+            lost = Loss(INSTANT_MIN if reached is None else reached, now, _ENDED)
+            effects += self.event_path.lose(hosted, [lost], now)
         hosted.disconnect(upstream)
-        return [*self.event_path.leave(upstream, hosted, now), *self.topic_filters.refilter()]
+        return [*effects, *self.event_path.leave(upstream, hosted, now), *self.topic_filters.refilter()]
 
     def detector_changed(self, change: Change, now: int) -> None:
         """Note that a detector was lost with its host, or is back."""

@@ -486,6 +486,7 @@ class Streams:
         losses: not taken by the reader yet.
         floor: watermark of the detector when the reader began, ns, behind which nothing may be missing; None for
             unknown. It counts where a home is lost before anything of it has come.
+        sought: homes whose position was requested over a new connection, and that have not answered yet.
     """
 
     def __init__(self, homes: Iterable[str] = (), *, ordered: bool = True, exact: bool = True) -> None:
@@ -496,6 +497,7 @@ class Streams:
         self.left = False
         self.losses: list[Loss] = []
         self.floor: int | None = None
+        self.sought: set[str] = set()
         self._ordered, self._exact = ordered, exact
         # The others, with the instants from which they are complete; None for unknown.
         self._first: dict[str, int | None] = {}
@@ -575,6 +577,7 @@ class Streams:
 
     def unavailable(self, home: str, lost: Unavailable, now: int) -> tuple[list[Frame], int | None]:
         """Take the answer to a request, from a home, as `take`."""
+        self.sought.discard(home)
         if home not in self._at:
             return [], None
         there = self._home(home, lost.life)
