@@ -76,7 +76,7 @@ def test_nodes_restart_in_turn_without_a_loss(url: str, capsys: pytest.CaptureFi
                 assert main(["nodes", "--server", url, "--json"]) == 0
                 shown = {each["node"]: each for each in printed(capsys)["nodes"]}
                 assert shown[name]["draining"] and not shown[name]["detectors"] and not shown[name]["replicas"]
-                nodes[name].close()
+                nodes[name].stop()
                 nodes[name] = stack.enter_context(LiveNode(url, name))
                 client.wait_for_nodes(3)
         finally:
