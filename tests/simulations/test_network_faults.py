@@ -187,7 +187,8 @@ def test_outbox_keeps_what_checkpoints_do_not_cover(monkeypatch: pytest.MonkeyPa
     if not acknowledged:
         monkeypatch.setattr(Outbox, "acknowledge", lambda *_: None)
     counts = sum((check(seed, ("cut", "crash"), checkpoints=True) for seed in range(30)), Counter())
-    assert counts["found"] > 100 and counts["wrong"] == 0
+    # Fewer are found where much is lost.
+    assert counts["found"] > (100 if acknowledged else 50) and counts["wrong"] == 0
     assert (counts["missing"] == counts["losses"] == 0) == acknowledged
 
 
