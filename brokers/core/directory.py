@@ -21,6 +21,9 @@ from distced.middleware.wire.topics import client_of
 __all__ = ["KINDS", "Change", "Directory"]
 
 
+LATEST_LIFE: Final = 2**61
+"""Microsecond behind which no host has begun: an entry with a greater life makes no sense, and none could follow it."""
+
 MOST_CLEARED: Final = 10_000
 """Number of cleared detectors whose lives are remembered."""
 
@@ -97,9 +100,10 @@ class Directory(Entries):
                 self._note_subscription(change)
 
     def last_life(self, detector: str) -> int:
-        """Greatest known life of a detector; 0 for none."""
+        """Greatest known life of a detector; 0 for none, and for one that no clock has reached."""
         known = self.detectors.get(detector)
-        return max(0 if known is None else known.life, self._lives.get(detector, 0))
+        found = max(0 if known is None else known.life, self._lives.get(detector, 0))
+        return found if found <= LATEST_LIFE else 0
 
     def _note_life(self, change: Change) -> None:
         before = 0 if change.before is None else change.before.life

@@ -289,7 +289,7 @@ class Checkpoints(NodePart):
         policy, received = hosted.detector.policy, written.received
         if policy is received.policy and policy.messages - received.messages >= UNCOVERED:
             return True
-        # A checkpoint is of use to those that were served then (`best`).
+        # A checkpoint is of use to those that were served then (`take`).
         present = (hosted.detector.touched, hosted.output.number, hosted.subscriptions.mark)
         return present != (written.touched, written.number, written.served)
 

@@ -32,6 +32,7 @@ from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.detection import BEST_EFFORT, GUARANTEED
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Heartbeat
+from distced.middleware.wire.bounded_values import following
 from distced.middleware.wire.directory_entries import Measured, SubscriptionEntry
 from distced.middleware.wire.frames import Frame
 from distced.middleware.wire.node_messages import DetectorState
@@ -432,7 +433,7 @@ class HostedDetector:
             }
         )
         self.primary, self.replicas = not replica, dict(state.replicas)
-        self.generation = state.generation + (not replica)
+        self.generation = state.generation if replica else following(state.generation)
         for each, read in state.reads.items():
             if each in self.streams:
                 self.streams[each].resume(read)

@@ -26,7 +26,7 @@ from distced.brokers.node.announcements import Announcements
 from distced.brokers.node.checkpoint_format import Checkpoint
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.json_output import JsonTopic
-from distced.brokers.node.planning import Planned, Planner, home_of, is_away, is_there
+from distced.brokers.node.planning import Planned, Planner, home_of, is_away
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
 from distced.detectors.runtime.detector import Detector
@@ -34,6 +34,7 @@ from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Answer, Listening
+from distced.middleware.wire.bounded_values import following
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Measured, SubscriptionEntry
 from distced.middleware.wire.node_messages import DetectorState, Lacking
@@ -41,12 +42,7 @@ from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import administration_topic
 from distced.policies.detection import detection_policy
 
-_GONE: Final = "client gone"
 _LEFT: Final = "it has left while nothing detected"
-
-ABSENCE: Final = 60 * SECOND
-"""Absence of a client after which its subscriptions are cleared, ns: one whose connection is lost for a shorter time
-finds its detectors as they were."""
 
 GRACE: Final = 15 * SECOND
 """Time for which a detector without subscriptions, and sources that have left, are kept, ns: longer than a client waits
@@ -73,9 +69,6 @@ class DetectorHosting(NodePart):
         self._for_parts: dict[str, tuple[str, str]] = {}
         # Those that were published and not cleared since.
         self._asked_for: set[str] = set()
-        # Clients that are not there, and since when, ns; number of renewals as of the last look at them.
-        self._absent: dict[str, int] = {}
-        self._renewals = 0
         # Sources that have left a moment ago, with the instant, ns.
         self._ended: dict[str, int] = {}
         # By detector and source, since when a recovered detector waits for a source that is not there, ns.
@@ -188,7 +181,7 @@ class DetectorHosting(NodePart):
     def _next_generation(self, identity: str) -> int:
         """Number of a primary after those that the directory, or a replica here, knows of."""
         here, known = self.event_path.hosted.get(identity), self.directory.detectors.get(identity)
-        return max(-1 if each is None else each.generation for each in (here, known)) + 1
+        return following(max(-1 if each is None else each.generation for each in (here, known)))
 
     def _kinds(self, name: str) -> Mapping[str, Kind] | None:
         found = self.directory.registry().find(name)
@@ -483,8 +476,8 @@ class DetectorHosting(NodePart):
         effects: list[Effect] = [self.clear_detector(identity, hosted.publishes), *self._leave_parts(hosted)]
         return [*effects, *self.topic_filters.refilter(), info("detector destroyed", detector=identity)]
 
-    def tick(self, now: int, renewals: int) -> list[Effect]:
-        """Effects of the time, every few seconds: parts, types, JSON, absent clients; `renewals`: `Renewals.round`."""
+    def tick(self, now: int) -> list[Effect]:
+        """Effects of the time, every few seconds: parts, types, JSON, detectors without subscriptions."""
         effects: list[Effect] = []
         for hosted in self.event_path.inventory.unsettled():
             effects += [*self.subscribe_to_parts(hosted), *self._begin(hosted, now)]
@@ -498,38 +491,7 @@ class DetectorHosting(NodePart):
                 hosted.reset_idle()
             elif hosted.idle_for(now) > GRACE:
                 effects += self._destroyed(hosted.detector.id)
-        effects += [*self.upstream.tick(now), *self._leave_absent(now)]
-        return [*effects, *self._clear_absent(now, renewals)]
-
-    def connected(self) -> None:
-        """A connection is established, perhaps again: the absence of clients begins again, as they may be back."""
-        self._absent = {}
-
-    def _clear_absent(self, now: int, renewals: int) -> list[Effect]:
-        """Clear the subscriptions of clients that stay away.
-
-        Only as a renewal of this node has come back: a node that is cut off does not receive that a client is back, and
-        what it publishes meanwhile arrives later.
-        """
-        absent = [client for client in self.directory.by_client if not is_there(client, self.directory)]
-        self._absent = {client: self._absent.get(client, now) for client in absent}
-        if renewals == self._renewals:
-            return []
-        self._renewals = renewals
-        effects: list[Effect] = []
-        for client, since in self._absent.items():
-            gone = [
-                name
-                for name in (self.directory.by_client[client] if now - since > ABSENCE else ())
-                if name in self.by_subscription or chosen(name, self.directory.common_nodes) == self.name
-                if name not in self.directory.durable_names
-            ]
-            if len(gone) == 1:
-                effects.append(warning("subscription cleared", subscription=gone[0], client=client, reason=_GONE))
-            elif gone:
-                effects.append(warning("subscriptions cleared", number=len(gone), client=client, reason=_GONE))
-            effects += [self.clear("subscription", name) for name in gone]
-        return effects
+        return [*effects, *self.upstream.tick(now), *self._leave_absent(now)]
 
     def types_changed(self, name: str) -> list[Effect]:
         """A type was registered or removed."""
@@ -621,7 +583,7 @@ class DetectorHosting(NodePart):
         if mine.primary:
             if entry.node not in self.directory.nodes:
                 # Left over from a lost one.
-                mine.succeed(entry.generation + 1)
+                mine.succeed(following(entry.generation))
                 return [self.announcements.publish(mine)]
             same = entry.generation == mine.generation
             if entry.generation < mine.generation or (same and chosen(mine.id, (self.name, entry.node)) == self.name):

@@ -32,6 +32,7 @@ from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, Subsc
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
+from distced.brokers.node.absent_clients import AbsentClients
 from distced.brokers.node.admission import Admission, Request
 from distced.brokers.node.backlog import Backlog
 from distced.brokers.node.checkpoints import Checkpoints
@@ -167,6 +168,7 @@ class Node(NodePart):
         self.backlog = Backlog()
         self.silent_sources = SilentSources()
         self.renewals = Renewals(shared, now)
+        self.absent_clients = AbsentClients(self.hosting, self.renewals)
         self.membership = Membership(self.migration, self.exclusion)
         self.hosted = self.event_path.hosted
         self.counts = self.event_path.counts
@@ -207,7 +209,7 @@ class Node(NodePart):
         self.directory.reconnected(now)
         self.membership.connected(now)
         self.renewals.connected()
-        self.hosting.connected()
+        self.absent_clients.connected()
         if self.hosted:
             missing = "events published meanwhile"
             effects.append(warning("node reconnected", detectors=len(self.hosted), missing=missing))
@@ -498,7 +500,8 @@ class Node(NodePart):
                 effects += [
                     *self.migration.tick(now),
                     *self.admission.tick(now),
-                    *self.hosting.tick(now, self.renewals.round),
+                    *self.hosting.tick(now),
+                    *self.absent_clients.tick(now),
                 ]
                 effects += self.replication.tick(now, self.migration.moving, self.migration.replicate)
                 effects += self.rebalancing.tick(now)

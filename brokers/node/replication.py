@@ -22,6 +22,7 @@ from distced.brokers.node.placement import Placement
 from distced.brokers.node.served import Terms
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.bounded_values import following
 
 UNLISTED: Final = 20 * SECOND
 """Time for a replica here to be named by the directory, ns."""
@@ -82,7 +83,7 @@ class Replication(NodePart):
         home = hosted.replicas[node]
         replicas = {**hosted.replicas, self.name: hosted.home}
         del replicas[node]
-        generation = hosted.generation + 1
+        generation = following(hosted.generation)
         entry = replace(
             self.announcements.entry(hosted), node=node, home=home, replicas=replicas, generation=generation
         )
@@ -102,7 +103,7 @@ class Replication(NodePart):
             heirs = sorted(each for each in entry.replicas if each in self.directory.nodes)
             if heirs[:1] == [self.name]:
                 replicas = {each: entry.replicas[each] for each in heirs[1:]}
-                hosted.become_primary(replicas, entry.generation + 1)
+                hosted.become_primary(replicas, following(entry.generation))
                 effects += [
                     warning("replica promoted", detector=identity, lost=node),
                     self.announcements.publish(hosted),

@@ -296,7 +296,8 @@ class Upstream(NodePart):
         """Whether a subscription is to a detector that publishes this type, so that a node will host it."""
         registry = self.directory.registry()
         for entry in self.directory.subscriptions.values():
-            if publishes in entry.pattern or any(publishes in each for each in entry.definitions.values()):
+            # Only of patterns that may publish it: compiling takes its time.
+            if publishes in entry.pattern and ("->" in entry.pattern or "→" in entry.pattern):
                 # Of a faulty pattern there is no detector.
                 with suppress(DistcedError):
                     if self.planner.identify(entry, registry).id == detector:

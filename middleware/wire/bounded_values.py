@@ -22,6 +22,12 @@ Instant: TypeAlias = Annotated[int, Meta(ge=INSTANT_MIN, le=INSTANT_MAX)]
 Count: TypeAlias = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 """Number of things, number of a message, size in bytes, or duration in ns."""
 
+
+def following(number: int) -> int:
+    """The next number, where there is one."""
+    return min(number + 1, COUNT_MAX)
+
+
 LEVEL_MAX: Final = 5_000
 """Characters of a name at most: two of them, encoded, are levels of one topic."""
 

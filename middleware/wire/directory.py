@@ -10,6 +10,7 @@ from msgspec.structs import force_setattr
 
 from distced.middleware.model.errors import FrameError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.wire.bounded_values import LEVEL_MAX
 from distced.middleware.wire.codec import declare, decode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
@@ -54,6 +55,9 @@ _ALIKE: Final[dict[type, tuple[str, ...]]] = {
     SubscriptionEntry: ("client", "definitions", "consumption", "policy", "decomposition", "exports", "hints"),
 }
 """Fields that few entries differ in."""
+
+_LEVELS: Final = frozenset(("node", "recorder", "source"))
+"""Kinds whose names are levels of topics beside another name."""
 
 CLIENT_BYTES: Final = MAX_BYTES // 2
 """Bytes of the name of a client at most, as a level of the topics of its answers."""
@@ -105,6 +109,9 @@ class Entries:
         kind, name = levels
         if not payload:
             return self.put(kind, name, None)
+        if kind in _LEVELS and len(name) > LEVEL_MAX:
+            allowed = f"a name of {LEVEL_MAX:,} characters at most"
+            raise FrameError(f"a {kind} whose name is too long", given=f"{len(name):,}", allowed=allowed, where=where)
         entry = decode(payload, KINDS[kind], where=where)
         if isinstance(entry, EventType):
             _check_type(entry, name, where)

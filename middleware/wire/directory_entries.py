@@ -159,7 +159,7 @@ class LoadEntry(msgspec.Struct, frozen=True):
     others: Count = 0
     behind: Count = 0
     waiting: Count = 0
-    silent: dict[str, Count] = {}
+    silent: dict[str, Instant] = {}
 
 
 class TopologyEntry(msgspec.Struct, frozen=True):

@@ -486,7 +486,7 @@ class Streams:
         losses: not taken by the reader yet.
         floor: watermark of the detector when the reader began, ns, behind which nothing may be missing; None for
             unknown. It counts where a home is lost before anything of it has come.
-        sought: homes whose position was requested over a new connection, and that have not answered yet.
+        sought: homes whose position was requested over a new connection, and is not known yet.
     """
 
     def __init__(self, homes: Iterable[str] = (), *, ordered: bool = True, exact: bool = True) -> None:
@@ -560,6 +560,9 @@ class Streams:
             frame = without_content(frame)
         there = self._home(home, frame.life)
         frames = there.take(frame, now)
+        if self.sought and there.complete:
+            # Its number shows that nothing is missing before it.
+            self.sought.discard(home)
         return frames, self._hear(home, there)
 
     def would_hold(self, home: str, frame: Frame) -> bool:

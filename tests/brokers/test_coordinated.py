@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.node.hosting import ABSENCE
+from distced.brokers.node.absent_clients import ABSENCE
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from distced.brokers.core.exclusions import EXCLUDED_FOR
-from distced.brokers.node.hosting import ABSENCE
+from distced.brokers.node.absent_clients import ABSENCE
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.pass_choice import ForcedPass

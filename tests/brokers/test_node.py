@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from distced.brokers.node.hosting import ABSENCE
+from distced.brokers.node.absent_clients import ABSENCE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, SECOND

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.brokers.node.hosting import ABSENCE
+from distced.brokers.node.absent_clients import ABSENCE
 from distced.brokers.node.renewals import MISSED
 from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.middleware.wire.administration import RENEW_EVERY

@@ -135,6 +135,7 @@ def test_entries_that_make_no_sense_disturb_no_others(entries: list[tuple[str, s
         ("subscription", "x", {"client": "", "pattern": "[A]"}),
         # Nor is there a topic as long.
         ("source", "x", {"types": ["A"], "watermark": 0, "publisher": "x" * 70_000, "first": 7}),
+        *((kind, "x" * 20_000, {"since": 0, "types": [], "watermark": 0}) for kind in ("node", "source", "recorder")),
         # No checkpoint could hold it.
         ("source", "x", {"types": ["A"], "watermark": 0, "publisher": "c", "first": 10**23}),
     ],
@@ -148,6 +149,21 @@ def test_entry_with_an_unusable_name_or_a_number_beyond_64_bits_is_a_dead_letter
     assert [letter.topic for letter in network.letters] == [directory_topic(kind, name)]
     subscribed(network, client, "q", "[A] ; [B]")
     goes_on(network, client, 10, "q")
+
+
+@pytest.mark.parametrize("node", ["n2", "n9"])
+@pytest.mark.parametrize("number", [2**61, 2**61 + 1, 2**63 - 2, 2**63 - 1])
+def test_life_and_generation_that_none_follows_keep_no_host_from_beginning(node: str, number: int) -> None:
+    network, client = prepared(nodes=2)
+    detector = subscribed(network, client, "q", "[A] ; [B]")
+    client.clear("subscription", "q")
+    network.pass_time(MINUTE)
+    entry = DetectorEntry(node, "[A] ; [B]", "guaranteed", ("A", "B"), generation=number, life=number)
+    network.publish(directory_topic("detector", detector), encode(entry), retain=True)
+    network.pass_time(3 * MINUTE, every=3 * SECOND)
+    subscribed(network, client, "r", "[A] ; [B]")
+    goes_on(network, client, 10, "r")
+    assert network.letters == []
 
 
 @pytest.mark.parametrize("node", ["n1", "n9"])

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from distced.brokers.node import hosting
+from distced.brokers.node import absent_clients
 from distced.middleware.cli.command import main
 from distced.middleware.model.timestamps import SECOND
 from distced.simulations.chaos.campaign import Tally, Verdict, judge, run, run_all, shrunk
@@ -121,7 +121,7 @@ def test_schedules_of_some_kinds_that_failed_once(seed: int, kinds: str) -> None
 
 @pytest.mark.slow
 def test_what_a_reader_misses_of_a_detector_that_ends_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosting, "ABSENCE", 15 * SECOND)
+    monkeypatch.setattr(absent_clients, "ABSENCE", 15 * SECOND)
     verdict = run(3001327, WITHOUT_DISK.split(","))
     assert verdict.lost and verdict.is_honest, verdict.text
 
