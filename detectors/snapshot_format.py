@@ -32,6 +32,13 @@ def seal(format_name: str, version: int, content: bytes) -> bytes:
     return msgspec.msgpack.encode(_Envelope(format_name, version, _checksum(content), content))
 
 
+def _advice(given: list[object], version: int) -> str:
+    """What to do about a snapshot of another version."""
+    if given and isinstance(given[0], int) and given[0] < version:
+        return "its detector begins without it; move detectors away before a node is upgraded, as by distced drain"
+    return "upgrade this node"
+
+
 def unseal(format_name: str, version: int, sealed: bytes) -> bytes:
     """The content of an envelope. Raises `SnapshotError` for another format, or damage."""
     try:
@@ -43,7 +50,7 @@ def unseal(format_name: str, version: int, sealed: bytes) -> bytes:
                 "a snapshot of another version",
                 given=head[1:2],
                 allowed=f"version {version}",
-                advice="upgrade this node",
+                advice=_advice(head[1:2], version),
             )
         envelope = msgspec.convert(head, _Envelope)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:

@@ -51,22 +51,31 @@ def drain(options: DrainOptions) -> int:
     """
     node = options.node
     with ending(), LiveDirectory(options.server) as reading:
-        hosted, state = reading.look(lambda directory: _hosted(_checked(directory, node, alone=options.undo), node))
-        before, began = len(hosted), time.monotonic()
+        (hosted, _), state = reading.look(lambda directory: _left(_checked(directory, node, alone=options.undo), node))
+        before, began, answered = len(hosted), time.monotonic(), False
         reading.publish({administration_topic("drain", node): encode(Drain(not options.undo))}, retain=False)
         with progress("detectors moved", before) as moved:
-            while hosted and not options.undo:
+            # Until the node says that it is draining, or is not, others may place detectors there.
+            while hosted or not answered:
                 reading.wait(state, LOOK)
-                hosted, state = reading.look(lambda directory: _hosted(directory, node))
+                (hosted, draining), state = reading.look(lambda directory: _left(directory, node))
+                answered = draining is not options.undo
+                hosted = [] if options.undo else hosted
                 moved(before - len(hosted))
                 if (time.monotonic() - began) * SECOND > options.timeout:
                     break
         took = time.monotonic() - began
+    if not answered:
+        raise DistcedError(
+            "the node has not answered",
+            given=node,
+            advice="look at its log; one of an earlier version cannot be drained",
+        )
     if options.as_json:
         print_json(
-            {"node": node, "detectors": before, "left": hosted, "draining": not options.undo, "s": round(took, 3)}
+            {"node": node, "detectors": before, "left": hosted, "draining": not options.undo, "ns": int(took * SECOND)}
         )
-        return 2 if hosted and not options.undo else 0
+        return 2 if hosted else 0
     if options.undo:
         output().print(Text.assemble((node, "bold"), " hosts detectors again"))
     elif hosted:
@@ -83,13 +92,15 @@ def drain(options: DrainOptions) -> int:
 
 
 def _checked(directory: Directory, node: str, *, alone: bool) -> Directory:
-    """The directory. Raises `DistcedError` for a node that is unknown, or the last one where it may not be `alone`."""
-    check_node(directory, node)
+    """The directory. Raises `DistcedError` for the last node, where it may not be `alone`."""
     if not alone and not any(each != node for each in directory.common_nodes):
         raise DistcedError("the last node is not drained", given=node, advice="start another one first")
     return directory
 
 
-def _hosted(directory: Directory, node: str) -> list[str]:
-    """Detectors of which a node has the primary, or a replica."""
-    return sorted(name for name, each in directory.detectors.items() if node == each.node or node in each.replicas)
+def _left(directory: Directory, node: str) -> tuple[list[str], bool]:
+    """Detectors of which a node has the primary, or a replica, and whether it is draining. Raises `DistcedError` for
+    a node that has gone meanwhile."""
+    check_node(directory, node)
+    hosted = sorted(name for name, each in directory.detectors.items() if node == each.node or node in each.replicas)
+    return hosted, directory.nodes[node].draining

@@ -19,10 +19,6 @@ NAME: Final = "deployment.toml"
 PORT: Final = 8883
 
 
-HEADING: Final = "# Deployment of distced: servers and participants. `distced init FOLDER` follows it."
-"""First line of the file."""
-
-
 class ServerSite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """MQTT server of a site.
 
@@ -125,11 +121,11 @@ def check(deployment: Deployment, where: str) -> None:
 
 
 def write_deployment(path: Path, deployment: Deployment) -> list[str]:
-    """Write the file, as a whole or not at all; the one before stays beside it where somebody has written comments into
-    it. Returns the names of the files written."""
+    """Write the file, as a whole or not at all; the one before stays beside it where somebody has edited it, as its
+    comments are lost. Returns the names of the files written."""
     written = [path.name]
     before = path.read_text("utf-8") if path.exists() else ""
-    if any(line.lstrip().startswith("#") for line in before.splitlines() if line != HEADING):
+    if before and before != as_toml(read_deployment(path)):
         kept = path.with_suffix(".before.toml")
         kept.write_text(before, "utf-8")
         written.append(kept.name)
@@ -141,7 +137,7 @@ def write_deployment(path: Path, deployment: Deployment) -> list[str]:
 
 def as_toml(deployment: Deployment) -> str:
     """The file as text."""
-    lines = [HEADING, ""]
+    lines = ["# Deployment of distced: servers and participants. `distced init FOLDER` follows it.", ""]
     if deployment.root != ROOT:
         lines += [f"root = {_text(deployment.root)}", ""]
     for name, server in deployment.servers.items():

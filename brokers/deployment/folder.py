@@ -164,6 +164,9 @@ class _Folder:
         self._write(folder / "ca.pem", authority.certificate)
         if self._is_node(name):
             self._write(folder / RAY_TOKEN, token, secret=True)
+        elif (folder / RAY_TOKEN).exists():
+            (folder / RAY_TOKEN).unlink()
+            self.changes.removed.append(f"participants/{name}/{RAY_TOKEN}")
         self._write(folder / "distced.toml", self._configuration(name).encode())
         return password
 

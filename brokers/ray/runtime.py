@@ -169,14 +169,12 @@ class Runtime:
             _knock(self.address)
             ray.init(address=self.address, **at, **usual)
         except Exception as error:
+            start = "`ray start` and the same token" if self.token else "`ray start`"
             raise DistcedError(
                 "no Ray cluster can be joined",
                 given=self.address,
                 allowed="host:port, or auto for the one of this machine",
-                advice=(
-                    "start a Ray node on this machine, with `ray start` and the same token, and name its cluster "
-                    f"({last_line(error)})"
-                ),
+                advice=f"start a Ray node on this machine, with {start}, and name its cluster ({last_line(error)})",
             ) from error
 
     def _check_sites(self, ray: Any, sites: Iterable[str]) -> None:

@@ -20,12 +20,15 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from distced.middleware.bus.logger import get_logger
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address, parse_address, server_name
 from distced.middleware.model.toml_text import read_toml
 
 MOST_PASSWORD: Final = 65_535
 """Bytes of a password (MQTT 5, section 3.1.3.6)."""
+
+_log = get_logger(__name__)
 
 T = TypeVar("T")
 
@@ -134,7 +137,8 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
     if given.key and not given.cert:
         raise BusError("a key without its certificate", given=given.key, advice="name the certificate, too")
     files = (given.ca, given.cert, given.key)
-    return _context(files, tuple(map(_version, files)))
+    usual = ssl.get_default_verify_paths()
+    return _context(files, tuple(map(_version, (given.ca or usual.cafile or usual.capath or "", *files[1:]))))
 
 
 @lru_cache(maxsize=16)
@@ -179,17 +183,18 @@ _configurations: Final[dict[str, tuple[Version | None, Configuration]]] = {}
 
 def _kept_configuration(path: str) -> Configuration:
     """Configuration file, read again where it has changed; one that cannot be used at present, as while it is being
-    replaced, counts as it was."""
+    replaced, counts as it was, which is logged once."""
     version = _version(path)
     known = _configurations.get(path)
     if known is not None and known[0] == version:
         return known[1]
     try:
-        found = read_configuration(Path(path))
-    except BusError:
+        found = read_configuration(Path(path).absolute())
+    except BusError as error:
         if known is None:
             raise
-        return known[1]
+        _log.warning("configuration unusable", reason=str(error), advice="the one before counts until it is mended")
+        found = known[1]
     _configurations[path] = version, found
     return found
 

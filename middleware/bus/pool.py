@@ -30,7 +30,7 @@ from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
-from distced.middleware.model.server_address import parse_address, server_name
+from distced.middleware.model.server_address import parse_address, server_name, without_logins
 
 B = TypeVar("B", Bus, AsyncBus)
 C = TypeVar("C", bound=Changed)
@@ -116,7 +116,7 @@ class BaseConnections(Generic[B, C]):
             if home in self._buses:
                 return self._buses[home]
             if self._stopped:
-                raise BusError("the connections are stopped", given=home)
+                raise BusError("the connections are stopped", given=without_logins(home))
             # Two names may mean one server, which takes a client id once only.
             digest = blake2b(home.encode(errors="replace"), digest_size=4).hexdigest()
             bus = self._bus(

@@ -82,12 +82,16 @@ def server_name(server: str | Address) -> str:
     return f"mqtt{'s' * address.tls}://{address}"
 
 
-_LOGIN: Final = re.compile(r"(mqtts?://)[^/@\s'\"]*@")
+_LOGIN: Final = re.compile(r"(\bmqtts?://|^)[^\s/?#]*@(?=[^\s/?#]+)", re.IGNORECASE)
+_BARE: Final = re.compile(r"[^\s/?#@:]*:[^\s/?#]*@[^\s/?#]+")
 
 
 def without_logins(text: str) -> str:
-    """Text without user and password in the URLs of servers, for logs: entries of anybody may have some."""
-    return _LOGIN.sub(r"\1…@", text) if "://" in text and "@" in text else text
+    """Text without user and password in the URLs of servers, for logs: entries of anybody may have some. The text may
+    be the address of a server without a scheme, too."""
+    if "@" not in text or not ("://" in text or _BARE.fullmatch(text)):
+        return text
+    return _LOGIN.sub(r"\1…@", text)
 
 
 def _hide(url: str) -> str:

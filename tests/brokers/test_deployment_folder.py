@@ -107,6 +107,10 @@ def test_nodes_have_the_token_of_one_ray_cluster(tmp_path: Path) -> None:
         else:
             assert not file.exists()
     assert apply(OFFICE, tmp_path, NOW).written == []
+    # One that is no node any more loses it.
+    participants = {**OFFICE.participants, "top": DeployedUser(("recorder",))}
+    changes = apply(Deployment(OFFICE.servers, participants, OFFICE.homes), tmp_path, NOW)
+    assert changes.removed == ["participants/top/ray.token"]
 
 
 def test_comments_in_the_file_stay_beside_it(tmp_path: Path) -> None:
@@ -114,7 +118,7 @@ def test_comments_in_the_file_stay_beside_it(tmp_path: Path) -> None:
     assert write_deployment(file, OFFICE) == ["deployment.toml"]
     # What it has written itself is no comment of anybody's.
     assert write_deployment(file, OFFICE) == ["deployment.toml"]
-    commented = as_toml(OFFICE).replace("[homes]", "# The node in the attic has a server of its own.\n[homes]")
+    commented = as_toml(OFFICE).replace("port = 8884", "port = 8884 # that of the attic")
     file.write_text(commented)
     fewer = Deployment(OFFICE.servers, OFFICE.participants)
     assert write_deployment(file, fewer) == ["deployment.toml", "deployment.before.toml"]

@@ -13,6 +13,7 @@ import pytest
 
 from distced.brokers.live.mqtt_server import find_mosquitto, start_server
 from distced.brokers.live.node import LiveNode
+from distced.brokers.node.node import Node
 from distced.middleware.cli.command import main
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import QualityOfService
@@ -105,5 +106,10 @@ def test_last_node_and_unknown_ones_are_errors(url: str, capsys: pytest.CaptureF
             assert "draining" in capsys.readouterr().out
             assert main(["drain", "attic", "--undo", "--server", url]) == 0
             assert "again" in capsys.readouterr().out
+            # Of a version that knows nothing of it, or one that hangs.
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Node, "_administration", lambda *_: [])
+                assert main(["drain", "attic", "--timeout", "2s", "--server", url]) == 2
+            assert "has not answered" in capsys.readouterr().err
             # The other one may go now.
             assert main(["drain", "cellar", "--server", url]) == 0

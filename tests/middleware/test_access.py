@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from structlog.testing import capture_logs
 
 from distced.middleware.bus.access import login, read_configuration, tls_context
 from distced.middleware.bus.bus import Bus
@@ -94,7 +95,7 @@ def test_wrong_configuration_is_an_error_that_names_it(text: str, problem: str, 
         ("key=text.pem", "key without its certificate"),
         ("password-file=missing", "password file that cannot be read: /.*missing"),
         ("password-file=empty", "password file without a password: .*empty"),
-        ("config=missing.toml", "cannot read the configuration: missing.toml"),
+        ("config=missing.toml", "cannot read the configuration: /.*missing.toml"),
     ],
 )
 def test_wrong_file_is_an_error_before_a_connection(
@@ -148,7 +149,10 @@ def test_configuration_that_is_being_replaced_counts_as_it_was(tmp_path: Path) -
     file.unlink()
     assert connections.with_login("mqtts://site.example") == expected
     file.write_text("user = ")
-    assert connections.with_login("mqtts://site.example") == expected
+    with capture_logs() as logged:
+        assert connections.with_login("mqtts://site.example") == expected
+        assert connections.with_login("mqtts://site.example") == expected
+    assert [each["event"] for each in logged] == ["configuration unusable"] and str(file) in logged[0]["reason"]
     file.write_text("user = 'ada'\n")
     assert connections.with_login("mqtts://site.example") == "mqtts://site.example:8883"
 
@@ -160,6 +164,10 @@ def test_configuration_that_is_being_replaced_counts_as_it_was(tmp_path: Path) -
         ("no connection to mqtts://ada@h and mqtt://b:c@d", "no connection to mqtts://…@h and mqtt://…@d"),
         ("mqtt://h:1?ca=/a@b", "mqtt://h:1?ca=/a@b"),
         ("ada@example", "ada@example"),
+        ("MQTTS://ada:secret@h:1", "MQTTS://…@h:1"),
+        ("mqtt://a:b@secret@h:1", "mqtt://…@h:1"),
+        ("at mqtt://ada:se'secret@h:1, twice", "at mqtt://…@h:1, twice"),
+        ("ada:secret@h:1", "…@h:1"),
     ],
 )
 def test_logs_have_no_logins(text: str, shown: str) -> None:
