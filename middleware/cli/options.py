@@ -155,14 +155,14 @@ def _accessed(
         for each in fields(AccessOptions)
         if (path := getattr(access, each.name)) is not None
     )
-    if not files:
-        return {}
-    server = given["server"]
+    server, named = given["server"], access.config
     in_url = dict(parse_address(server).files) if "://" in server else {}
     if "config" in in_url and _source(context, "config") != "COMMANDLINE":
         files = tuple(each for each in files if each[0] != "config")
-        access = replace(access, config=None)
-    configuration = Configuration() if access.config is None else read_configuration(access.config)
+        named = Path(in_url["config"])
+    if not files and named is None:
+        return {}
+    configuration = Configuration() if named is None else read_configuration(named)
     if _source(context, "server") == "DEFAULT":
         server = configuration.server or server
     if "://" not in server:
@@ -172,7 +172,7 @@ def _accessed(
     found = {"server": replace(address, files=tuple((dict(address.files) | dict(files)).items())).url}
     if "home" in given and given["home"] is None and configuration.home:
         found["home"] = configuration.home
-    return found | _limits(configuration, context, limits, str(access.config))
+    return found | _limits(configuration, context, limits, str(named))
 
 
 def _limits(

@@ -90,7 +90,11 @@ def test_strong_joint_at_the_beginning_binds_to_nothing() -> None:
         (b"\x93\x01\x02\x03", "no snapshot"),
         (b"\xc1", "no snapshot"),
         (snapshot(StepwiseEngine([compile_pattern("[B]")])), "other patterns"),
-        (snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x03", b"engine\x04"), "another version"),
+        (
+            snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x03", b"engine\x04"),
+            "another version.*upgrade this node",
+        ),
+        (snapshot(StepwiseEngine([compile_pattern("[A]")])).replace(b"engine\x03", b"engine\x02"), "begins without it"),
     ],
 )
 def test_bytes_of_another_engine_are_refused(content: bytes, problem: str) -> None:

@@ -103,6 +103,8 @@ def test_limits_are_those_of_the_configuration_where_no_option_is_given(tmp_path
     assert (found.max_instances, found.max_ahead) == (7, 2 * MINUTE)
     found = limited("--config", str(file), "--max-instances", "1000", "--max-ahead", "1h")
     assert (found.max_instances, found.max_ahead) == (1_000, HOUR)
+    # As one that stands in the URL.
+    assert limited("--server", f"mqtt://h?config={file}").max_instances == 7
     # Verbs without such options take the rest of the file.
     assert given("--config", str(file)).server.startswith("mqtt://h:1883")
 
