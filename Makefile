@@ -30,7 +30,7 @@ demo: $(VENV)/.demo mosquitto graphviz
 test:
 	$(MAKE) --no-print-directory -j3 $(VENV)/.dev kernel programs
 	$(MAKE) --no-print-directory -j2 types bytecode lint contracts docs
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 2
 
 ## make quick: lint, types, contracts, the conformance cases on both engines, and the pure core, in about a minute
 quick: $(VENV)/.dev

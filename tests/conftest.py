@@ -9,10 +9,14 @@ Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay
 compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores. Then a
 live test that fails is repeated once, and named in the summary: it waits for processes and connections up to a time,
 which a busy machine may exceed. One that fails twice, or alone, is a fault.
+
+A test that does not end is ended by pytest-timeout, and, where that cannot interrupt it or its end does not end either,
+with its process by a watchdog, which prints the stacks of all threads; the others go on in another process.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import tempfile
@@ -32,6 +36,10 @@ _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, Heal
 settings.register_profile("small", max_examples=60, derandomize=True, **_QUIET)
 settings.register_profile("quick", parent=settings.get_profile("small"), max_examples=20)
 settings.register_profile("long", max_examples=20_000, print_blob=True, **_QUIET)
+
+
+STACKS = pytest.StashKey[int]()
+"""File descriptor that stacks of threads are written to."""
 
 
 def is_chosen(config: pytest.Config, mark: str) -> bool:
@@ -54,8 +62,44 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["XDG_STATE_HOME"] = folder.name
     # Spark runs for seconds here, and its JVM would spend most of them on optimising.
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    # Of its own, as the output of tests is captured.
+    config.stash[STACKS] = os.dup(2)
     if not config.getoption("--hypothesis-profile"):
         settings.load_profile("long" if runs_long(config) else "small")
+
+
+GRACE = 60.0
+"""Time from the timeout of a test to the end of its process, s."""
+
+
+def arm_watchdog(item: pytest.Item) -> None:
+    """Start the time of a phase of a test at its begin: a phase that does not end ends the process."""
+    mark = item.get_closest_marker("timeout")
+    given = mark.args[0] if mark and mark.args else item.config.getoption("timeout")
+    timeout = float(item.config.getini("timeout") if given is None else given)
+    # A debugger takes the time that it takes.
+    if timeout and not item.config.getoption("usepdb"):
+        faulthandler.dump_traceback_later(timeout + GRACE, exit=True, file=item.config.stash[STACKS])
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    arm_watchdog(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call(item: pytest.Item) -> None:
+    arm_watchdog(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    arm_watchdog(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish() -> None:
+    faulthandler.cancel_dump_traceback_later()
 
 
 ORDER = ("spark", "ray", "slow", "")
