@@ -87,7 +87,7 @@ containers: $(VENV)/.dev
 lock: $(VENV)/.dev
 	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}; \
 	  printf 'setuptools>=77\n' | env $${index:+UV_DEFAULT_INDEX=$$index} $(BIN)/uv pip compile pyproject.toml - \
-	  --extra ray --extra tables --extra remote --extra init --python-version 3.11 --universal --upgrade \
+	  --extra ray --extra tables --extra remote --extra init --extra metrics --python-version 3.11 --universal --upgrade \
 	  --generate-hashes --no-annotate --no-header --quiet --output-file docker/requirements.lock
 
 ## make bench: all benchmarks, with plots in reports/bench

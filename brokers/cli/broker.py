@@ -17,6 +17,7 @@ from rich.text import Text
 from typer import Option
 
 from distced.brokers.cli import node_locations
+from distced.brokers.cli.metrics import MetricsOption, metrics_address, of_processes, serve_metrics
 from distced.brokers.cli.node_locations import Described
 from distced.brokers.cli.port_in_use import PortInUse
 from distced.brokers.cli.story import ask_nodes
@@ -24,6 +25,7 @@ from distced.brokers.core.node_location import LIMITS, NodeLocation, Subscriptio
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.checkpoint_store import default_folder
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
+from distced.brokers.live.metrics import MetricsBoard
 from distced.brokers.live.mqtt_server import Server, start_server
 from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
@@ -165,6 +167,7 @@ class BrokerOptions:
         int, duration_option(help="Silence of the bridge after which detectors drop its sources; 0s for never.")
     ] = Duration("1min")
     retained: Annotated[bool, Option("--retained", help="Bridge messages retained before the start, too.")] = False
+    metrics: MetricsOption = ""
     as_json: AsJson = False
 
     @property
@@ -226,9 +229,17 @@ def host(options: BrokerOptions, log: Logger) -> int:
         problem = "a Ray cluster for nodes without Ray"
         raise DistcedError(problem, given=options.ray_address, advice="leave out --no-ray")
     wanted, options = options.ray, replace(options, ray=use_ray(options.ray, joins=bool(options.ray_address)))
+    metrics, of_actors = metrics_address(options.metrics), dict[str, str]()
+    if metrics is not None and options.ray:
+        of_actors, own = of_processes(metrics, options.node_names)
+        metrics = own if mappings else None
     with ending() as set_up_again, ExitStack() as stack:
+        board = serve_metrics(metrics, stack, log)
         url, server = _server(options, stack, log)
-        placed = _locations(options, url, described)
+        placed = {
+            name: replace(each, metrics=of_actors.get(name, ""))
+            for name, each in _locations(options, url, described).items()
+        }
         if described is not None:
             with dispensable_output():
                 show_notes(notes_on(described.topology))
@@ -236,7 +247,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
         if hints:
             node_locations.publish_hints(url, hints)
         watch = stack.enter_context(LiveWatch(url, options.node_names, log)).watch
-        _start_nodes(options, url, placed, stack, log)
+        _start_nodes(options, url, placed, stack, log, board)
         adapt_garbage_collection()
         bridge = None
         if mappings:
@@ -247,6 +258,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
                 lateness=options.lateness,
                 lease=options.lease,
                 retained=options.retained,
+                board=board,
             )
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
@@ -321,7 +333,12 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
 
 
 def _start_nodes(
-    options: BrokerOptions, url: str, placed: dict[str, NodeLocation], stack: ExitStack, log: Logger
+    options: BrokerOptions,
+    url: str,
+    placed: dict[str, NodeLocation],
+    stack: ExitStack,
+    log: Logger,
+    board: MetricsBoard | None,
 ) -> None:
     """Start the nodes, and wait until they are in the directory."""
     names = options.node_names
@@ -343,8 +360,10 @@ def _start_nodes(
             token = ray_token(url)
             actors = RayNodes(url, placed, address=options.ray_address, token=token, engine=options.engine)
             stack.enter_context(actors)
+            for name, served in actors.metrics_urls().items() if options.metrics else ():
+                log.info("metrics served", node=name, url=served)
         else:
-            stack.enter_context(LocalNodes(url, placed, engine=options.engine))
+            stack.enter_context(LocalNodes(url, placed, engine=options.engine, board=board))
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and any(client.nodes.get(each) == before.get(each) for each in names):
             time.sleep(0.01)

@@ -16,6 +16,7 @@ from rich.live import Live
 from rich.text import Text
 from typer import Option
 
+from distced.brokers.cli.metrics import MetricsOption, metrics_address, serve_metrics
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
 from distced.brokers.live.recorder import LiveRecorder
@@ -68,6 +69,7 @@ class RecordOptions:
         int, duration_option(help="Time for which the server keeps messages for an absent recorder; 0s for none.")
     ] = Duration("1d")
     duration: Annotated[int | None, duration_option("--for", help="Duration; default: no limit.")] = None
+    metrics: MetricsOption = ""
     as_json: AsJson = False
 
     @property
@@ -115,35 +117,38 @@ def record(options: RecordOptions) -> int:
     if options.everything == bool(options.names):
         problem = "both --types and --all" if options.everything else "no types to record"
         raise TypeRegistryError(problem, allowed="--types Login,Motion, or --all")
-    configure_logging()
+    log = configure_logging()
+    metrics = metrics_address(options.metrics)
     with LiveDirectory(options.server) as reading:
         notes, _ = reading.look(lambda directory: check_types(directory, options.names))
     name = options.name or participant_name(options.server) or socket.gethostname().split(".")[0] or "recorder"
-    recorder = LiveRecorder(
-        options.server,
-        options.history,
-        name,
-        types=options.recorded,
-        home=options.home or "",
-        flush_every=options.flush_every,
-        flush_events=options.flush_events,
-        keep=options.keep,
-    )
-    with dispensable_output():
-        show_notes(notes)
-    with ending():
-        recorder.start(PATIENCE)
-        try:
-            announced = recorder.wait_announced(PATIENCE)
-            with dispensable_output():
-                _report_begin(recorder, name, options)
-                if not announced:
-                    show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
-            _watch(recorder, options)
-        except KeyboardInterrupt:
-            pass
-        finally:
-            recorder.stop()
+    with ExitStack() as stack:
+        recorder = LiveRecorder(
+            options.server,
+            options.history,
+            name,
+            types=options.recorded,
+            home=options.home or "",
+            flush_every=options.flush_every,
+            flush_events=options.flush_events,
+            keep=options.keep,
+            board=serve_metrics(metrics, stack, log),
+        )
+        with dispensable_output():
+            show_notes(notes)
+        with ending():
+            recorder.start(PATIENCE)
+            try:
+                announced = recorder.wait_announced(PATIENCE)
+                with dispensable_output():
+                    _report_begin(recorder, name, options)
+                    if not announced:
+                        show_notes(["the server has not confirmed that it is there: sources do not wait for it so far"])
+                _watch(recorder, options)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                recorder.stop()
     status = recorder.status()
     with dispensable_output():
         summarise(status, as_json=options.as_json)

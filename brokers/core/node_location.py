@@ -37,6 +37,7 @@ class NodeLocation:
         detector_limits: of each detector.
         checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
         max_ahead: events and promises further beyond its clock are rejected, ns.
+        metrics: address at which a node in a process of its own serves its metrics, HOST:PORT; empty for none.
     """
 
     home: str = ""
@@ -46,3 +47,4 @@ class NodeLocation:
     detector_limits: Limits = DETECTOR_LIMITS
     checkpoints: str = ""
     max_ahead: int = MAX_AHEAD
+    metrics: str = ""

@@ -8,6 +8,8 @@ from functools import partial
 
 from distced.brokers.bridge import LATENESS, LEASE, Bridge
 from distced.brokers.core.effects import Effect
+from distced.brokers.core.metrics import DEAD_LETTER_REASONS, DEAD_LETTERS, Delays, Values, by_reason, put
+from distced.brokers.live.metrics import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import parse_address
 from distced.middleware.bus.logger import get_logger
@@ -37,8 +39,9 @@ class LiveBridge(Participant):
         retained: bool = False,
         clock: Clock | None = None,
         root: str = ROOT,
+        board: MetricsBoard | None = None,
     ) -> None:
-        """Describe a bridge; nothing happens before `start`. See `Bridge` for the arguments."""
+        """Describe a bridge; nothing happens before `start`. See `Bridge` and `Participant` for the arguments."""
         clock = clock or SystemClock()
         self.bridge = Bridge(
             name,
@@ -52,7 +55,8 @@ class LiveBridge(Participant):
         )
         self._begun = threading.Event()
         # No session: messages kept for an absent bridge would be taken for new ones.
-        super().__init__(url, name, client_id=f"distced-bridge-{name}", clock=clock, will=self.bridge.will())
+        will = self.bridge.will()
+        super().__init__(url, name, client_id=f"distced-bridge-{name}", clock=clock, will=will, board=board)
 
     def statistics(self) -> dict[str, int]:
         """Counters of the bridge, and number of its sources."""
@@ -79,6 +83,17 @@ class LiveBridge(Participant):
     def _time(self, now: int) -> Iterable[Effect]:
         # Watermarks must not pile up while there is no connection.
         return self.bridge.tick(now) if self.bus.connected else ()
+
+    def _measured(self, now: int) -> tuple[Values, Delays | None]:
+        values, counts = Values(), self.bridge.counts
+        put(values, "distced_bridge_messages_total", counts["messages"])
+        put(values, "distced_bridge_events_total", counts["events"])
+        put(values, "distced_bridge_late_events_total", counts["late"])
+        put(values, "distced_bridge_rejected_total", counts["rejected"])
+        put(values, "distced_bridge_retained_messages_total", counts["retained"])
+        put(values, "distced_sources", len(self.bridge.sources) - 1)
+        by_reason(values, DEAD_LETTERS, self.bridge.dead_letters.counts, DEAD_LETTER_REASONS)
+        return values, None
 
     def _end(self, now: int) -> Iterable[Effect]:
         return self.bridge.stop()

@@ -17,12 +17,15 @@ from functools import partial
 from typing import Final, Self
 
 from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Publish, Release, Save
+from distced.brokers.core.metrics import Delays, Values
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
 from distced.brokers.live.checkpoint_thread import CheckpointThread
+from distced.brokers.live.metrics import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.brokers.node.compiling import THREADS, compiled_beside
 from distced.brokers.node.node import Node
+from distced.brokers.node.node_metrics import NodeMetrics
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import engines
@@ -92,6 +95,7 @@ class LiveNode(Participant):
         detector_limits: Limits = DETECTOR_LIMITS,
         checkpoints: str = "",
         max_ahead: int = MAX_AHEAD,
+        board: MetricsBoard | None = None,
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -106,6 +110,7 @@ class LiveNode(Participant):
             detector_limits: of each detector; those beyond are excluded.
             checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
             max_ahead: events and promises further beyond the clock are rejected, ns.
+            board: takes its metrics; None for none.
 
         Raises:
             DistcedError: engine not available, or store not usable.
@@ -135,7 +140,10 @@ class LiveNode(Participant):
         )
         if store is not None:
             self.node.checkpoints.stored(store.stored(), clock.now())
-        super().__init__(url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will())
+        self._metrics = None if board is None else NodeMetrics(self.node)
+        super().__init__(
+            url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will(), board=board
+        )
         self._pointer = encode(Pointer(server_name(url)))
         # By home; each belongs to the thread of the bus there.
         self._arrived: dict[str, _Arrived] = {}
@@ -228,6 +236,9 @@ class LiveNode(Participant):
 
     def _time(self, now: int) -> Iterable[Effect]:
         return self.node.tick(now)
+
+    def _measured(self, now: int) -> tuple[Values, Delays | None]:
+        return ({}, None) if self._metrics is None else (self._metrics.read(now), self._metrics.delays())
 
     def _end(self, now: int) -> Iterable[Effect]:
         return self.node.stop()

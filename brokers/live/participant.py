@@ -8,12 +8,16 @@ of its bus, in order of decision; a slow or absent server delays its own effects
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
+from distced.brokers.core.metrics import Delays, Snapshot, Values, put
+from distced.brokers.live.metrics import MetricsBoard
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import Connections
@@ -23,6 +27,15 @@ from distced.middleware.model.errors import BusError
 
 MAX_QUEUED: Final = 100_000
 """Messages queued for one server at most; further ones are dropped, and counted."""
+
+HOMES: Final = 20
+"""Servers with metrics of their own: the first; those of further ones are added up."""
+
+DIRECTORY: Final = "directory"
+"""The server of the directory in metrics, where its connection has no name."""
+
+OTHERS: Final = "others"
+"""Further servers in metrics."""
 
 MqttEffect: TypeAlias = Publish | Subscribe | Unsubscribe
 
@@ -101,6 +114,7 @@ class Participant:
         will: Publish | None = None,
         session_expiry: int = 0,
         hold_acknowledgements: bool = False,
+        board: MetricsBoard | None = None,
     ) -> None:
         """Describe a participant; nothing happens before `start`.
 
@@ -108,6 +122,7 @@ class Participant:
             url, home: MQTT servers of the directory and of the site; an empty home for the same.
             will: published by the server of the directory when the participant is lost.
             session_expiry, hold_acknowledgements: as of `Bus`.
+            board: takes a snapshot of its metrics each second; None for no metrics.
 
         Raises:
             BusError: invalid URL of a server.
@@ -125,6 +140,7 @@ class Participant:
             hold_acknowledgements=hold_acknowledgements,
         )
         self.bus = self.connections.main
+        self._name, self._board = name, board
         self._identity: dict[str, Any] = {self.role: name} if self.role else {}
         # The buses take turns with the participant.
         self._turn = threading.Lock()
@@ -165,6 +181,8 @@ class Participant:
                     run_on(bus, partial(self._last, home, bus), 1.0)
             self.connections.stop()
         self._close()
+        if self._board is not None:
+            self._board.remove(self.role, self._name)
 
     def __enter__(self) -> Self:
         return self.start()
@@ -207,6 +225,21 @@ class Participant:
     def _tick(self) -> None:
         if not self._stopped.is_set():
             self._decide("", lambda: self._time(self.clock.now()))
+            if self._board is not None and self._board.is_due(self.role, self._name, time.monotonic()):
+                self._board.put(self._snapshot(time.monotonic()))
+
+    def _snapshot(self, at: float) -> Snapshot:
+        """Metrics at an instant by the monotonic clock, s."""
+        with self._turn:
+            values, delays = self._measured(self.clock.now())
+            waiting = {home: len(outlet.waiting) for home, outlet in self._outlets.items()}
+        put(values, "distced_unsent_messages_total", self.unsent)
+        buses = self.connections.all()
+        for home, bus in islice(buses.items(), HOMES):
+            _add_connection(values, home or DIRECTORY, bus, waiting.get(home, 0))
+        for home, bus in islice(buses.items(), HOMES, None):
+            _add_connection(values, OTHERS, bus, waiting.get(home, 0))
+        return Snapshot(self.role, self._name, at, self.bus.connected, values, delays)
 
     def _decide(self, here: str, decide: Callable[[], Iterable[Any]]) -> None:
         """Take a decision, on the thread of the bus to `here`, and have its effects carried out."""
@@ -299,6 +332,10 @@ class Participant:
         """Effects of the time."""
         return ()
 
+    def _measured(self, now: int) -> tuple[Values, Delays | None]:
+        """Figures for metrics, and delays of composite events; None for no detectors."""
+        return {}, None
+
     def _decided(self) -> None:
         """Consequences of a decision for the driver itself."""
 
@@ -314,6 +351,23 @@ class Participant:
 
     def _close(self) -> None:
         """Release resources of the driver besides connections."""
+
+
+def _add_connection(values: Values, home: str, bus: Bus, waiting: int) -> None:
+    """Add the figures of a connection to those of its home."""
+    counted = bus.statistics
+    figures = {
+        "distced_connected": int(bus.connected),
+        "distced_reconnections_total": counted.reconnections,
+        "distced_received_messages_total": counted.messages_in,
+        "distced_received_bytes_total": counted.bytes_in,
+        "distced_sent_messages_total": counted.messages_out,
+        "distced_sent_bytes_total": counted.bytes_out,
+        "distced_outgoing_messages": waiting + bus.unsettled,
+    }
+    for name, figure in figures.items():
+        of_homes = values.setdefault(name, {})
+        of_homes[(home,)] = of_homes.get((home,), 0) + figure
 
 
 def run_on(bus: Bus, run: Callable[[], object], timeout: float) -> None:

@@ -18,6 +18,8 @@ from typing import Any, Final
 import msgspec
 
 from distced.brokers.core.effects import Subscribe
+from distced.brokers.core.metrics import Delays, Values, put
+from distced.brokers.live.metrics import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.brokers.live.recorder_journal import Journal, sync_path
 from distced.brokers.recorder.recorder import Recorder
@@ -80,6 +82,7 @@ class LiveRecorder(Participant):
         keep: int = DAY,
         clock: Clock | None = None,
         root: str = ROOT,
+        board: MetricsBoard | None = None,
     ) -> None:
         """Open the history and the journal; write batches of the journal that the history lacks.
 
@@ -89,6 +92,7 @@ class LiveRecorder(Participant):
             name: unique; a recorder of this name continues with its journal.
             types: the types to record; None for all.
             keep: time for which servers keep messages for an absent recorder, ns; 0 for none.
+            board: takes its metrics; None for none.
 
         Raises:
             HistoryError: folder without a history, second recorder of the name, unreadable journal.
@@ -133,6 +137,7 @@ class LiveRecorder(Participant):
                 will=self.recorder.will(),
                 session_expiry=expiry,
                 hold_acknowledgements=True,
+                board=board,
             )
         except DistcedError:
             self._journal.close()
@@ -158,6 +163,16 @@ class LiveRecorder(Participant):
             status["waiting"] += waiting
             problem = None if self.problem is None else str(self.problem)
             return {**status, "files": self.files, "connected": self.bus.connected, "problem": problem}
+
+    def _measured(self, now: int) -> tuple[Values, Delays | None]:
+        values = self.recorder.measured(now)
+        # What was to be written and could not be waits on.
+        waiting = sum(len(each.events) for each in self._unwritten)
+        put(values, "distced_recorder_written_events_total", self.recorder.state.counts["written"] - waiting)
+        put(values, "distced_recorder_unwritten_events", len(self.recorder.state.stable) + waiting)
+        put(values, "distced_recorder_written_files_total", self.files)
+        put(values, "distced_recorder_failing", self.problem is not None)
+        return values, None
 
     # The journal.
 

@@ -32,6 +32,7 @@ from distced.brokers.core.causes import MessageArrived, Stimulus
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Compile, Effect, info, warning
 from distced.brokers.core.exclusions import error_of, is_excluded
+from distced.brokers.core.metrics import REFUSALS
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.checkpoint_format import Checkpoint
 from distced.brokers.node.checkpoints import Checkpoints
@@ -74,6 +75,10 @@ LOOK_EVERY: Final = 20 * SECOND
 
 _ENDED: Final = b"ended"
 """Content of the request of an entry that was cleared, and perhaps published again, since it was served."""
+
+UNUSABLE: Final = "unusable"
+EXCLUDED: Final = "excluded"
+"""Reasons of refusals in metrics: a pattern that cannot be compiled or placed, and one that is excluded."""
 
 _ENTRY, _ADMIT, _READY, _SERVE, _HOST, _OFFER = _KINDS = "entry", "admit", "ready", "serve", "host", "offer"
 
@@ -333,7 +338,7 @@ class Admission(NodePart):
             return self._refuse(name, entry, error, now)
         excluded = self.directory.exclusions.get(found.id)
         if excluded and is_excluded(excluded, now):
-            return self._refuse(name, entry, error_of(excluded), now)
+            return self._refuse(name, entry, error_of(excluded), now, EXCLUDED)
         concerned = self._concerned(found.id)
         self._notified[name] = (now, concerned, how)
         self.happened("subscription", name, f"coordinated here: {found.id}, for {concerned} to see to")
@@ -345,19 +350,22 @@ class Admission(NodePart):
             return self._deal_with(name, entry, found, how, now)
         return [self.send(concerned, "serve", name, how)]
 
-    def _refuse(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
+    def _refuse(
+        self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int, reason: str = UNUSABLE
+    ) -> list[Effect]:
         if _is_rule(entry) or is_away(entry, self.directory):
             # Nobody is there to ask again.
             self._notified[name] = (now, "", _AGAIN)
             return [*self.hosting.withdrawn(name, now), *self._wait(name, entry, error)]
         self._notified.pop(name, None)
         self.served.put(name, self.name, "")
+        self.event_path.tallies[REFUSALS, reason] += 1
         answer = Answer(name, "refused", node=self.name, error=error.as_dict(), message=str(error))
         return [*self.hosting.withdrawn(name, now), self.reply(entry.client, answer)]
 
     def refuse_excluded(self, name: str, entry: SubscriptionEntry, exclusion: ExclusionEntry, now: int) -> list[Effect]:
         """Refuse a subscription whose detector was excluded here."""
-        return self._refuse(name, entry, error_of(exclusion), now)
+        return self._refuse(name, entry, error_of(exclusion), now, EXCLUDED)
 
     def _wait(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
         """Defer a served subscription that cannot be served for now, and notify its client; it is tried again."""
@@ -398,7 +406,7 @@ class Admission(NodePart):
         """Serve a subscription, or have its detector created."""
         excluded = self.directory.exclusions.get(found.id)
         if excluded and is_excluded(excluded, now):
-            return self._refuse(name, entry, error_of(excluded), now)
+            return self._refuse(name, entry, error_of(excluded), now, EXCLUDED)
         if self._is_coming(found.id):
             self._parked.setdefault(found.id, set()).add(name)
             return []
@@ -441,7 +449,7 @@ class Admission(NodePart):
             return [warning("hosting refused", subscription=name, reason=str(error))]
         excluded = self.directory.exclusions.get(planned.id)
         if excluded and is_excluded(excluded, now):
-            return self._refuse(name, entry, error_of(excluded), now)
+            return self._refuse(name, entry, error_of(excluded), now, EXCLUDED)
         if self._is_coming(planned.id) and not self._is_next(planned.id):
             self._parked.setdefault(planned.id, set()).add(name)
             return []

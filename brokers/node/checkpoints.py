@@ -29,6 +29,7 @@ from msgspec.structs import replace
 
 from distced.brokers.core.directory import part_of
 from distced.brokers.core.effects import Effect, Load, Pieces, Save, info, warning
+from distced.brokers.core.metrics import CHECKPOINTS_FAILED, CHECKPOINTS_SAVED
 from distced.brokers.node.acknowledgements import Acknowledgements, Received
 from distced.brokers.node.checkpoint_format import Checkpoint, pack, pack_policy, unpack
 from distced.brokers.node.hosted import HostedDetector
@@ -103,12 +104,14 @@ class Checkpoints(NodePart):
         kept: whether there is a store.
         failures: number of writes that have failed in a row.
         written: the last checkpoint of each detector.
+        begun_at: instant at which the write under way has begun, ns; None for none.
     """
 
     def __init__(self, shared: Shared, *, kept: bool) -> None:
         super().__init__(shared)
         self.kept = kept
         self.failures = 0
+        self.begun_at: int | None = None
         self.acknowledgements = Acknowledgements(shared)
         self.written: dict[str, _Written] = {}
         # Of an earlier life of this node, until they are written again; and the instant at which these were known, ns.
@@ -175,7 +178,7 @@ class Checkpoints(NodePart):
         if not entries:
             return effects
         self._number += 1
-        self._writing = self._number
+        self._writing, self.begun_at = self._number, now
         return [*effects, Save(self._number, entries)]
 
     def last(self, now: int) -> list[Effect]:
@@ -196,11 +199,12 @@ class Checkpoints(NodePart):
         """Take the end of a write; why it has failed, empty where it has not."""
         if number != self._writing:
             return []
-        self._writing = 0
+        self._writing, self.begun_at = 0, None
         written, self._in_it = self._in_it, {}
         if problem:
             self._kept_in_it, self._segments_in_it = {}, ()
             self.failures += 1
+            self.event_path.tallies[(CHECKPOINTS_FAILED,)] += 1
             self._write_at = now + WRITE_AGAIN
             # Logged at each power of two.
             once = self.failures.bit_count() == 1
@@ -215,6 +219,7 @@ class Checkpoints(NodePart):
         for segment in self._segments_in_it:
             self._old_segments.pop(segment, None)
         self._kept_in_it, self._segments_in_it = {}, ()
+        self.event_path.tallies[(CHECKPOINTS_SAVED,)] += sum(each is not None for each in written.values())
         for identity, each in written.items():
             self._left.discard(identity)
             self.acknowledgements.written(identity, None if each is None else each.received)

@@ -36,6 +36,7 @@ class DelayedMessages:
 
     Attributes:
         excessive: clients with a crowd that is too large, until they are removed here.
+        size: bytes of the messages, with what it takes to keep them.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class DelayedMessages:
         self._apart: OrderedDict[str, deque[tuple[str, bytes]]] = OrderedDict()
         # Entries that have waited apart, by client, since it has any.
         self._crowds: Counter[str] = Counter()
-        self._length = self._size = 0
+        self._length = self.size = 0
         self._delayed = (f"{root}/{Area.DIRECTORY}/", f"{root}/{Area.ADMINISTRATION}/")
         self._passing = (f"{root}/{Area.DIRECTORY}/type/", f"{root}/{Area.ADMINISTRATION}/heartbeat/")
         self._subscriptions = directory_topic("subscription", "-", root=root)[:-1]
@@ -69,7 +70,7 @@ class DelayedMessages:
     @property
     def full(self) -> bool:
         """Whether there is no room for more."""
-        return self._size > ROOM
+        return self.size > ROOM
 
     def clients(self) -> Set[str]:
         """Clients whose entries wait."""
@@ -87,7 +88,7 @@ class DelayedMessages:
         if below != topic and "/" in below and client in self._left_out:
             return
         self._length += 1
-        self._size += len(payload) + _OVERHEAD
+        self.size += len(payload) + _OVERHEAD
         if client and (client in self._apart or self._entries[client] >= CROWD):
             self._apart.setdefault(client, deque()).append((topic, payload))
             if payload:
@@ -121,7 +122,7 @@ class DelayedMessages:
             else:
                 del self._crowds[client]
         self._length -= 1
-        self._size -= len(payload) + _OVERHEAD
+        self.size -= len(payload) + _OVERHEAD
         return topic, payload
 
     def _client(self, topic: str) -> str:

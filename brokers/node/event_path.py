@@ -6,6 +6,7 @@ in frames, unusable events as dead letters. `brokers.node.hosting` decides on th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from distced.brokers.core.clock_bound import ClockBound
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Publish, info, warning
+from distced.brokers.core.metrics import LOSSES, DelayHistogram
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.node.backlog import Backlog
 from distced.brokers.node.hosted import HostedDetector, Phase
@@ -54,6 +56,8 @@ class EventPath:
         inventory: detectors, with `hosted` and `moving`, its tables by id, the latter of those arriving or leaving.
         inputs: inputs of the running detectors.
         counts: counters since the start.
+        tallies: further ones, by metric and labels (`brokers.core.metrics`).
+        delays: of composite events; None where nobody reads them.
         routes: topics of events to inputs; cleared when inputs or types change.
         asks: whether a stream has begun whose position is to be requested, behind the subscription to it.
         excesses: why detectors cannot go on, by id, until they are excluded (`brokers.node.exclusion`).
@@ -84,6 +88,8 @@ class EventPath:
         self.hosted, self.moving = self.inventory.hosted, self.inventory.moving
         self.inputs = Inputs(self.inventory.hosted, engines)
         self.counts = {"frames": 0, "events": 0, "composite events": 0, "late": 0, "duplicates": 0}
+        self.tallies: Counter[tuple[str, ...]] = Counter()
+        self.delays: DelayHistogram | None = None
         self.asks = False
         self.meter = Meter()
         self.dead_letters = DeadLetters(name, root)
@@ -419,6 +425,7 @@ class EventPath:
         new = hosted.output.lose(losses)
         if not new:
             return
+        self.tallies[(LOSSES,)] += len(new)
         for each in new:
             self.stories.happened("detector", hosted.id, f"events lost: {each.reason}")
         effects.append(self.output.frame(hosted, [], hosted.published, now, new))
@@ -617,6 +624,8 @@ class EventPath:
             effects.append(frame)
             if hosted.json is not None:
                 effects += hosted.json.found(found, now)
+            if found and self.delays is not None:
+                self.delays.add(found, now)
             if hosted.meter is not None:
                 hosted.meter.sent(len(frame.payload) + len(frame.topic), found, now)
 

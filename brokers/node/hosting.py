@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from distced.brokers.core.directory import Change, part_subscription
 from distced.brokers.core.effects import Effect, Publish, info, warning
 from distced.brokers.core.exclusions import is_excluded, of_part
+from distced.brokers.core.metrics import TAKEOVERS
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.announcements import Announcements
 from distced.brokers.node.checkpoint_format import Checkpoint
@@ -153,6 +154,7 @@ class DetectorHosting(NodePart):
         except SnapshotError as error:
             notes.append(warning("checkpoint refused", detector=planned.id, reason=str(error)))
             return self._created(planned, home, expected)
+        self.event_path.tallies[TAKEOVERS, "checkpoint"] += 1
         notes.append(info("detector recovered", detector=planned.id, until=checkpoint.output.watermark))
         return hosted
 

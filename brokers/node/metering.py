@@ -202,6 +202,11 @@ class Meter:
         self._load = 0
         self._most: list[str] = []
 
+    @property
+    def load(self) -> float:
+        """Instances touched a second by all detectors, at their last readings."""
+        return self._load / 1000
+
     def begin(self, detector: str, now: int, touched: int = 0) -> DetectorMeter:
         """Meter of a detector that runs here from now on, from zero also where it ran here before."""
         self.end(detector)
@@ -257,7 +262,7 @@ class Meter:
         measured = {identity: self.detectors[identity].measured() for identity in named}
         known = {identity: each for identity, each in measured.items() if each is not None}
         others = len(self.detectors) - len(named)
-        load = _rounded(self._load / 1000)
+        load = _rounded(self.load)
         return LoadEntry(load, known, dict(latencies), others, backlog.behind, backlog.waiting, dict(silent))
 
     def is_due(self, now: int) -> bool:

@@ -23,6 +23,7 @@ from typing import Final
 
 from distced.brokers.core.directory import Change
 from distced.brokers.core.effects import Effect, Note, Publish, info, warning
+from distced.brokers.core.metrics import MIGRATIONS_BEGUN, MIGRATIONS_ENDED
 from distced.brokers.node.admission import Admission
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
@@ -55,6 +56,7 @@ class _Moving:
         replica: whether a replica is made.
         heard: whether the target has subscribed to the inputs.
         sent: whether the state is on its way.
+        hands_over: whether a replica becomes the primary.
     """
 
     number: int
@@ -64,6 +66,12 @@ class _Moving:
     replica: bool = False
     heard: bool = False
     sent: bool = False
+    hands_over: bool = False
+
+    @property
+    def kind(self) -> str:
+        """Kind in metrics."""
+        return "replica" if self.replica and not self.hands_over else "move"
 
 
 _STEPS: Final[dict[str, type[Step | DetectorState | Refusal]]] = {
@@ -107,7 +115,7 @@ class Migration(NodePart):
             return self.homes.flush(hosted.json_homes, published, now)
         if move.node in hosted.replicas:
             # Nothing else is begun until the directory says so.
-            self.moving[detector] = _Moving(now, move.node, arrives=False, since=now, replica=True)
+            self._add(detector, _Moving(now, move.node, arrives=False, since=now, replica=True, hands_over=True))
             return self.replication.hand_over(hosted, move.node, now)
         return self._begin(hosted, move.node, now, replica=False)
 
@@ -129,7 +137,7 @@ class Migration(NodePart):
             return [_refused(detector, node, "too much is kept for its durable subscriptions")]
         planned = hosted.planned
         cuts = tuple(cut_of(place, each) for place, each in planned.places)
-        self.moving[detector] = _Moving(now, node, arrives=False, since=now, replica=replica)
+        self._add(detector, _Moving(now, node, arrives=False, since=now, replica=replica))
         reads = {each: tuple(sorted(streams.trusted)) for each, streams in hosted.streams.items()}
         json = hosted.json.topics if hosted.json is not None else ()
         arrival = Arrival(self.name, planned.asked, cuts, planned.parts, hosted.home, replica, now, reads, json)
@@ -155,7 +163,7 @@ class Migration(NodePart):
             case "state", DetectorState() if moving.arrives:
                 return self._take(detector, moving, step, now)
             case "replicated", _ if not moving.arrives and moving.replica:
-                del self.moving[detector]
+                self._ended(detector, "completed")
                 self.admission.settled(detector)
                 note = info("replica added", detector=detector, node=moving.other)
                 return [note, *self.replication.replicated(detector, moving.other)]
@@ -213,12 +221,12 @@ class Migration(NodePart):
 
     def _call_off(self, detector: str, moving: _Moving, now: int) -> list[Effect]:
         """Cancel the move, as the detector is not needed any more."""
-        del self.moving[detector]
+        self._ended(detector, "called_off")
         self.admission.settled(detector)
         return [self.send(moving.other, "called-off", detector, encode(Step(moving.number)))]
 
     def _roll_back(self, detector: str, moving: _Moving, reason: str, now: int) -> list[Effect]:
-        del self.moving[detector]
+        self._ended(detector, "failed")
         problem = "replica refused" if moving.replica else "move refused"
         effects: list[Effect] = [warning(problem, detector=detector, node=moving.other, reason=reason)]
         if moving.replica:
@@ -279,17 +287,27 @@ class Migration(NodePart):
 
     # At either end.
 
+    def _add(self, detector: str, moving: _Moving) -> None:
+        """Note a motion that begins here, as its origin."""
+        self.moving[detector] = moving
+        self.event_path.tallies[MIGRATIONS_BEGUN, moving.kind] += 1
+
+    def _ended(self, detector: str, outcome: str) -> None:
+        """Note the end of a motion that began here."""
+        moving = self.moving.pop(detector)
+        self.event_path.tallies[MIGRATIONS_ENDED, moving.kind, outcome] += 1
+
     def detector_changed(self, change: Change, now: int) -> list[Effect] | None:
         """Effects of a changed entry of a detector; None where it is not in motion."""
         moving = self.moving.get(change.name)
         if moving is not None and moving.replica and not moving.arrives and _names(change.entry, moving.other):
             # Handed over.
-            del self.moving[change.name]
+            self._ended(change.name, "completed")
             return None
         if moving is None or moving.arrives or moving.replica or not moving.sent:
             return None
         if change.entry is not None and change.entry.node == moving.other:
-            del self.moving[change.name]
+            self._ended(change.name, "completed")
             note = info("detector moved", detector=change.name, node=moving.other)
             effects = [note, *self.hosting.gone(change.name)]
             self.admission.settled(change.name)

@@ -100,8 +100,8 @@ ALL: Final = 2**63
 
 
 class Node(NodePart):
-    """Broker node, composed of its parts: `claim` to its name, `hosted` detectors by id, `counts` since its start; it
-    `validates` its invariants after every message but events, and with every status."""
+    """Broker node, composed of its parts: `claim` to its name, `hosted` detectors by id, `counts` since its start,
+    `delayed` messages; it `validates` its invariants after every message but events, and with every status."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class Node(NodePart):
         self._below = f"{root}/"
         self._event_areas = (f"{root}/{Area.EVENTS}/", f"{root}/{Area.COMPOSITE_EVENTS}/")
         self._handshake = DirectoryHandshake(name, root)
-        self._delayed = DelayedMessages(root, self._handshake.topic, self.quarantine.most, self.quarantine)
+        self.delayed = DelayedMessages(root, self._handshake.topic, self.quarantine.most, self.quarantine)
         self._status: bytes = b""
         self._status_at = now
         # As of the last tick, ns.
@@ -287,7 +287,7 @@ class Node(NodePart):
         effects: list[Effect] = []
         collected: list[Effect] | None = None
         last, joins = "", False
-        delayed, waits = self._delayed, not home
+        delayed, waits = self.delayed, not home
         home = self._server(home)
         if delayed:
             at_once = 0
@@ -363,14 +363,14 @@ class Node(NodePart):
     def _take_delayed(self, now: int) -> list[Effect]:
         """Effects of all delayed messages."""
         effects: list[Effect] = []
-        while self._delayed and not self._stopped:
-            effects += self._handled(*self._delayed.take(), now, "")
+        while self.delayed and not self._stopped:
+            effects += self._handled(*self.delayed.take(), now, "")
         return effects + self.refusals.effects(now)
 
     @property
     def waiting(self) -> int:
         """Number of delayed messages, and of requests about subscriptions that wait to be served."""
-        return 0 if self._stopped else len(self._delayed) + len(self.admission.queue)
+        return 0 if self._stopped else len(self.delayed) + len(self.admission.queue)
 
     def serve(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
         """Effects of delayed messages, and of requests about subscriptions, which wait since their messages: one of
@@ -380,9 +380,9 @@ class Node(NodePart):
         going = True
         while going and self.waiting:
             for _ in range(MESSAGES_A_REQUEST):
-                if not self._delayed or not going or self._stopped:
+                if not self.delayed or not going or self._stopped:
                     break
-                effects += self._handled(*self._delayed.take(), now, "")
+                effects += self._handled(*self.delayed.take(), now, "")
                 going = goes_on()
             if self.admission.queue and not self._stopped:
                 effects += self._served(self.admission.queue.take(), now)
@@ -473,7 +473,7 @@ class Node(NodePart):
         effects += self.quarantine.tick(now)
         if not self._handshake.reading:
             # Until then what was delivered again may wait; behind it, only what crowding clients have published.
-            for change in self.directory.clear_unconfirmed(now, self._delayed.clients()):
+            for change in self.directory.clear_unconfirmed(now, self.delayed.clients()):
                 if change.kind == "detector":
                     # Forgotten by the server, and not cleared by its host.
                     self.hosting.upstream.hold_back([change.name], now)

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final
 
 from distced.brokers.core.effects import Effect, Publish, warning
+from distced.brokers.core.metrics import REFUSALS
 from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.planning import is_there
@@ -42,6 +43,9 @@ OTHERS: Final = ""
 OF_CLIENT: Final = "too many subscriptions of one client"
 OF_ALL: Final = "too many subscriptions of all clients together"
 TOO_LONG: Final = "a pattern longer than nodes accept"
+
+REASONS: Final = {OF_CLIENT: "of_client", OF_ALL: "of_all", TOO_LONG: "pattern_length"}
+"""Reasons in metrics, by problem."""
 
 
 class Refusals(NodePart):
@@ -159,6 +163,7 @@ class Refusals(NodePart):
     def _refuse(self, name: str, client: str, topic: str, problem: str) -> None:
         counts = self.event_path.counts
         counts["subscriptions refused"] = counts.get("subscriptions refused", 0) + 1
+        self.event_path.tallies[REFUSALS, REASONS[problem]] += 1
         self.topics[topic] = None
         self._names.setdefault((client, problem), []).append(name)
 

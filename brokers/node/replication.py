@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from msgspec.structs import replace
 
 from distced.brokers.core.effects import Effect, info, warning
+from distced.brokers.core.metrics import TAKEOVERS
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.placement import Placement
@@ -104,6 +105,7 @@ class Replication(NodePart):
             if heirs[:1] == [self.name]:
                 replicas = {each: entry.replicas[each] for each in heirs[1:]}
                 hosted.become_primary(replicas, following(entry.generation))
+                self.event_path.tallies[TAKEOVERS, "replica"] += 1
                 effects += [
                     warning("replica promoted", detector=identity, lost=node),
                     self.announcements.publish(hosted),

@@ -15,15 +15,18 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Final
 
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
+from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_server import MetricsServer, parse_metrics_address, with_free_port
 from distced.brokers.live.node import LiveNode
 from distced.brokers.ray.runtime import actor_name, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.bus.logger import get_logger
-from distced.middleware.model.errors import BusError
+from distced.middleware.model.errors import BusError, DistcedError
 
 PATIENCE: Final = 20.0
 """Time for an actor of the same name, of an earlier life of the one that starts it, to end, s."""
@@ -42,6 +45,8 @@ class NodeActor:
 
         again = ray.get_runtime_context().was_current_actor_reconstructed
         self.isolated = None if reserved else IsolatedNodes(url, location, engine)
+        self._metrics = _metrics(location.metrics, name, patient=again or bool(reserved)) if location.metrics else None
+        board = None if self._metrics is None else self._metrics.board
 
         def make() -> LiveNode:
             return LiveNode(
@@ -58,6 +63,7 @@ class NodeActor:
                 detector_limits=location.detector_limits,
                 checkpoints=location.checkpoints,
                 max_ahead=location.max_ahead,
+                board=board,
             )
 
         self.live = _started(make, patient=again or bool(reserved))
@@ -67,6 +73,10 @@ class NodeActor:
     def statistics(self) -> dict[str, int]:
         """Counters of the node."""
         return self.live.statistics()
+
+    def metrics_url(self) -> str:
+        """URL of the metrics; empty for none."""
+        return "" if self._metrics is None else self._metrics.url
 
     def process(self) -> int:
         """Process id of the actor."""
@@ -81,6 +91,8 @@ class NodeActor:
         self.live.stop()
         if self.isolated is not None:
             self.isolated.stop()
+        if self._metrics is not None:
+            self._metrics.stop()
 
 
 class IsolatedNodes:
@@ -88,7 +100,8 @@ class IsolatedNodes:
 
     def __init__(self, url: str, location: NodeLocation, engine: EngineName = "auto") -> None:
         self._url = url
-        self._location = location
+        # Their ports are free ones, as nobody knows how many there will be.
+        self._location = replace(location, metrics=with_free_port(location.metrics))
         self._engine = engine
         # An actor lives as long as its handle.
         self._actors: dict[str, Any] = {}
@@ -155,6 +168,19 @@ class IsolatedNodes:
             with contextlib.suppress(Exception):
                 ray.get(actor.stop.remote(), timeout=10)
             ray.kill(actor)
+
+
+def _metrics(address: str, name: str, *, patient: bool) -> MetricsServer | None:
+    """Server of the metrics of an actor; None where a `patient` one goes on without."""
+    try:
+        server = MetricsServer(parse_metrics_address(address), MetricsBoard()).start()
+    except DistcedError as error:
+        if not patient:
+            raise
+        _log.warning("metrics not served", node=name, reason=str(error))
+        return None
+    _log.info("metrics served", node=name, url=server.url)
+    return server
 
 
 def _started(make: Callable[[], LiveNode], *, patient: bool) -> LiveNode:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 from distced.brokers.core.node_location import NodeLocation
+from distced.brokers.live.metrics import MetricsBoard
 from distced.brokers.ray.runtime import Runtime, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError
@@ -117,6 +118,10 @@ class RayNodes(_Nodes):
         """Process id of each host."""
         return self._ask("process")
 
+    def metrics_urls(self) -> dict[str, str]:
+        """URL of the metrics of each node; empty for none."""
+        return self._ask("metrics_url")
+
     def isolated_processes(self) -> dict[str, int]:
         """Process id of each node started for an isolated detector, by node name."""
         return {name: process for each in self._ask("isolated_processes").values() for name, process in each.items()}
@@ -131,7 +136,15 @@ class RayNodes(_Nodes):
 class LocalNodes(_Nodes):
     """Broker nodes in this process, without Ray and without isolated detectors: for small machines and debuggers."""
 
-    def __init__(self, url: str, nodes: Names, *, engine: EngineName = "auto") -> None:
+    def __init__(
+        self, url: str, nodes: Names, *, engine: EngineName = "auto", board: MetricsBoard | None = None
+    ) -> None:
+        """Describe nodes; nothing happens before `start`.
+
+        Args:
+            engine: engine of the detectors; `auto` for the cheaper one of each.
+            board: takes their metrics; None for none.
+        """
         from distced.brokers.live.node import LiveNode
 
         super().__init__(url, nodes)
@@ -146,6 +159,7 @@ class LocalNodes(_Nodes):
                 detector_limits=location.detector_limits,
                 checkpoints=location.checkpoints,
                 max_ahead=location.max_ahead,
+                board=board,
             )
             for name, location in self.locations.items()
         ]

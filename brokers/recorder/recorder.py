@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
+from heapq import nsmallest
 from itertools import zip_longest
 from typing import Any
 
@@ -23,6 +24,7 @@ from distced.brokers.core.clock_bound import ClockBound
 from distced.brokers.core.dead_letters import DeadLetters, foreign_promise
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, warning
+from distced.brokers.core.metrics import DEAD_LETTER_REASONS, DEAD_LETTERS, SOURCES, Values, by_reason, put
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.recorder.inputs import KEPT, Inputs, Interest, RecorderFilters
 from distced.brokers.recorder.state import (
@@ -224,6 +226,23 @@ class Recorder:
             "gaps": len(self.state.gaps),
             "losses": len(self.state.losses),
         }
+
+    def measured(self, now: int) -> Values:
+        """Figures for metrics."""
+        policy, counts, values = self.state.policy, self.state.counts, Values()
+        put(values, "distced_recorder_events_total", counts["events"])
+        put(values, "distced_recorder_late_events_total", counts["late"])
+        put(values, "distced_recorder_duplicate_events_total", counts["duplicates"])
+        put(values, "distced_recorder_losses", len(self.state.losses) + len(self.state.gaps))
+        put(values, "distced_waiting_events", len(policy.waiting))
+        put(values, "distced_sources", len(policy.sources))
+        if policy.watermark is not None:
+            put(values, "distced_recorder_lag_seconds", (now - policy.watermark) / SECOND)
+        slowest = nsmallest(SOURCES, policy.sources.items(), key=lambda each: each[1].watermark)
+        for source, state in slowest:
+            put(values, "distced_watermark_lag_seconds", (now - max(state.watermark, 0)) / SECOND, source)
+        by_reason(values, DEAD_LETTERS, self.dead_letters.counts, DEAD_LETTER_REASONS)
+        return values
 
     # What is to be done.
 

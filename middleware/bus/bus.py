@@ -161,6 +161,11 @@ class BaseBus(ABC, Generic[L, C]):
         """Present counters."""
         return msgspec.structs.replace(self._dispatch.statistics, refused=self._dispatch.outbox.refused)
 
+    @property
+    def unsettled(self) -> int:
+        """Number of messages that wait to be sent, or are under way at QoS 1."""
+        return self._dispatch.outbox.unsettled
+
     # Messages
 
     def listen(

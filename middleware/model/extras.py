@@ -18,6 +18,7 @@ EXTRAS: Final = {
     "numba": "fast",
     "numpy": "tables",
     "pandas": "spark",
+    "prometheus_client": "metrics",
     "pyarrow": "tables",
     "pyspark": "spark",
     "ray": "ray",
