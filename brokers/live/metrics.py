@@ -53,11 +53,11 @@ class MetricsBoard:
         found = self.all()
         problems = [] if found else ["no participant runs"]
         for each in found:
-            who, age = f"{each.role} {each.name}", at - each.at
+            subject, age = f"{each.role} {each.name}", at - each.at
             if age > RECENT:
-                problems.append(f"{who}: it has not run for {age:.0f} s")
+                problems.append(f"{subject}: it has not run for {age:.0f} s")
             elif not each.connected:
-                problems.append(f"{who}: no connection to the server of the directory")
+                problems.append(f"{subject}: no connection to the server of the directory")
         return problems
 
 
