@@ -178,12 +178,14 @@ def _recorder(name: str, participant: DeployedUser, root: str) -> Iterator[Acces
 
 def _operator(name: str, participant: DeployedUser, root: str) -> Iterator[AccessRule]:
     area = partial(area_filter, Area.ADMINISTRATION, root=root)
-    yield from _reads([f"{root}/#"])
+    # The server's own topics have its version, and what it has dropped.
+    yield from _reads([f"{root}/#", "$SYS/broker/#"])
     # It clears whatever has no owner any more, and applies rules, types and topologies.
     yield from _writes([area_filter(Area.DIRECTORY, root=root)])
     yield from _writes(
         area(each) for each in ("policy", "move", "drain", "fence", "story", "known", "alive", "directory")
     )
+    yield from _writes([area("node", None, "identify")])
 
 
 _OF_ROLE: Final = {

@@ -21,6 +21,7 @@ from distced.brokers.core.metrics import Delays, Values
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
 from distced.brokers.live.checkpoint_thread import CheckpointThread
+from distced.brokers.live.installation import installation
 from distced.brokers.live.metrics import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.brokers.node.compiling import THREADS, compiled_beside
@@ -137,6 +138,7 @@ class LiveNode(Participant):
             detector_limits=detector_limits,
             checkpoints=store is not None,
             max_ahead=max_ahead,
+            installation=installation(),
         )
         if store is not None:
             self.node.checkpoints.stored(store.stored(), clock.now())

@@ -29,6 +29,7 @@ from distced.brokers.core.causes import (
 from distced.brokers.core.dead_letters import foreign_promise
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, Subscribe, info, warning
+from distced.brokers.core.identity import Installation
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
@@ -43,6 +44,7 @@ from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.hosted import Phase
 from distced.brokers.node.hosting import DetectorHosting
+from distced.brokers.node.identification import identified
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.membership import Membership, NameClaim
 from distced.brokers.node.migration import Migration
@@ -120,6 +122,7 @@ class Node(NodePart):
         detector_limits: Limits = DETECTOR_LIMITS,
         checkpoints: bool = False,
         max_ahead: int = MAX_AHEAD,
+        installation: Installation = Installation(),  # noqa: B008
         validate: bool = False,
     ) -> None:
         """Compose a node.
@@ -137,6 +140,7 @@ class Node(NodePart):
             detector_limits: of each detector; those beyond are excluded.
             checkpoints: whether the driver carries out `Save` and `Load`.
             max_ahead: events and promises further beyond the clock are rejected, ns.
+            installation: that it runs in, for those who ask.
             validate: check invariants after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
@@ -150,6 +154,7 @@ class Node(NodePart):
         self.capacity = capacity
         self.isolates = isolates
         self.inspects = inspects
+        self.installation = installation
         self.validates = validate
         self.claim = NameClaim(name, root, now)
         self.hosting = DetectorHosting(shared)
@@ -702,6 +707,8 @@ class Node(NodePart):
             case ("node", self.name, "serve" | "host" | "served" as kind, subscription):
                 self.admission.message(kind, subscription, payload, topic)
                 return []
+            case ("node", self.name, "identify", asker):
+                return [identified(self.name, asker, self.installation, now, self.root)]
             case ("node", self.name, kind, detector):
                 return self.migration.message(kind, detector, payload, now, topic)
             case ("story", asker):

@@ -104,12 +104,12 @@ def participant_name(url: str) -> str:
 
 def ray_token(url: str) -> str:
     """File with the token of the Ray cluster, of a URL's configuration; empty for none."""
-    return _configuration(parse_address(url)).ray_token
+    return configuration_of(parse_address(url)).ray_token
 
 
 def login(address: Address) -> Login:
     """Login for a server, read now. Raises `BusError` for files that cannot be used."""
-    given = _configuration(address)
+    given = configuration_of(address)
     password = address.password
     if given.password_file and password is None:
         text = _read(given.password_file, "password file", lambda path: path.read_text("utf-8")[: MOST_PASSWORD + 1])
@@ -125,7 +125,7 @@ def tls_context(address: Address) -> ssl.SSLContext | None:
 
     Raises `BusError` for files that cannot be used.
     """
-    given = _configuration(address)
+    given = configuration_of(address)
     if not address.tls:
         if given.ca or given.cert:
             raise BusError(
@@ -163,15 +163,16 @@ def _version(file: str) -> Version | None:
 
 def may_be_given(address: Address, server: str) -> bool:
     """Whether the configuration of an address names a server as one that may be given login and certificate."""
-    return server_name(server) in map(server_name, _configuration(address).servers)
+    return server_name(server) in map(server_name, configuration_of(address).servers)
 
 
 def authority_of(address: Address) -> str:
     """File with the certificates of authorities by which servers are checked; empty for those of the system."""
-    return _configuration(address).ca
+    return configuration_of(address).ca
 
 
-def _configuration(address: Address) -> Configuration:
+def configuration_of(address: Address) -> Configuration:
+    """Configuration of an address, with the files that its URL names. Raises `BusError` for one that is unusable."""
     files = dict(address.files)
     path = files.pop("config", None)
     read = Configuration() if path is None else _kept_configuration(path)

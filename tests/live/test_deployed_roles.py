@@ -148,7 +148,8 @@ TOPICS = [
     *(f"ced/a/{kind}/{name}/{of}" for kind in ANSWERS for name in ("ada", "bob") for of in ("e/hall", "e/roof", "c/x")),
     *(f"ced/a/alive/client/{name}" for name in NAMES),
     *(f"ced/a/alive/node/{name}" for name in ("cellar", "bob")),
-    *(f"ced/a/node/cellar/{kind}" for kind in ("since", "state/c0ffee", "serve/1")),
+    *(f"ced/a/node/cellar/{kind}" for kind in ("since", "state/c0ffee", "serve/1", "identify/root")),
+    "ced/a/identity/root/cellar",
     *(f"ced/a/{each}" for each in ("fence/hall", "policy/default", "move/c0ffee", "directory")),
     "ced/x/rejected/cellar",
     "home/alarms",
@@ -186,7 +187,7 @@ WRITES = {
     "root": below(
         "ced/d/", *(f"ced/a/{each}" for each in ("policy", "move", "drain", "fence", "story/", "known", "alive"))
     )
-    | {"ced/a/directory"},
+    | {"ced/a/directory", "ced/a/node/cellar/identify/root"},
 }
 KINDS = ("type", "client", "source", "node", "recorder", "topology", "detector")
 DIRECTORY = below(*(f"ced/d/{each}/" for each in KINDS))
