@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from distced.brokers.doctor.checks.clocks import clock_findings
-from distced.brokers.doctor.checks.deployment import deployment_findings
 from distced.brokers.doctor.checks.files import certificate_findings, secret_findings, store_findings
 from distced.brokers.doctor.checks.findings import Finding, State
 from distced.brokers.doctor.checks.installation import installation_findings
 from distced.brokers.doctor.checks.mosquitto_file import MosquittoFile, persistence_findings
 from distced.brokers.doctor.checks.namesakes import namesake_findings
+from distced.brokers.doctor.checks.running_deployment import deployment_findings
 from distced.brokers.doctor.checks.server import ServerFacts, say_findings, server_findings
 from distced.brokers.doctor.collect.files import (
     certificate_file,

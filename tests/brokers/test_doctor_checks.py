@@ -13,7 +13,6 @@ from distced.brokers.cli.doctor import finding_lines, summary
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.identity import Identity, Installation
 from distced.brokers.doctor.checks.clocks import RoundTrip, clock_findings, estimate
-from distced.brokers.doctor.checks.deployment import DeploymentFacts, deployment_findings
 from distced.brokers.doctor.checks.files import (
     CertificateFile,
     SecretFile,
@@ -31,6 +30,7 @@ from distced.brokers.doctor.checks.mosquitto_file import (
     persistence_findings,
 )
 from distced.brokers.doctor.checks.namesakes import LifeSeen, namesake_findings, taken_over
+from distced.brokers.doctor.checks.running_deployment import DeploymentFacts, deployment_findings
 from distced.brokers.doctor.checks.server import (
     ConnectionProblem,
     ServerFacts,

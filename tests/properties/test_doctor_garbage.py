@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from distced.brokers.cli.doctor import finding_lines
 from distced.brokers.core.identity import Identity
 from distced.brokers.doctor.checks.clocks import clock_findings
-from distced.brokers.doctor.checks.deployment import deployment_findings
 from distced.brokers.doctor.checks.namesakes import namesake_findings
+from distced.brokers.doctor.checks.running_deployment import deployment_findings
 from distced.brokers.doctor.checks.server import SESSION, ServerFacts, say_findings, server_findings
 from distced.brokers.doctor.collect.observation import SYS, MessageTaker
 from distced.brokers.inspect.directory_reader import DirectoryReader

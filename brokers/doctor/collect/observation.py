@@ -18,8 +18,8 @@ from typing import Final
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.identity import Identity, identify_topic
 from distced.brokers.doctor.checks.clocks import RoundTrip
-from distced.brokers.doctor.checks.deployment import DeploymentFacts
 from distced.brokers.doctor.checks.namesakes import LifeSeen, taken_over
+from distced.brokers.doctor.checks.running_deployment import DeploymentFacts
 from distced.brokers.doctor.checks.server import DROPPED, VERSION, ServerSays
 from distced.brokers.live.observers import LiveDirectory
 from distced.middleware.bus import Bus
