@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from distced.brokers.core.identity import identify_topic
 from distced.brokers.doctor.checks.clocks import clock_findings
 from distced.brokers.doctor.checks.files import certificate_findings, secret_findings, store_findings
 from distced.brokers.doctor.checks.findings import Finding, State
@@ -24,10 +25,11 @@ from distced.brokers.doctor.collect.files import (
     mosquitto_file,
     running_mosquitto,
     secret_files,
+    server_secrets,
     store,
 )
 from distced.brokers.doctor.collect.observation import observe
-from distced.brokers.doctor.collect.server_probe import probe
+from distced.brokers.doctor.collect.server_probe import probe, refuses
 from distced.brokers.live.checkpoint_store import default_folder
 from distced.brokers.live.installation import installation_with_compiled
 from distced.middleware.bus.access import configuration_of
@@ -117,10 +119,10 @@ def _configured(wanted: Wanted, facts: ServerFacts | None) -> Iterator[Finding]:
     if file is None or file.problem:
         return
     folder = Path(file.path).parent
-    secrets = ("keyfile", "password_file")
-    settings = {name: str(folder / value) for name, value in file.settings if name in (*secrets, "certfile")}
-    if "certfile" in settings and (facts is None or facts.valid_until is None):
-        certificate = certificate_file("the certificate of the server", settings["certfile"])
+    files = {name: str(folder / value) for name, value in file.settings if (folder / value).is_file()}
+    yield from secret_findings(server_secrets(files))
+    if "certfile" in files and (facts is None or facts.valid_until is None):
+        certificate = certificate_file("the certificate of the server", files["certfile"])
         yield from certificate_findings([certificate], time.time_ns())
 
 
@@ -136,6 +138,9 @@ def _deployment(wanted: Wanted, doing: Callable[[str], object]) -> list[Finding]
         remedy = "let the user read the directory: an operator may, by distced init"
         return [Finding("deployment", State.ERROR, server, f"it cannot be read: {error.problem}", remedy)]
     facts = seen.deployment
+    if facts.directory.nodes and not facts.identities:
+        asked = identify_topic(min(facts.directory.nodes), "doctor", root=wanted.root)
+        facts = replace(facts, refused=refuses(wanted.server, asked))
     ahead = {name: entry.max_ahead for name, entry in facts.directory.nodes.items()}
     return [
         *say_findings(server, seen.says, facts.seconds),

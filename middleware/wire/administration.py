@@ -14,6 +14,7 @@ Messages are not kept, but for the retained ones.
     <root>/a/policy/<detector>         its distribution policy, retained; of all, where the id is `default`  SetPolicy
     <root>/a/directory                 at other servers: where it is, retained  Pointer
     <root>/a/story/<asker>             the story of a detector, ...            `brokers.core.causes`
+    <root>/a/identity/<asker>/<node>   a node's clock and installation         `brokers.core.identity`
     <root>/a/covered/<publisher>       a node's checkpoints cover its messages  Covered
     <root>/a/missing/source/<publisher>   to a publisher: messages that a reader lacks      Missing
     <root>/a/missing/detector          to the nodes that publish at this server: the same   Missing

@@ -476,6 +476,11 @@ def test_node_that_does_not_answer_is_dead_or_of_an_earlier_version() -> None:
     assert earlier.subject == "n2" and earlier.state is NOT_CHECKED
 
 
+def test_user_that_may_not_ask_takes_no_node_for_dead() -> None:
+    (found,) = [each for each in found_in(identities={}, refused=True) if each.check == "nodes"]
+    assert found.state is NOT_CHECKED and "operator" in found.remedy
+
+
 def test_node_that_drains() -> None:
     found = of(found_in(("node", "n2", NodeEntry(NOW, draining=True))), "nodes")
     assert found.state is INFORMATION and "--undo" in found.remedy

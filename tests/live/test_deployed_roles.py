@@ -20,6 +20,8 @@ pytest.importorskip("cryptography", reason="the extra init is not installed")
 from distced.brokers.deployment.access_list import DeployedUser
 from distced.brokers.deployment.deployment_file import Deployment, ServerSite
 from distced.brokers.deployment.folder import apply
+from distced.brokers.doctor.checks.findings import State, is_bad
+from distced.brokers.doctor.examination import HERE, Wanted, examine
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.brokers.live.node import LiveNode
 from distced.middleware.bus import Bus, BusState, Failure
@@ -115,6 +117,20 @@ def test_events_are_detected_across_roles(site: Site) -> None:
             now = time.time_ns()
             hall.publish(hall.create(each, now, room="a"), watermark=now)
         assert found.get(10).attributes == {}
+
+
+@pytest.mark.parametrize(("name", "state"), [("root", State.OK), ("ada", State.NOT_CHECKED)])
+def test_doctor_of_a_deployment(site: Site, name: str, state: State) -> None:
+    with LiveNode(site.url("cellar"), "cellar"):
+        wanted = Wanted(site.url(name), seconds=1.5, checkpoints="none")
+        findings = [each for each in examine(wanted) if each.subject != HERE]
+    assert not is_bad(findings), [each for each in findings if is_bad([each])]
+    found = {each.check: each.state for each in findings}
+    assert found["nodes"] is state and (found.get("clock") is State.OK) == (name == "root")
+    for check in ("certificate", "login", "anonymous", "persistence", "secrets"):
+        assert found[check] is State.OK
+    # What the server says is for operators.
+    assert (found["server version"] is State.NOT_CHECKED) == (name == "ada")
 
 
 def test_wrong_password_and_no_user_are_refused(site: Site) -> None:

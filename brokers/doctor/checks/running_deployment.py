@@ -51,6 +51,7 @@ class DeploymentFacts:
         active: nodes whose entries were published meanwhile.
         seconds: length of the observation.
         now: its end, ns.
+        refused: whether the server refuses requests of this user to nodes.
     """
 
     directory: Entries
@@ -61,6 +62,7 @@ class DeploymentFacts:
     identities: Mapping[str, Identity] = field(default_factory=dict)
     active: frozenset[str] = frozenset()
     seconds: float = 0.0
+    refused: bool = False
 
 
 def deployment_findings(facts: DeploymentFacts) -> list[Finding]:
@@ -85,10 +87,15 @@ def _nodes(facts: DeploymentFacts) -> Iterator[Finding]:
         yield Finding("nodes", State.ERROR, facts.server, "no broker node: nothing is detected", remedy)
         return
     silent = nodes.keys() - facts.identities.keys()
+    if facts.refused:
+        text = f"{counted(len(nodes), 'node')} ({names(nodes)}), which this user may not ask: no clocks, no versions"
+        remedy = "let an operator run the doctor; those of an earlier deployment get the right by distced init"
+        yield Finding("nodes", State.NOT_CHECKED, facts.server, text, remedy)
+        return
     for node in sorted(silent):
         if node in facts.active:
-            text = "it does not say what it is, as one of an earlier version, or its user may not ask it"
-            remedy = "upgrade it, or let an operator run the doctor"
+            text = "it does not say what it is, as nodes of an earlier version: neither its clock nor its version"
+            remedy = "upgrade it, as the others"
             yield Finding("nodes", State.NOT_CHECKED, node, text, remedy)
         else:
             text = f"no sign of life in {facts.seconds:g} s, and an entry: it is dead, blocked, or cut off"

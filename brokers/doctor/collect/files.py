@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from distced.brokers.doctor.checks.files import CertificateFile, SecretFile, Store
 from distced.brokers.doctor.checks.mosquitto_file import MosquittoFile, listens_at, parse_settings
 from distced.brokers.live.checkpoint_store import LocalFolder
 from distced.middleware.bus.access import Configuration
 from distced.middleware.model.timestamps import SECOND
+
+_OF_GROUP: Final = 0o070
+"""Permissions of the group of a file."""
 
 PROCESSES: Final = Path("/proc")
 
@@ -23,6 +28,13 @@ def secret_files(access: Configuration) -> list[SecretFile]:
     """Files of an access that are for one user alone."""
     named = (("the password file", access.password_file), ("the key", access.key), ("the Ray token", access.ray_token))
     return [_secret(what, path) for what, path in named if path]
+
+
+def server_secrets(files: Mapping[str, str]) -> list[SecretFile]:
+    """Files of a server that others may not read, by the names of its settings; its group may."""
+    named = (("the key of the server", "keyfile"), ("the users of the server", "password_file"))
+    found = [_secret(what, files[setting]) for what, setting in named if setting in files]
+    return [replace(each, mode=each.mode & ~_OF_GROUP) for each in found]
 
 
 def _secret(what: str, path: str) -> SecretFile:

@@ -58,6 +58,12 @@ def probe(url: str, within: float = WITHIN) -> ServerFacts:
     return replace(facts, anonymous=stranger.problem is None)
 
 
+def refuses(url: str, topic: str, within: float = WITHIN) -> bool:
+    """Whether the server refuses a message of this user on a topic, which MQTT 5 alone says; an empty one is sent."""
+    address = parse_address(url)
+    return _Greeting(address, login(address), tls_context(address), "5", within).refuses(topic)
+
+
 def _reached(facts: ServerFacts, address: Address, context: ssl.SSLContext | None, within: float) -> ServerFacts:
     """Facts of a connection of the network, and its encryption. Raises `OSError`."""
     with socket.create_connection((address.host, address.port), within) as stream:
@@ -157,6 +163,28 @@ class _Greeting:
                 before, protocol=self._protocol, granted=self._granted, session=session, answered=self._answered
             )
         return replace(before, problem=self._problem(came))
+
+    def refuses(self, topic: str) -> bool:
+        """Whether the server refuses a message; False without a connection."""
+        came, codes = threading.Event(), []
+
+        def published(client: Client, userdata: Any, number: int, reason: Any, properties: Any) -> None:
+            codes.append(reason.is_failure)
+            came.set()
+
+        self._client.on_publish = published
+        try:
+            self._begin = time.monotonic_ns()
+            self._client.connect(self._address.host, self._address.port)
+            self._client.loop_start()
+            if self._over.wait(self._within) and self._accepted:
+                self._client.publish(topic, b"", qos=1)
+                came.wait(self._within)
+        except (OSError, ValueError):
+            return False
+        finally:
+            self._leave()
+        return any(codes)
 
     def _leave(self) -> None:
         if self._accepted and self._protocol == "5":
