@@ -17,7 +17,7 @@ from rich.text import Text
 from typer import Option
 
 from distced.brokers.cli import node_locations
-from distced.brokers.cli.metrics import MetricsOption, metrics_address, of_processes, serve_metrics
+from distced.brokers.cli.metrics_option import MetricsOption, metrics_address, of_processes, serve_metrics
 from distced.brokers.cli.node_locations import Described
 from distced.brokers.cli.port_in_use import PortInUse
 from distced.brokers.cli.story import ask_nodes
@@ -25,7 +25,7 @@ from distced.brokers.core.node_location import LIMITS, NodeLocation, Subscriptio
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.checkpoint_store import default_folder
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.mqtt_server import Server, start_server
 from distced.brokers.live.observers import LiveWatch
 from distced.brokers.ray.nodes import LocalNodes, RayNodes
@@ -36,7 +36,7 @@ from distced.detectors.runtime.engines import EngineName, chosen
 from distced.middleware.bus.access import participant_name, ray_token
 from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import home_name
-from distced.middleware.cli.logs import configure_logging
+from distced.middleware.cli.logs import LogFormatOption, LogLevelOption, configure_logging
 from distced.middleware.cli.options import (
     DEFAULT,
     PATIENCE,
@@ -168,7 +168,14 @@ class BrokerOptions:
     ] = Duration("1min")
     retained: Annotated[bool, Option("--retained", help="Bridge messages retained before the start, too.")] = False
     metrics: MetricsOption = ""
+    log_format: LogFormatOption = "text"
+    log_level: LogLevelOption = "warning"
     as_json: AsJson = False
+
+    @property
+    def json_log(self) -> bool:
+        """Whether the log is JSON lines."""
+        return self.as_json or self.log_format == "json"
 
     @property
     def own_name(self) -> str:
@@ -208,7 +215,11 @@ def broker(options: BrokerOptions) -> int:
       distced broker --server mqtt://10.0.1.10 --site floor-2 --topology building.toml
       distced broker --server mqtt://10.0.1.10 --site floor-2 --ray-address auto
     """
-    log = configure_logging(stream=sys.stdout if options.as_json else sys.stderr, as_json=options.as_json)
+    log = configure_logging(
+        stream=sys.stdout if options.as_json else sys.stderr,
+        as_json=options.json_log,
+        level=options.log_level,
+    )
     try:
         return host(options, log)
     finally:
@@ -237,7 +248,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
         board = serve_metrics(metrics, stack, log)
         url, server = _server(options, stack, log)
         placed = {
-            name: replace(each, metrics=of_actors.get(name, ""))
+            name: replace(each, metrics=of_actors.get(name, ""), json_log=options.json_log)
             for name, each in _locations(options, url, described).items()
         }
         if described is not None:

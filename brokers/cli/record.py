@@ -16,12 +16,12 @@ from rich.live import Live
 from rich.text import Text
 from typer import Option
 
-from distced.brokers.cli.metrics import MetricsOption, metrics_address, serve_metrics
+from distced.brokers.cli.metrics_option import MetricsOption, metrics_address, serve_metrics
 from distced.brokers.core.directory import Directory
 from distced.brokers.live.observers import LiveDirectory
 from distced.brokers.live.recorder import LiveRecorder
 from distced.middleware.bus.access import participant_name
-from distced.middleware.cli.logs import configure_logging
+from distced.middleware.cli.logs import LogFormatOption, LogLevelOption, configure_logging
 from distced.middleware.cli.options import DEFAULT, PATIENCE, VARIABLE, Duration, HomeOption, duration_option, verb
 from distced.middleware.cli.output import (
     AsJson,
@@ -70,6 +70,8 @@ class RecordOptions:
     ] = Duration("1d")
     duration: Annotated[int | None, duration_option("--for", help="Duration; default: no limit.")] = None
     metrics: MetricsOption = ""
+    log_format: LogFormatOption = "text"
+    log_level: LogLevelOption = "warning"
     as_json: AsJson = False
 
     @property
@@ -117,7 +119,7 @@ def record(options: RecordOptions) -> int:
     if options.everything == bool(options.names):
         problem = "both --types and --all" if options.everything else "no types to record"
         raise TypeRegistryError(problem, allowed="--types Login,Motion, or --all")
-    log = configure_logging()
+    log = configure_logging(as_json=options.log_format == "json", level=options.log_level)
     metrics = metrics_address(options.metrics)
     with LiveDirectory(options.server) as reading:
         notes, _ = reading.look(lambda directory: check_types(directory, options.names))

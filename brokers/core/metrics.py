@@ -3,8 +3,8 @@
 Names and units follow the conventions of Prometheus (https://prometheus.io/docs/practices/naming/): seconds and bytes,
 `_total` for counters. Every sample has a label with the name of its participant, called as in the log: `node`,
 `recorder` or `bridge`. A participant is pure and has one thread; so its driver makes a snapshot, at most once a second,
-and whatever exports metrics reads the last one (`brokers.live.metrics`). Counters of the library for Prometheus, that
-participants change themselves, were rejected: a lock for each event, and no participant without that library.
+and whatever exports metrics reads the last one (`brokers.live.metrics_board`). Counters of the library for Prometheus
+that participants change themselves were rejected: a lock for each event, and no participant without that library.
 
 Labels with names from outside are bounded: sources to the slowest, homes to the first.
 """

@@ -38,6 +38,7 @@ class NodeLocation:
         checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
         max_ahead: events and promises further beyond its clock are rejected, ns.
         metrics: address at which a node in a process of its own serves its metrics, HOST:PORT; empty for none.
+        json_log: whether such a node logs JSON lines.
     """
 
     home: str = ""
@@ -48,3 +49,4 @@ class NodeLocation:
     checkpoints: str = ""
     max_ahead: int = MAX_AHEAD
     metrics: str = ""
+    json_log: bool = False

@@ -9,7 +9,7 @@ from functools import partial
 from distced.brokers.bridge import LATENESS, LEASE, Bridge
 from distced.brokers.core.effects import Effect
 from distced.brokers.core.metrics import DEAD_LETTER_REASONS, DEAD_LETTERS, Delays, Values, by_reason, put
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import parse_address
 from distced.middleware.bus.logger import get_logger

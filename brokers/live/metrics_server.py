@@ -1,7 +1,7 @@
 """HTTP server of metrics and health: `GET /metrics` for Prometheus, `GET /healthz` for supervisors.
 
 One thread takes one request after the other, each within a few seconds, of a few kilobytes, and answers from the last
-snapshots (`brokers.live.metrics`): a client that sends nonsense, nothing or without end delays other scrapes, and
+snapshots (`brokers.live.metrics_board`): a client that sends nonsense, nothing or without end delays other scrapes, and
 nothing else. The server of prometheus_client was rejected: it has a thread for each connection, and no limit of time.
 There is no login and no encryption; so it listens on loopback unless another address is given.
 """
@@ -19,7 +19,7 @@ from io import BytesIO
 from socketserver import TCPServer
 from typing import Any, Final, NamedTuple, Self
 
-from distced.brokers.live.metrics import Collector, MetricsBoard, check_installed
+from distced.brokers.live.metrics_board import Collector, MetricsBoard, check_installed
 from distced.middleware.model.errors import DistcedError
 
 WITHIN: Final = 2.0

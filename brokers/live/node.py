@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Publish, Release, Save
+from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Note, Publish, Release, Save
 from distced.brokers.core.metrics import Delays, Values
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
 from distced.brokers.live.checkpoint_thread import CheckpointThread
 from distced.brokers.live.installation import installation
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.brokers.node.compiling import THREADS, compiled_beside
 from distced.brokers.node.node import Node
@@ -238,6 +238,10 @@ class LiveNode(Participant):
 
     def _time(self, now: int) -> Iterable[Effect]:
         return self.node.tick(now)
+
+    def _cause(self, note: Note) -> dict[str, Any]:
+        cause = self.node.stories.cause(note.cause)
+        return {"cause": cause} if cause else {}
 
     def _measured(self, now: int) -> tuple[Values, Delays | None]:
         return ({}, None) if self._metrics is None else (self._metrics.read(now), self._metrics.delays())

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
 from distced.brokers.core.metrics import Delays, Snapshot, Values, put
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.logger import Logger
 from distced.middleware.bus.pool import Connections
@@ -269,7 +269,7 @@ class Participant:
                     fields = {
                         f"other_{name}" if name == self.role else name: each for name, each in effect.fields.items()
                     }
-                    self._note(effect.level, effect.event, **fields)
+                    self._note(effect.level, effect.event, **fields, **self._cause(effect))
                 case _:
                     self._do(effect)
         return outlets
@@ -331,6 +331,10 @@ class Participant:
     def _time(self, now: int) -> Iterable[Any]:
         """Effects of the time."""
         return ()
+
+    def _cause(self, note: Note) -> dict[str, Any]:
+        """Field of a log event with its cause; none where that is unknown."""
+        return {}
 
     def _measured(self, now: int) -> tuple[Values, Delays | None]:
         """Figures for metrics, and delays of composite events; None for no detectors."""

@@ -19,7 +19,7 @@ import msgspec
 
 from distced.brokers.core.effects import Subscribe
 from distced.brokers.core.metrics import Delays, Values, put
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.brokers.live.recorder_journal import Journal, sync_path
 from distced.brokers.recorder.recorder import Recorder

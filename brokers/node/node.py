@@ -319,11 +319,15 @@ class Node(NodePart):
             effects += self._consumed(last, home, now, collected)
         if delayed.excessive:
             clients, delayed.excessive = delayed.excessive, set()
-            effects += self.quarantine_all(clients, now)
+            effects += self.stories.caused(self.quarantine_all(clients, now))
         if delayed.full:
             effects += self._take_delayed(now)
             joins = True
-        return self._joined(effects + self.refusals.effects(now)) if joins else effects
+        return self._joined(effects + self._refused(now)) if joins else effects
+
+    def _refused(self, now: int) -> list[Effect]:
+        """Answers and log events of refusals since the last call, whose cause is the last message."""
+        return self.stories.caused(self.refusals.effects(now))
 
     def _handled(self, topic: str, payload: bytes, now: int, home: str) -> list[Effect]:
         """Effects of a message that is no event."""
@@ -370,7 +374,7 @@ class Node(NodePart):
         effects: list[Effect] = []
         while self.delayed and not self._stopped:
             effects += self._handled(*self.delayed.take(), now, "")
-        return effects + self.refusals.effects(now)
+        return effects + self._refused(now)
 
     @property
     def waiting(self) -> int:
@@ -392,7 +396,7 @@ class Node(NodePart):
             if self.admission.queue and not self._stopped:
                 effects += self._served(self.admission.queue.take(), now)
                 going = going and goes_on()
-        return self._joined(effects + self.refusals.effects(now))
+        return self._joined(effects + self._refused(now))
 
     def _served(self, request: Request, now: int) -> list[Effect]:
         """Effects of a request about a subscription."""
@@ -465,7 +469,7 @@ class Node(NodePart):
         effects = [*self.refusals.clear_some(), *self.stories.end(self._tick(now))]
         if self.validates and self._status_at == now:
             self.validate()
-        return self._joined(effects + self.refusals.effects(now))
+        return self._joined(effects + self._refused(now))
 
     def _tick(self, now: int) -> list[Effect]:
         again = now - self._status_at >= STATUS_EVERY

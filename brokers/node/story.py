@@ -36,6 +36,12 @@ SUBJECTS: Final = 1000
 MATCHES: Final = 10
 """Stories returned for one id at most."""
 
+CAUSES: Final = 1_000
+"""Causes of log events kept; a driver asks for one at once."""
+
+LONGEST_CAUSE: Final = 120
+"""Characters of a cause in a log event at most: topics have names from outside."""
+
 _KINDS: Final = ("detector", "subscription", "source")
 
 
@@ -54,6 +60,8 @@ class Stories:
         # Changes with the present stimulus: kind, id, text; and the stimuli whose barriers it has ended.
         self._happened: list[tuple[str, str, str]] = []
         self._because: list[int] = []
+        # Causes of the last log events.
+        self._causes: dict[int, str] = {}
 
     # While the node decides.
 
@@ -78,11 +86,20 @@ class Stories:
 
     def end(self, effects: list[Effect]) -> list[Effect]:
         """Effects of the present stimulus, with their cause, written down."""
-        for effect in effects:
-            force_setattr(effect, "cause", self.number)
+        self.caused(effects)
         if effects or self._happened:
             self._write(effects)
         self._because.clear()
+        return effects
+
+    def caused(self, effects: list[Effect]) -> list[Effect]:
+        """Effects with the present stimulus as their cause."""
+        logs = False
+        for effect in effects:
+            force_setattr(effect, "cause", self.number)
+            logs = logs or effect.__class__ is Note
+        if logs:
+            self._keep_cause()
         return effects
 
     def end_events(self, topic: str, home: str, now: int, effects: list[Effect]) -> list[Effect]:
@@ -94,6 +111,8 @@ class Stories:
             noted = noted or effect.__class__ is not Publish
         if noted:
             self.stimulus, self._now = MessageArrived(topic, home), now
+            if any(effect.__class__ is Note for effect in effects):
+                self._keep_cause()
             self._write(effects)
         return effects
 
@@ -105,6 +124,16 @@ class Stories:
         if not keys:
             keys = sorted(key for key in self._rings if key[0] == "detector" and key[1].startswith(id))
         return {f"{kind} {name}": tuple(self._rings[kind, name]) for kind, name in keys[:MATCHES]}
+
+    def cause(self, number: int) -> str:
+        """Cause of a log event, as the lines of stories have it: `#12 a/move/c52925`; empty for an unknown one."""
+        return self._causes.get(number, "")
+
+    def _keep_cause(self) -> None:
+        text = f"#{self.number} {self._text()}"
+        self._causes[self.number] = text if len(text) <= LONGEST_CAUSE else f"{text[: LONGEST_CAUSE - 1]}…"
+        if len(self._causes) > CAUSES:
+            del self._causes[next(iter(self._causes))]
 
     def _write(self, effects: list[Effect]) -> None:
         # By subject: its changes, and the messages about it.

@@ -20,12 +20,13 @@ from typing import Any, Final
 
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.metrics_server import MetricsServer, parse_metrics_address, with_free_port
 from distced.brokers.live.node import LiveNode
 from distced.brokers.ray.runtime import actor_name, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.bus.logger import get_logger
+from distced.middleware.cli.logs import configure_logging
 from distced.middleware.model.errors import BusError, DistcedError
 
 PATIENCE: Final = 20.0
@@ -44,6 +45,8 @@ class NodeActor:
         import ray
 
         again = ray.get_runtime_context().was_current_actor_reconstructed
+        if location.json_log:
+            configure_logging(as_json=True, level="info")
         self.isolated = None if reserved else IsolatedNodes(url, location, engine)
         self._metrics = _metrics(location.metrics, name, patient=again or bool(reserved)) if location.metrics else None
         board = None if self._metrics is None else self._metrics.board

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 from distced.brokers.core.node_location import NodeLocation
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.ray.runtime import Runtime, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError

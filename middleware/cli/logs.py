@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, Literal, TextIO, TypeAlias
+from typing import Annotated, Any, Literal, TextIO, TypeAlias
 
 import structlog
+from typer import Option
 
 from distced.middleware.bus.logger import Logger
 
 Level: TypeAlias = Literal["info", "warning"]
+
+Format: TypeAlias = Literal["text", "json"]
+
+LogFormatOption: TypeAlias = Annotated[
+    Format, Option("--log-format", help="Form of the log on standard error: lines for people, or JSON lines.")
+]
+
+LogLevelOption: TypeAlias = Annotated[
+    Level,
+    Option("--log-level", help="Least level of log events; info has moves, takeovers, and so on."),
+]
 
 
 def configure_logging(*, stream: TextIO | None = None, as_json: bool = False, level: Level = "warning") -> Logger:

@@ -10,9 +10,9 @@ pytest.importorskip("prometheus_client", reason="metrics need the extra distced[
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from distced.brokers.cli.metrics import metrics_address, of_processes
+from distced.brokers.cli.metrics_option import metrics_address, of_processes
 from distced.brokers.core.metrics import METRICS, DelayHistogram, Snapshot, put
-from distced.brokers.live.metrics import EVERY, RECENT, MetricsBoard, collected
+from distced.brokers.live.metrics_board import EVERY, RECENT, MetricsBoard, collected
 from distced.brokers.live.metrics_server import MetricsAddress, exposition, parse_metrics_address, with_free_port
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event

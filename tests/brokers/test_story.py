@@ -8,15 +8,17 @@ import pytest
 from rich.console import Console
 
 from distced.brokers.cli.story import check_found, merge, story_table
-from distced.brokers.core.causes import MessageArrived, StoryAnswer, StoryLine, StoryRequest
+from distced.brokers.core.causes import MessageArrived, StoryAnswer, StoryLine, StoryRequest, TimePassed
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe
-from distced.brokers.node.story import LINES, SUBJECTS, Stories
+from distced.brokers.core.node_location import SubscriptionLimits
+from distced.brokers.node.story import CAUSES, LINES, LONGEST_CAUSE, SUBJECTS, Stories
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import Area, administration_topic, area_filter
 from tests.support.virtual_nodes import Network, VirtualClient
 
@@ -83,7 +85,7 @@ def test_source_has_a_story() -> None:
 def test_move_is_in_the_stories_of_both_nodes() -> None:
     network, app = scene(nodes=2)
     detector = app.detector("q")
-    (host,) = network.hosts(detector)
+    host = decode(network.retained[network.detector_topic(detector)], DetectorEntry, where="").node
     (other,) = {"n0", "n1"} - {host}
     network.publish(administration_topic("move", detector), encode(MoveRequest(other)))
     network.run()
@@ -193,3 +195,46 @@ def test_story_of_an_unknown_id_lists_what_is_there() -> None:
     lines: list[StoryLine] = []
     with pytest.raises(DistcedError, match="several detectors"):
         check_found("c", {"detector c1": lines, "detector c2": lines}, {})
+
+
+def test_log_events_of_moves_refusals_and_takeovers_have_a_cause() -> None:
+    network = Network()
+    nodes = [network.node(f"n{number}", limits=SubscriptionLimits(of_client=2)) for number in range(3)]
+    app = network.client("app")
+    app.register(event_type("A", {"value": "number"}), event_type("B", {"value": "number"}))
+    app.source("s", ("A", "B"))
+    network.run()
+    app.subscribe("q", "[A] ; [B]", distribution="max-reliability")
+    network.pass_time(10 * SECOND)
+    detector = app.detector("q")
+    host = decode(network.retained[network.detector_topic(detector)], DetectorEntry, where="").node
+    network.publish(administration_topic("move", detector), encode(MoveRequest("nowhere")))
+    for number in range(2):
+        app.subscribe(f"more{number}", f"[B where value > {number}]")
+    network.pass_time(3 * SECOND)
+    network.lose(next(each for each in network.nodes if each.name == host), for_good=True)
+    network.pass_time(10 * SECOND)
+    causes: dict[str, set[str]] = {}
+    for note in network.notes:
+        found = {each.node.stories.cause(note.cause) for each in nodes}
+        causes.setdefault(note.event, set()).update(found)
+    topics = {"move refused": f" a/move/{detector}", "subscriptions refused": " d/subscription/"}
+    for event, topic in topics.items():
+        assert any(topic in each and each.startswith("#") for each in causes[event]), causes[event]
+    for event in ("detector created", "replica added", "replica promoted"):
+        assert any(each.startswith("#") for each in causes[event]), (event, causes)
+    # Of a client.
+    assert {note.event for note in network.notes if not note.cause} == {"subscription ended"}
+
+
+def test_causes_of_log_events_are_short_and_bounded() -> None:
+    stories = Stories("n", "ced")
+    for number in range(CAUSES + 5):
+        stories.begin(MessageArrived(f"ced/a/move/{'x' * 1_000}"), number)
+        stories.end([Note("info", "move begun")])
+    assert stories.cause(1) == "" and stories.cause(5) == ""
+    assert stories.cause(CAUSES + 5).startswith(f"#{CAUSES + 5} a/move/xx")
+    assert len(stories.cause(CAUSES + 5)) == LONGEST_CAUSE
+    stories.begin(TimePassed(), 0)
+    stories.end([Subscribe("ced/a/x")])
+    assert stories.cause(stories.number) == ""

@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from distced.brokers.core.metrics import METRICS, Snapshot
 from distced.brokers.live.bridge import LiveBridge
-from distced.brokers.live.metrics import MetricsBoard
+from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.metrics_server import LONGEST, WITHIN, MetricsAddress, MetricsServer
 from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode

@@ -13,7 +13,7 @@ from typing import Annotated, TypeAlias
 
 from typer import Option
 
-from distced.brokers.live.metrics import MetricsBoard, check_installed
+from distced.brokers.live.metrics_board import MetricsBoard, check_installed
 from distced.brokers.live.metrics_server import MetricsAddress, MetricsServer, parse_metrics_address
 from distced.middleware.bus.logger import Logger
 from distced.middleware.model.errors import DistcedError
