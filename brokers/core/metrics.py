@@ -1,8 +1,8 @@
-"""Metrics of participants: what is exported, and snapshots of the figures, as data.
+"""Metrics of participants: what is exported, and readings of the figures, as data.
 
 Names and units follow the conventions of Prometheus (https://prometheus.io/docs/practices/naming/): seconds and bytes,
 `_total` for counters. Every sample has a label with the name of its participant, called as in the log: `node`,
-`recorder` or `bridge`. A participant is pure and has one thread; so its driver makes a snapshot, at most once a second,
+`recorder` or `bridge`. A participant is pure and has one thread; so its driver makes a reading, at most once a second,
 and whatever exports metrics reads the last one (`brokers.live.metrics_board`). Counters of the library for Prometheus
 that participants change themselves were rejected: a lock for each event, and no participant without that library.
 
@@ -177,7 +177,7 @@ class DelayHistogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class MetricsReading:
     """Figures of a participant at an instant; never changed.
 
     Attributes:

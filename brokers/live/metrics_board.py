@@ -1,6 +1,6 @@
-"""Board of metrics: the last snapshot of each participant of this process, in the text format of Prometheus.
+"""Board of metrics: the last reading of each participant of this process, in the text format of Prometheus.
 
-Participants put snapshots on the board, one a second (`brokers.live.participant`); the thread of an HTTP server reads
+Participants put readings on the board, one a second (`brokers.live.participant`); the thread of an HTTP server reads
 them (`brokers.live.metrics_server`), and never looks at a participant.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from distced.brokers.core.metrics import BOUNDS, COMPOSITE_DELAY, METRICS, Metric, Snapshot
+from distced.brokers.core.metrics import BOUNDS, COMPOSITE_DELAY, METRICS, Metric, MetricsReading
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.extras import missing
 from distced.middleware.model.timestamps import SECOND
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
 EVERY: Final = 1.0
-"""Interval of snapshots, s."""
+"""Interval of readings, s."""
 
 RECENT: Final = 5.0
-"""Age from which a snapshot says that its participant does not run, s."""
+"""Age from which a reading says that its participant does not run, s."""
 
 
 class MetricsBoard:
-    """Snapshots of the participants of a process, by role and name; any thread may call it."""
+    """Readings of the participants of a process, by role and name; any thread may call it."""
 
     def __init__(self) -> None:
         # Replaced by a participant, as a whole, and read by others: each step is one of the dictionary.
-        self._snapshots: dict[tuple[str, str], Snapshot] = {}
+        self._readings: dict[tuple[str, str], MetricsReading] = {}
 
     def is_due(self, role: str, name: str, at: float) -> bool:
-        """Whether the next snapshot of a participant is due. `at`: monotonic clock, s."""
-        before = self._snapshots.get((role, name))
+        """Whether the next reading of a participant is due. `at`: monotonic clock, s."""
+        before = self._readings.get((role, name))
         return before is None or at - before.at >= EVERY
 
-    def put(self, snapshot: Snapshot) -> None:
-        """Replace the snapshot of a participant."""
-        self._snapshots[snapshot.role, snapshot.name] = snapshot
+    def put(self, reading: MetricsReading) -> None:
+        """Replace the reading of a participant."""
+        self._readings[reading.role, reading.name] = reading
 
     def remove(self, role: str, name: str) -> None:
         """Remove a participant that has ended."""
-        self._snapshots.pop((role, name), None)
+        self._readings.pop((role, name), None)
 
-    def all(self) -> list[Snapshot]:
-        """Last snapshot of each participant."""
-        return list(self._snapshots.values())
+    def all(self) -> list[MetricsReading]:
+        """Last reading of each participant."""
+        return list(self._readings.values())
 
     def problems(self, at: float) -> list[str]:
         """Why participants are not in order; empty where all are. `at`: monotonic clock, s."""
@@ -62,7 +62,7 @@ class MetricsBoard:
 
 
 class Collector:
-    """Collector of the library for Prometheus: the snapshots of a board."""
+    """Collector of the library for Prometheus: the readings of a board."""
 
     def __init__(self, board: MetricsBoard) -> None:
         self._board = board
@@ -72,15 +72,15 @@ class Collector:
         return []
 
     def collect(self) -> Iterator[Family]:
-        """Families with a sample, of the last snapshots."""
+        """Families with a sample, of the last readings."""
         return collected(self._board.all())
 
 
-def collected(snapshots: list[Snapshot]) -> Iterator[Family]:
-    """Families with a sample, of snapshots."""
+def collected(readings: list[MetricsReading]) -> Iterator[Family]:
+    """Families with a sample, of readings."""
     for metric in METRICS:
         family = _family(metric)
-        for each in snapshots:
+        for each in readings:
             own = {each.role: each.name}
             if metric.name == COMPOSITE_DELAY:
                 _add_delays(family, each, own)
@@ -105,8 +105,8 @@ def _family(metric: Metric) -> Family:
     return Family(metric.name.removesuffix("_total"), metric.help, metric.kind, metric.unit)
 
 
-def _add_delays(family: Family, snapshot: Snapshot, own: dict[str, str]) -> None:
-    delays = snapshot.delays
+def _add_delays(family: Family, reading: MetricsReading, own: dict[str, str]) -> None:
+    delays = reading.delays
     if delays is None:
         return
     for bound, number in zip(BOUNDS, delays.up_to, strict=True):

@@ -1,7 +1,7 @@
 """HTTP server of metrics and health: `GET /metrics` for Prometheus, `GET /healthz` for supervisors.
 
 One thread takes one request after the other, each within a few seconds, of a few kilobytes, and answers from the last
-snapshots (`brokers.live.metrics_board`): a client that sends nonsense, nothing or without end delays other scrapes, and
+readings (`brokers.live.metrics_board`): a client that sends nonsense, nothing or without end delays other scrapes, and
 nothing else. The server of prometheus_client was rejected: it has a thread for each connection, and no limit of time.
 There is no login and no encryption; so it listens on loopback unless another address is given.
 """

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, ClassVar, Final, Self, TypeAlias
 
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
-from distced.brokers.core.metrics import Delays, Snapshot, Values, put
+from distced.brokers.core.metrics import Delays, MetricsReading, Values, put
 from distced.brokers.live.metrics_board import MetricsBoard
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.logger import Logger
@@ -122,7 +122,7 @@ class Participant:
             url, home: MQTT servers of the directory and of the site; an empty home for the same.
             will: published by the server of the directory when the participant is lost.
             session_expiry, hold_acknowledgements: as of `Bus`.
-            board: takes a snapshot of its metrics each second; None for no metrics.
+            board: takes a reading of its metrics each second; None for no metrics.
 
         Raises:
             BusError: invalid URL of a server.
@@ -226,9 +226,9 @@ class Participant:
         if not self._stopped.is_set():
             self._decide("", lambda: self._time(self.clock.now()))
             if self._board is not None and self._board.is_due(self.role, self._name, time.monotonic()):
-                self._board.put(self._snapshot(time.monotonic()))
+                self._board.put(self._reading(time.monotonic()))
 
-    def _snapshot(self, at: float) -> Snapshot:
+    def _reading(self, at: float) -> MetricsReading:
         """Metrics at an instant by the monotonic clock, s."""
         with self._turn:
             values, delays = self._measured(self.clock.now())
@@ -239,7 +239,7 @@ class Participant:
             _add_connection(values, home or DIRECTORY, bus, waiting.get(home, 0))
         for home, bus in islice(buses.items(), HOMES, None):
             _add_connection(values, OTHERS, bus, waiting.get(home, 0))
-        return Snapshot(self.role, self._name, at, self.bus.connected, values, delays)
+        return MetricsReading(self.role, self._name, at, self.bus.connected, values, delays)
 
     def _decide(self, here: str, decide: Callable[[], Iterable[Any]]) -> None:
         """Take a decision, on the thread of the bus to `here`, and have its effects carried out."""

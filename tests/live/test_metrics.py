@@ -17,7 +17,7 @@ pytest.importorskip("prometheus_client", reason="metrics need the extra distced[
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from distced.brokers.core.metrics import METRICS, Snapshot
+from distced.brokers.core.metrics import METRICS, MetricsReading
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.metrics_server import LONGEST, WITHIN, MetricsAddress, MetricsServer
@@ -193,7 +193,7 @@ HOSTILE = {
 
 @pytest.fixture
 def answering(served: MetricsServer) -> MetricsServer:
-    served.board.put(Snapshot("node", "n", time.monotonic() + 60, True, {"distced_events_total": {(): 1.0}}))
+    served.board.put(MetricsReading("node", "n", time.monotonic() + 60, True, {"distced_events_total": {(): 1.0}}))
     return served
 
 
