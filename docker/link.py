@@ -22,7 +22,7 @@ from distced.middleware.model.timestamps import SECOND
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology_file import load_topology
 
-PORT: Final = 1883
+PORT: Final = 8883
 
 CHUNK: Final = 16 * 1024
 """Bytes read at once."""

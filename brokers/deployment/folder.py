@@ -2,7 +2,7 @@
 
     deployment.toml           the servers and participants; edit it, and run distced init again
     authority/                certificate and key of the deployment's authority; keep the key off the network
-    servers/SITE/             of a server: mosquitto.conf, its certificate and key, users, access list
+    servers/SITE/             of a server: mosquitto.conf, its certificate and key, the authority's, users, access list
     participants/NAME/        of a participant: distced.toml, its password, the certificate of the authority
 
 What is there stays, so that participants go on with their passwords; what the file does not name any more is removed,
@@ -129,6 +129,7 @@ class _Folder:
             self._write(folder / "server.key", pair.key, secret=True)
             self._write(cert, pair.certificate)
             self._write(hosts, named.encode())
+        self._write(folder / "ca.pem", authority.certificate)
         self._write(folder / "access", access.encode(), secret=True)
         self._write(folder / "users", self._users(folder / "users", passwords).encode(), secret=True)
         (folder / "further").mkdir(parents=True, exist_ok=True)

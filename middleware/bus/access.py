@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -100,6 +100,20 @@ def participant_name(url: str) -> str:
     path = dict(address.files).get("config")
     given = Configuration() if path is None else read_configuration(Path(path))
     return given.name or given.user
+
+
+def configured(path: Path) -> tuple[str, str | None]:
+    """URL of the server that a configuration file names, with the access to it, and the URL of its home, None where it
+    names none.
+
+    Raises `BusError` for a file that cannot be used, or names no server.
+    """
+    found = read_configuration(path)
+    if not found.server:
+        raise BusError("a configuration without a server", where=str(path), advice='write server = "mqtts://HOST"')
+    address = parse_address(found.server)
+    files = dict(address.files) | {"config": str(path.expanduser().absolute())}
+    return replace(address, files=tuple(files.items())).url, found.home or None
 
 
 def ray_token(url: str) -> str:

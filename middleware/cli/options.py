@@ -146,7 +146,7 @@ def _accessed(
     access: AccessOptions, given: dict[str, Any], context: typer.Context, limits: dict[str, bool]
 ) -> dict[str, Any]:
     """Server, and home, with the files for the access to them; arguments count more than the environment, and a URL
-    more than the configuration."""
+    more than the configuration, whose home is not for a verb that is given a site of a topology."""
     from distced.middleware.bus.access import Configuration, read_configuration
     from distced.middleware.model.server_address import parse_address
 
@@ -170,7 +170,7 @@ def _accessed(
         raise BusError("files for the access to a server that is not named", given=server, advice=advice)
     address = parse_address(server)
     found = {"server": replace(address, files=tuple((dict(address.files) | dict(files)).items())).url}
-    if "home" in given and given["home"] is None and configuration.home:
+    if "home" in given and given["home"] is None and not given.get("site") and configuration.home:
         found["home"] = configuration.home
     return found | _limits(configuration, context, limits, str(named))
 

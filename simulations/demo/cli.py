@@ -48,6 +48,15 @@ def demo(
             "--home", metavar="URL", help="MQTT server of a site, for sources and subscriptions in turn; repeatable."
         ),
     ] = None,
+    configurations: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Configuration of a participant, for sources and subscriptions in turn, in place of --server and "
+            "--home; repeatable.",
+        ),
+    ] = None,
     port: Annotated[
         int | None, typer.Option(help="TCP port of the started server; a free one if left out.", min=0)
     ] = None,
@@ -69,6 +78,8 @@ def demo(
       distced demo --input reports/demo/events.jsonl.gz --no-ray
 
       distced demo --server mqtt://10.0.1.10 --nodes 0 --home mqtt://10.0.1.10 --home mqtt://10.0.2.10
+
+      distced demo --nodes 0 --config badges/distced.toml --config doors/distced.toml
     """
     from distced.brokers.live.mqtt_server import start_server
     from distced.brokers.ray.nodes import LocalNodes, RayNodes
@@ -80,14 +91,21 @@ def demo(
     from distced.simulations.demo.session import DemoSession, questions
 
     console = messages() if as_json else output()
+    participants: dict[str, tuple[str, str | None]] = {}
+    if configurations:
+        if server != "auto" or homes:
+            advice = "the configurations name the servers"
+            raise BusError("--config beside --server or --home", given=str(configurations[0]), advice=advice)
+        if nodes:
+            advice = "use those of the server: --nodes 0"
+            raise BusError("broker nodes to start for participants of a deployment", given=nodes, advice=advice)
+        participants = _participants(configurations)
+        server = next(iter(participants.values()))[0]
     starts = server in ("auto", "mosquitto", "amqtt")
     if port is not None and not starts:
         raise BusError("a port for a server that is not started here", given=port, advice="put it into the URL")
     if not nodes and starts:
         raise BusError("no broker nodes at a server that is started here", advice="name their server with --server")
-    named: dict[str, str | None] = {f"demo-{place + 1}": home for place, home in enumerate(homes or [])} or {
-        "demo": None
-    }
     check_report(report, shown.REPORT_FILES, force=force, inputs=[input_, mapping, *(patterns or ())])
     actors = bool(nodes) and use_ray(ray)
     feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
@@ -104,7 +122,12 @@ def demo(
             if nodes:
                 names = [f"node-{number + 1}" for number in range(nodes)]
                 stack.enter_context(RayNodes(url, names) if actors else LocalNodes(url, names))
-            clients = [stack.enter_context(Client(url, home=home, name=name)) for name, home in named.items()]
+            if not configurations:
+                participants = {f"demo-{place + 1}": (url, home) for place, home in enumerate(homes or [])}
+            clients = [
+                stack.enter_context(Client(at, home=home, name=name))
+                for name, (at, home) in (participants or {"demo": (url, None)}).items()
+            ]
             clients[0].wait_for_nodes(max(nodes, 1))
             session = DemoSession(clients, feed, asked, derived, speed)
             session.prepare()
@@ -129,3 +152,18 @@ def demo(
     else:
         shown.show_figures(console, session, verdict, seconds)
     return 0 if verdict.holds else 1
+
+
+def _participants(configurations: list[Path]) -> dict[str, tuple[str, str | None]]:
+    """URL of the directory and of the home of each participant, by name."""
+    from distced.middleware.bus.access import configured, participant_name
+
+    found: dict[str, tuple[str, str | None]] = {}
+    for path in configurations:
+        url, home = configured(path)
+        name = participant_name(url)
+        if not name or name in found:
+            problem = "a configuration without a name" if not name else "two configurations of one name"
+            raise BusError(problem, given=name or str(path), where=str(path), advice='write name = "NAME"')
+        found[name] = url, home
+    return found

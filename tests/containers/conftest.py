@@ -12,12 +12,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.docker_engine import FOLDER, Deployment, Engine, run
+from tests.support.docker_engine import FOLDER, RECOVERIES, Deployment, Engine, run
 
 BASES = ("python:3.11-slim-bookworm", "debian:bookworm-slim")
 OWN = f"test-{os.getpid()}"
 UNREACHABLE = ("Could not resolve", "Temporary failure", "Failed to fetch", "No matching distribution", "Max retries")
 """Parts of error messages of apt and pip where no mirror or index is reached."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.stash[RECOVERIES] = {}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    for name, seconds in config.stash[RECOVERIES].items():
+        terminalreporter.write_line(f"longest delay {seconds:7.3f} s  {name}")
 
 
 @pytest.fixture(scope="session")
@@ -33,14 +42,17 @@ def engine() -> Engine:
 
 @pytest.fixture(scope="session")
 def images(engine: Engine) -> Iterator[tuple[str, str]]:
-    """Names of the images of distced and of its MQTT server, built; the test skips where no packages are reached."""
+    """Names of the images of distced, also as `-next`, and of its MQTT server, built; the test skips where no packages
+    are reached."""
     names = (f"distced:{OWN}", f"distced-mosquitto:{OWN}")
-    made = [*names, *(base for base in BASES if not engine.has(base))]
+    upgraded = f"{names[0]}-next"
+    made = [*names, upgraded, *(base for base in BASES if not engine.has(base))]
     try:
         built = run(FOLDER / "build.sh", env={**os.environ, "TAG": OWN})
         if built.returncode == 3 or any(each in built.stdout + built.stderr for each in UNREACHABLE):
             pytest.skip(f"images cannot be built: {built.stderr[-500:]}")
         assert built.returncode == 0, built.stdout + built.stderr
+        engine("tag", names[0], upgraded)
         yield names
     finally:
         run(engine.command, "image", "rm", "--force", *made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,12 @@ import typer
 from typer.testing import CliRunner
 
 from distced.brokers.cli.broker import broker as broker_verb
+from distced.brokers.deployment.deployment_file import read_deployment
+from distced.brokers.deployment.folder import apply
+from distced.middleware.model.server_address import server_name
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import load_topology
+from distced.simulations.demo.feed import office_feed
 from tests.support.docker_engine import FOLDER, run
 
 SITES = ("cellar", "attic", "street")
@@ -32,12 +37,21 @@ def topology() -> Topology:
 
 def networks(service: dict[str, Any]) -> dict[str, list[str]]:
     """Names of a service beside its own, by network."""
-    given = service["networks"]
+    given = service.get("networks", [])
     return {name: given[name].get("aliases", []) if isinstance(given, dict) else [] for name in given}
 
 
+@pytest.fixture(scope="module")
+def access(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders of the participants."""
+    pytest.importorskip("cryptography")
+    folder = tmp_path_factory.mktemp("deployment")
+    apply(read_deployment(FOLDER / "deployment.toml"), folder, datetime.now(UTC))
+    return folder / "participants"
+
+
 def test_each_site_has_a_server_and_nodes(
-    services: dict[str, Any], topology: Topology, monkeypatch: pytest.MonkeyPatch
+    services: dict[str, Any], topology: Topology, access: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted: list[Any] = []
     monkeypatch.setattr("distced.brokers.cli.broker.host", lambda given, log: wanted.append(given) or 0)
@@ -48,15 +62,18 @@ def test_each_site_has_a_server_and_nodes(
     assert set(topology.sites) == set(SITES)
     for site in SITES:
         assert networks(services[f"mosquitto-{site}"]) == {site: [f"server-{site}"]}
-        assert topology.sites[site].url == f"mqtt://server-{site}"
+        assert topology.sites[site].url == f"mqtts://server-{site}"
         service = services[f"nodes-{site}"]
         assert networks(service) == {site: [], "cluster": []}
         assert service["environment"]["SITE"] == site
         # The arguments are those of the verb; nodes.sh adds the rest.
-        arguments = [each.removeprefix("/deployment/") for each in service["command"]]
+        arguments = [
+            each.removeprefix("/docker/").replace("/access", str(access / site)) for each in service["command"]
+        ]
         done = CliRunner().invoke(verb, [*arguments, "--site", site, "--name", site])
         assert done.exit_code == 0, done.output
-        assert wanted[-1].server == "mqtt://server-cellar"
+        assert server_name(wanted[-1].server) == "mqtts://server-cellar:8883"
+        assert not wanted[-1].home
         assert set(wanted[-1].node_names) == {node.name for node in topology.nodes_at(site)}
 
 
@@ -79,9 +96,37 @@ def test_what_is_waited_for_has_a_health_check(services: dict[str, Any]) -> None
             if not other.startswith("mosquitto-") and isinstance(waited, dict):
                 healthy = waited[other]["condition"] == "service_healthy"
                 assert healthy == ("healthcheck" in services[other]), (name, other)
+
+
+def test_each_party_has_its_own_files_alone(services: dict[str, Any], access: Path) -> None:
+    made = {
+        name for volume in services["init"]["volumes"] for name, where, *_ in [volume.split(":")] if where != "/docker"
+    }
+    handed: dict[str, set[str]] = {name: set() for name in made}
+    for name, service in services.items():
         for volume in service.get("volumes", []):
-            source = Path(volume.split(":")[0])
-            assert source.name == "checkpoints" or (FOLDER / source).exists()
+            source, where, *mode = volume.split(":")
+            if source == ".":
+                assert mode == ["ro"]
+            elif name != "init" and source != "checkpoints":
+                assert mode == ([] if where == "/server" else ["ro"]), volume
+                handed[source].add(name)
+    assert {each.name for each in access.iterdir()} == {
+        name.removeprefix("access-") for name in made if name.startswith("access-")
+    }
+    # Ray's head has the token of its cluster from a site of it.
+    assert handed.pop("access-cellar") == {"nodes-cellar", "ray-head"}
+    assert handed.pop("deployment") == set()
+    assert all(len(given) == 1 for given in handed.values()), handed
+
+
+def test_publisher_is_allowed_the_sources_of_the_office() -> None:
+    deployed = read_deployment(FOLDER / "deployment.toml").participants
+    feed = office_feed(41, 1)
+    for place, site in enumerate(SITES):
+        office = deployed[f"office-{site}"]
+        assert office.sources == tuple(feed.sources)[place::3]
+        assert office.types == tuple(each.name for each in feed.types)
 
 
 def test_nothing_is_reached_from_outside(services: dict[str, Any]) -> None:
@@ -89,7 +134,10 @@ def test_nothing_is_reached_from_outside(services: dict[str, Any]) -> None:
     text = (FOLDER / "compose.yaml").read_text()
     assert all(network == {"internal": True} for network in yaml.safe_load(text)["networks"].values())
     for name, service in services.items():
-        assert not {"ports", "privileged", "cap_add", "network_mode"} & set(service), name
+        assert not {"ports", "privileged", "cap_add"} & set(service), name
+        assert service.get("network_mode", "none") == "none"
+        # It hands files to the users of the others, and reaches no network.
+        assert ("user" in service) == (name == "init")
 
 
 def test_compose_tool_reads_the_file(services: dict[str, Any]) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import signal
-import socket
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +15,7 @@ import pytest
 pytest.importorskip("cryptography", reason="the extra init is not installed")
 
 from distced.brokers.deployment.access_list import DeployedUser
-from distced.brokers.deployment.deployment_file import Deployment, ServerSite
-from distced.brokers.deployment.folder import apply
+from distced.brokers.deployment.deployment_file import Deployment
 from distced.brokers.doctor.checks.findings import State, is_bad
 from distced.brokers.doctor.examination import HERE, Wanted, examine
 from distced.brokers.live.mqtt_server import find_mosquitto
@@ -28,6 +24,7 @@ from distced.middleware.bus import Bus, BusState, Failure
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.event_types import event_type
+from tests.support.deployed_site import DeployedSite
 
 pytestmark = [pytest.mark.mqtt, pytest.mark.slow]
 
@@ -41,55 +38,12 @@ PARTICIPANTS = {
 }
 
 
-class Site:
-    """Deployment folder with a running server."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as reserved:
-            reserved.bind(("127.0.0.1", 0))
-            self.port = reserved.getsockname()[1]
-        self.folder = folder
-        self.deployment = Deployment({"main": ServerSite(("127.0.0.1",), self.port)}, PARTICIPANTS)
-        self.process: subprocess.Popen[bytes] | None = None
-
-    def apply(self, **options: Any) -> None:
-        apply(self.deployment, self.folder, datetime.now(UTC), **options)
-
-    def url(self, name: str) -> str:
-        return f"mqtts://127.0.0.1:{self.port}?config={self.folder}/participants/{name}/distced.toml"
-
-    def start(self) -> None:
-        path = find_mosquitto()
-        assert path is not None
-        # Not as root, which mosquitto gives up: the folder is that of the user of the tests.
-        own = self.folder / "servers" / "main" / "further" / "user.conf"
-        own.write_text("user root\n")
-        self.process = subprocess.Popen(
-            [path, "-c", "mosquitto.conf"],
-            cwd=self.folder / "servers" / "main",
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        deadline = time.monotonic() + 10
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
-                    return
-            time.sleep(0.05)
-        raise AssertionError("mosquitto has not started")
-
-    def stop(self) -> None:
-        if self.process is not None:
-            self.process.terminate()
-            self.process.wait(10)
-
-
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
+def site() -> Iterator[DeployedSite]:
     if find_mosquitto() is None:
         pytest.skip("mosquitto is not installed")
     with tempfile.TemporaryDirectory(prefix="distced-test-") as name:
-        made = Site(Path(name))
+        made = DeployedSite(Path(name), PARTICIPANTS)
         made.apply()
         made.start()
         yield made
@@ -103,7 +57,7 @@ def connected(url: str) -> Iterator[Bus]:
         yield bus
 
 
-def test_events_are_detected_across_roles(site: Site) -> None:
+def test_events_are_detected_across_roles(site: DeployedSite) -> None:
     with (
         LiveNode(site.url("cellar"), "cellar"),
         Client(site.url("badges")) as publisher,
@@ -120,7 +74,7 @@ def test_events_are_detected_across_roles(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("name", "state"), [("root", State.OK), ("ada", State.NOT_CHECKED)])
-def test_doctor_of_a_deployment(site: Site, name: str, state: State) -> None:
+def test_doctor_of_a_deployment(site: DeployedSite, name: str, state: State) -> None:
     with LiveNode(site.url("cellar"), "cellar"):
         wanted = Wanted(site.url(name), seconds=1.5, checkpoints="none")
         findings = [each for each in examine(wanted) if each.subject != HERE]
@@ -133,7 +87,7 @@ def test_doctor_of_a_deployment(site: Site, name: str, state: State) -> None:
     assert (found["server version"] is State.NOT_CHECKED) == (name == "ada")
 
 
-def test_wrong_password_and_no_user_are_refused(site: Site) -> None:
+def test_wrong_password_and_no_user_are_refused(site: DeployedSite) -> None:
     ca = f"{site.folder}/authority/ca.pem"
     for each in (f"mqtts://127.0.0.1:{site.port}?ca={ca}", f"mqtts://ada:wrong@127.0.0.1:{site.port}?ca={ca}"):
         with Bus(each) as bus, pytest.raises(BusError, match="refuses"):
@@ -241,7 +195,7 @@ def arrived(reader: Bus, ends: str, publish: Any) -> set[str]:
 
 
 @pytest.mark.parametrize("name", WRITES)
-def test_each_role_writes_its_own_topics_alone(site: Site, name: str) -> None:
+def test_each_role_writes_its_own_topics_alone(site: DeployedSite, name: str) -> None:
     # The node and the operator read all of distced's topics.
     end = f"ced/a/known/{name}/end"
     refused: list[Failure] = []
@@ -260,7 +214,7 @@ def test_each_role_writes_its_own_topics_alone(site: Site, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", READS)
-def test_each_role_reads_its_own_topics_alone(site: Site, name: str) -> None:
+def test_each_role_reads_its_own_topics_alone(site: DeployedSite, name: str) -> None:
     end = f"ced/a/known/{name}/end"
     with (
         connected(site.url(name)) as reader,
@@ -281,7 +235,7 @@ def test_each_role_reads_its_own_topics_alone(site: Site, name: str) -> None:
         assert arrived(reader, end, publish) == READS[name] & written
 
 
-def test_client_without_a_user_learns_nothing(site: Site) -> None:
+def test_client_without_a_user_learns_nothing(site: DeployedSite) -> None:
     with Bus(f"mqtts://127.0.0.1:{site.port}?ca={site.folder}/authority/ca.pem", protocol="5") as bus:
         with pytest.raises(BusError, match="refuses"):
             bus.wait_connected(5)
@@ -290,7 +244,7 @@ def test_client_without_a_user_learns_nothing(site: Site) -> None:
         plain.wait_connected(2)
 
 
-def test_participant_that_is_removed_or_renewed_is_refused_after_a_reload(site: Site) -> None:
+def test_participant_that_is_removed_or_renewed_is_refused_after_a_reload(site: DeployedSite) -> None:
     before = site.deployment
     url = site.url("bob")
     with connected(url):

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 from testcontainers.compose import DockerCompose
 
 FOLDER = Path(__file__).parents[2] / "docker"
+
+RECOVERIES = pytest.StashKey[dict[str, float]]()
+"""Longest delay of a composite event, s, by test."""
 
 
 def run(*command: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -71,7 +76,14 @@ class Deployment(DockerCompose):
         """Stop services, as the engine does it: with a signal first."""
         self._run_command([*self.compose_command_property, "stop", *services])
 
-    def run(self, service: str, *arguments: str) -> subprocess.Popen[str]:
+    def upgrade(self, service: str) -> None:
+        """Stop a service, and start it from the image whose tag ends in `-next`."""
+        command = [*self.compose_command_property, "up", "--detach", "--no-deps", service]
+        done = run(*command, env={**os.environ, "TAG": f"{os.environ['TAG']}-next"})
+        assert done.returncode == 0, done.stderr
+
+    def run(self, service: str, *arguments: str, entrypoint: str = "") -> subprocess.Popen[str]:
         """Start a further container of a service with arguments of its own."""
-        command = [*self.compose_command_property, "run", "--rm", "--no-deps", "-T", service, *arguments]
+        program = ["--entrypoint", entrypoint] if entrypoint else []
+        command = [*self.compose_command_property, "run", "--rm", "--no-deps", "-T", *program, service, *arguments]
         return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
