@@ -102,6 +102,7 @@ class Connection:
         self.on_close: Callable[[], None] = _nothing
         self._settings = settings
         self._refusal: str | None = None
+        self._user: str | None = None
         # Messages handed to paho: at QoS 0 until the operating system has them, at QoS 1 until they are acknowledged.
         self._unsent: deque[tuple[Message, Sent]] = deque()
         self._unacknowledged: deque[tuple[Message, Sent]] = deque()
@@ -124,6 +125,7 @@ class Connection:
         Raises `BusError` where the password cannot be read.
         """
         known = login(self._settings.address)
+        self._user = known.user
         if known.user is not None:
             self._client.username_pw_set(known.user, known.password)
         self._client.stream = BufferedSocket(stream)
@@ -293,7 +295,8 @@ class Connection:
     ) -> None:
         address = self._settings.address
         if self._refusal is not None:
-            self.ended = refused(address, self._refusal, credentials=self._refusal in _CREDENTIALS)
+            named = self._refusal in _CREDENTIALS
+            self.ended = refused(address, self._refusal, credentials=named, user=self._user)
         elif self.accepted is None:
             # A server that does not know this version may as well hang up without an answer.
             self.unsupported = True

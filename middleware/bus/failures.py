@@ -51,6 +51,12 @@ class FailureReports:
             _log.error("failure hook failed", what=failure.what, client=self._client_id, exc_info=error)
 
 
+# X509_V_ERR_CERT_NOT_YET_VALID, _CERT_HAS_EXPIRED, _HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH of OpenSSL's x509_vfy.h.
+_DATES: Final = "have its server get another one (distced init FOLDER --renew SITE), or set the clock of this machine"
+_HOST: Final = "name the server as its certificate does"
+_OF_CERTIFICATE: Final = {9: _DATES, 10: _DATES, 62: _HOST, 64: _HOST}
+
+
 def name_of(function: Callable[..., object]) -> str:
     """Name of a function, for people."""
     return getattr(function, "__qualname__", None) or type(function).__name__
@@ -65,6 +71,14 @@ def unreachable(address: Address, error: Exception) -> BusError:
         return BusError(f"nothing listens at {address}", advice=f"start one with `distced broker` {_ELSE}")
     if isinstance(error, socket.gaierror):
         return BusError(f"there is no host of this name: {address.host}", advice=f"check the name {_ELSE}")
+    if isinstance(error, ssl.SSLCertVerificationError):
+        # Its attributes are those that OpenSSL has told; one made in Python has none.
+        text, code = getattr(error, "verify_message", str(error)), getattr(error, "verify_code", 0)
+        return BusError(
+            f"no encrypted connection to {address}",
+            given=f"the certificate of the server: {text}",
+            advice=_OF_CERTIFICATE.get(code, "name the certificates of its authority with --ca"),
+        )
     if isinstance(error, ssl.SSLError):
         return BusError(
             f"no encrypted connection to {address}",
@@ -76,9 +90,17 @@ def unreachable(address: Address, error: Exception) -> BusError:
     return BusError(f"no connection to {address}", given=str(error) or type(error).__name__, advice=f"check it {_ELSE}")
 
 
-def refused(address: Address, reason: str, *, credentials: bool) -> BusError:
-    """Error of a server that refuses the client."""
-    advice = f"name user and password: mqtt://user:password@{address}" if credentials else "see the server's log"
+def refused(address: Address, reason: str, *, credentials: bool, user: str | None = None) -> BusError:
+    """Error of a server that refuses the client, because of its credentials or not."""
+    if not credentials:
+        advice = "see the server's log"
+    elif user is None:
+        scheme = "mqtts" if address.tls else "mqtt"
+        advice = (
+            f"name user and password: {scheme}://USER@{address} and --password-file, or a configuration with --config"
+        )
+    else:
+        advice = f"check the password of the user {user}, and whether the server knows this user"
     return BusError(f"the MQTT server at {address} refuses", given=reason, advice=advice)
 
 

@@ -59,7 +59,11 @@ def test_server_is_checked_by_the_authority(
 
 
 @pytest.mark.parametrize(
-    ("hosts", "begun"), [(("10.9.9.9", "site.example"), NOW), (("127.0.0.1",), NOW - timedelta(days=90))]
+    ("hosts", "begun", "problem"),
+    [
+        (("10.9.9.9", "site.example"), NOW, "mismatch.*name the server as its certificate does"),
+        (("127.0.0.1",), NOW - timedelta(days=90), "has expired.*have its server get another one"),
+    ],
 )
 def test_certificate_of_another_host_or_that_has_expired_is_refused(
     start_mosquitto: Callable[..., Server],
@@ -67,10 +71,11 @@ def test_certificate_of_another_host_or_that_has_expired_is_refused(
     open_folder: Path,
     hosts: tuple[str, ...],
     begun: datetime,
+    problem: str,
 ) -> None:
     site = Site(open_folder, hosts=hosts, now=begun)
     server = start_mosquitto(settings=site.settings())
-    with pytest.raises(BusError, match=r"no encrypted connection.*CERTIFICATE_VERIFY_FAILED"):
+    with pytest.raises(BusError, match=rf"(?s)no encrypted connection.*{problem}"):
         make_bus(f"mqtts://127.0.0.1:{server.port}?ca={site.ca}", wait=False).wait_connected(5)
 
 

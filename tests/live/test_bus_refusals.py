@@ -57,7 +57,7 @@ def test_passwords(start_mosquitto: Callable[..., Server], make_bus: MakeBus, op
     server = start_mosquitto(settings=[f"password_file {passwords}"])
     bus = make_bus(f"mqtt://ada:wrong@{server.host}:{server.port}", protocol=protocol, wait=False)
     start = time.monotonic()
-    with pytest.raises(BusError, match=r"refuses: .*user:password@127\.0\.0\.1") as caught:
+    with pytest.raises(BusError, match=r"refuses: .*check the password of the user ada") as caught:
         bus.wait_connected(30)
     assert time.monotonic() - start < 25  # A refusal that will not change is not waited for.
     assert "wrong" not in str(caught.value)
@@ -134,7 +134,7 @@ def test_encrypted_connections(encrypted: tuple[Server, str], make_bus: MakeBus,
     received.wait(len(payloads))
     assert received.payloads == payloads
     stranger = make_bus(url, wait=False)
-    with pytest.raises(BusError, match=r"no encrypted connection.*check the certificate"):
+    with pytest.raises(BusError, match=r"(?s)no encrypted connection.*the certificates of its authority with --ca"):
         stranger.wait_connected(0.5)
 
 

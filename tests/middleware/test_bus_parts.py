@@ -115,7 +115,8 @@ def test_failure_to_connect_says_what_to_do(error: Exception, said: str) -> None
 
 def test_refusals_and_losses_say_what_to_do() -> None:
     address = Address("h", 5)
-    assert "mqtt://user:password@h:5" in str(refused(address, "Not authorized", credentials=True))
+    assert "mqtt://USER@h:5" in str(refused(address, "Not authorized", credentials=True))
+    assert "check the password of the user ada" in str(refused(address, "Not authorized", credentials=True, user="ada"))
     assert "log" in str(refused(address, "Server busy", credentials=False))
     assert "another client named me" in str(lost(address, "closed", "me"))
 

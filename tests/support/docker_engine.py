@@ -35,6 +35,11 @@ class Engine:
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def logs(self, container: str, since: float = 0.0) -> str:
+        """Both outputs of a container, from a time on, s."""
+        done = run(self.command, "logs", "--since", str(int(since)), container)
+        return done.stdout + done.stderr
+
     def has(self, image: str) -> bool:
         return run(self.command, "image", "inspect", image).returncode == 0
 
