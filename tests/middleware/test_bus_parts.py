@@ -104,7 +104,7 @@ def test_passwords_are_not_shown() -> None:
         ),
         (socket.gaierror(-2, "Name or service not known"), "no host of this name: h; check the name"),
         (TimeoutError(), "h:5 does not answer; check the network"),
-        (ssl.SSLCertVerificationError(1, "certificate verify failed"), "check the certificate"),
+        (ssl.SSLCertVerificationError(1, "certificate verify failed"), "the certificates of its authority"),
         (OSError(101, "Network is unreachable"), "Network is unreachable"),
         (ValueError(), "ValueError"),
     ],
