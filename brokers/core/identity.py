@@ -53,12 +53,14 @@ class Identity(msgspec.Struct, frozen=True):
     Attributes:
         at: time by its clock, ns.
         formats: versions of its formats, by name: of what it sends, and of what others take over.
+        unconnected: homes to which it has no connection, with the reason, without logins.
     """
 
     node: Name
     at: Instant
     formats: dict[str, Count] = {}
     installation: Installation = Installation()
+    unconnected: dict[str, str] = {}
 
 
 declare(Identity)

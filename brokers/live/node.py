@@ -35,6 +35,7 @@ from distced.detectors.warm_start import in_background
 from distced.middleware.bus.logger import get_logger
 from distced.middleware.bus.pool import home_name
 from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import server_name
 from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import encode
@@ -235,6 +236,9 @@ class LiveNode(Participant):
         # Clients that know only the server of their own site find the directory by it.
         pointer = self._pointer if home else b""
         return [Publish(pointer_topic(root=self.node.root), pointer, retain=True, home=home), *effects]
+
+    def _disconnected(self, home: str, now: int, error: BusError | None) -> None:
+        self.node.identification.disconnected(home, str(error))
 
     def _time(self, now: int) -> Iterable[Effect]:
         return self.node.tick(now)

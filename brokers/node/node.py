@@ -44,7 +44,7 @@ from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.hosted import Phase
 from distced.brokers.node.hosting import DetectorHosting
-from distced.brokers.node.identification import identified
+from distced.brokers.node.identification import Identification
 from distced.brokers.node.isolation import Isolation
 from distced.brokers.node.membership import Membership, NameClaim
 from distced.brokers.node.migration import Migration
@@ -154,7 +154,7 @@ class Node(NodePart):
         self.capacity = capacity
         self.isolates = isolates
         self.inspects = inspects
-        self.installation = installation
+        self.identification = Identification(name, installation, root)
         self.validates = validate
         self.claim = NameClaim(name, root, now)
         self.hosting = DetectorHosting(shared)
@@ -264,6 +264,7 @@ class Node(NodePart):
         """Effects of a connection to another server than that of the directory, perhaps a repeated one."""
         if self._stopped:
             return []
+        self.identification.connected(home)
         home = self._server(home)
         self.stories.begin(Connected(home), now)
         return self.stories.end([*self.homes.linked(home, now), *self._look_again(home, now)])
@@ -712,7 +713,7 @@ class Node(NodePart):
                 self.admission.message(kind, subscription, payload, topic)
                 return []
             case ("node", self.name, "identify", asker):
-                return [identified(self.name, asker, self.installation, now, self.root)]
+                return [self.identification.answer(asker, now)]
             case ("node", self.name, kind, detector):
                 return self.migration.message(kind, detector, payload, now, topic)
             case ("story", asker):

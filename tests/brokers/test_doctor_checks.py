@@ -504,14 +504,14 @@ HOME = "mqtt://attic:1883"
 
 
 @pytest.mark.parametrize(
-    ("latencies", "state"), [({"": 5, HOME: 7}, None), ({"": 5}, ERROR), ({}, None)]
-)  # nothing measured yet
-def test_node_without_a_connection_to_its_home(latencies: dict[str, int], state: State | None) -> None:
-    findings = found_in(
-        ("node", "n2", NodeEntry(NOW, home=HOME)),
-        ("load", "n2", LoadEntry(latencies=latencies)),
-    )
+    ("unconnected", "state"),
+    [({}, None), ({HOME: "nothing listens"}, ERROR), ({"mqtt://roof:1883": "nothing listens"}, WARNING)],
+)
+def test_node_without_a_connection_to_a_home(unconnected: dict[str, str], state: State | None) -> None:
+    known = {"n1": identity("n1"), "n2": replace(identity("n2"), unconnected=unconnected)}
+    findings = found_in(("node", "n2", NodeEntry(NOW, home=HOME)), identities=known)
     assert states(findings).get("home") is state
+    assert state is None or "nothing listens" in of(findings, "home").text
 
 
 @pytest.mark.parametrize(

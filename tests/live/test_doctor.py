@@ -208,6 +208,18 @@ def test_entry_of_a_dead_node_and_a_node_of_another_version(kept: Server, tmp_pa
     assert found["backlog", "old"].state is State.WARNING
 
 
+def test_node_without_a_connection_to_its_home(
+    kept: Server, start_mosquitto: StartServer, tmp_path: Path, eventually: Callable[[Callable[[], bool]], None]
+) -> None:
+    home = start_mosquitto()
+    with LiveNode(kept.url, "attic", home=home.url) as node:
+        assert not any(check == "home" for check, _ in bad(examined(kept, tmp_path)))
+        home.stop()
+        eventually(lambda: not node.connections.to(home.url).connected)
+        found = bad(examined(kept, tmp_path))["home", "attic"]
+    assert found.state is State.ERROR and f"its own home {home.url}" in found.text
+
+
 class Ahead(SystemClock):
     """Clock of a machine that was set wrongly."""
 

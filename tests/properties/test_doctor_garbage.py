@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import msgspec
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,6 +34,7 @@ values = st.recursive(
 """Values of JSON."""
 
 
+@cache
 def of_kind(kind: type[msgspec.Struct]) -> st.SearchStrategy[bytes]:
     """Entries of a kind, of which some fields have values of any kind."""
     names = [field.encode_name for field in msgspec.structs.fields(kind)]
@@ -69,6 +73,7 @@ def messages(draw: st.DrawFn) -> tuple[str, bytes]:
     return f"ced/d/{kind}/{further}", draw(of_kind(KINDS[kind]) | payloads | st.just(GOOD.get(kind, b"{}")))
 
 
+@pytest.mark.timeout(0)
 @given(st.lists(messages(), max_size=12), st.floats(0, 600))
 @example([(f"ced/d/{kind}/n1", payload) for kind, payload in GOOD.items() if kind in KINDS], 5.0)
 def test_any_messages_give_findings(received: list[tuple[str, bytes]], seconds: float) -> None:

@@ -138,13 +138,13 @@ def _installations(facts: DeploymentFacts) -> Iterator[Finding]:
 
 
 def _homes(facts: DeploymentFacts) -> Iterator[Finding]:
-    directory = facts.directory
-    for node, entry in sorted(directory.nodes.items()):
-        load = directory.loads.get(node)
-        if entry.home and load is not None and load.latencies and entry.home not in load.latencies:
-            text = f"no connection to its own home, {entry.home}: its detectors neither read nor publish there"
-            remedy = "see `connection lost` in its log; check the server there, --home and its login"
-            yield Finding("home", State.ERROR, node, text, remedy)
+    for node, identity in sorted(facts.identities.items()):
+        entry = facts.directory.nodes.get(node)
+        for home, reason in sorted(identity.unconnected.items()):
+            own = entry is not None and home == entry.home
+            text = f"no connection to {'its own' if own else 'the'} home {home}: {reason}"
+            remedy = "check the server there; what the node reads and publishes there waits"
+            yield Finding("home", State.ERROR if own else State.WARNING, node, text, remedy)
 
 
 def _backlogs(facts: DeploymentFacts) -> Iterator[Finding]:
