@@ -182,7 +182,7 @@ class Bridge:
             self.streams.promise(source, self.watermark)
         beat = Heartbeat(tuple(self.sources), self.watermark, tuple(positions))
         heartbeat = Publish(administration_topic("heartbeat", self.name, root=self.root), encode(beat))
-        effects: list[Effect] = [*self._handshake.again(now), heartbeat]
+        effects: list[Effect] = [*self._handshake.again(now), heartbeat, *self.dead_letters.tick(now)]
         if now - self._renewed_at >= RENEW_EVERY:
             self._renewed_at = now
             effects.append(renewal("client", self.name, root=self.root))
@@ -200,14 +200,16 @@ class Bridge:
         self.counts["messages"] += 1
         events, rejected = mapping.map(topic, payload, now)
         self.counts["rejected"] += len(rejected)
-        effects = [self.dead_letters.message("rejected", str(each.error), topic, payload) for each in rejected]
+        effects: list[Effect] = []
+        for each in rejected:
+            effects += self.dead_letters.message("rejected", str(each.error), topic, payload)
         for (source, type_name), group in groupby(events, key=lambda event: (event.source, event.type)):
             try:
                 effects += self._publish(source, type_name, list(group), topic, now)
             except DistcedError as error:
                 # A source whose name is too long for a topic.
                 self.counts["rejected"] += 1
-                effects.append(self.dead_letters.message("rejected", str(error), topic, payload))
+                effects += self.dead_letters.message("rejected", str(error), topic, payload)
         return effects
 
     def _publish(self, source: str, type_name: str, events: list[Event], topic: str, now: int) -> list[Effect]:
@@ -218,13 +220,15 @@ class Bridge:
                 behind = format_duration(max(now - event.hi, 0))
                 problem = f"it came {behind} after its time, more than a lateness of {format_duration(self.lateness)}"
                 self.counts["late"] += 1
-                effects.append(self.dead_letters.event("late", problem, event, topic))
+                effects += self.dead_letters.event("late", problem, event, topic)
         if not timely:
             return effects
         if source not in self.sources and len(self.sources) >= MOST_SOURCES:
             self.counts["rejected"] += len(timely)
             problem = f"more than {MOST_SOURCES} sources: does the mapping take the right field for the source?"
-            return effects + [self.dead_letters.event("rejected", problem, each, topic) for each in timely]
+            for event in timely:
+                effects += self.dead_letters.event("rejected", problem, event, topic)
+            return effects
         topic = event_topic(type_name, source, root=self.root)
         effects += self._announced(source, type_name, now)
         self.counts["events"] += len(timely)

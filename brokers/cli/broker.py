@@ -21,6 +21,8 @@ from distced.brokers.cli.metrics_option import MetricsOption, metrics_address, o
 from distced.brokers.cli.node_locations import Described
 from distced.brokers.cli.port_in_use import PortInUse
 from distced.brokers.cli.story import ask_nodes
+from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
+from distced.brokers.core.message_limits import MessageLimits
 from distced.brokers.core.node_location import LIMITS, NodeLocation, SubscriptionLimits
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.checkpoint_store import default_folder
@@ -147,6 +149,27 @@ class BrokerOptions:
     max_ahead: Annotated[
         int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
     ] = Duration("1h")
+    max_message: Annotated[
+        int, Option(metavar="BYTES", help="Bytes of a client's message at most; larger ones are rejected.", min=1)
+    ] = MESSAGE_LIMITS.size
+    max_events: Annotated[
+        int, Option(metavar="N", help="Events of a message at most; those of larger ones are rejected.", min=1)
+    ] = MESSAGE_LIMITS.events
+    max_rate: Annotated[
+        int, Option(metavar="N", help="Events a second of one publisher, for long; more are rejected.", min=1)
+    ] = MESSAGE_LIMITS.rate
+    max_dead_letters: Annotated[
+        int, Option(metavar="N", help="Dead letters published a second; more are counted only.", min=1)
+    ] = MESSAGE_LIMITS.letters
+    max_types: Annotated[int, Option(metavar="N", help="Event types at most; more are refused.", min=1)] = (
+        MESSAGE_LIMITS.types
+    )
+    max_attributes: Annotated[
+        int, Option(metavar="N", help="Attributes of an event type at most; types with more are refused.", min=1)
+    ] = MESSAGE_LIMITS.attributes
+    max_entries: Annotated[
+        int, Option(metavar="N", help="Sources, clients, and so on in the directory at most, of each.", min=1)
+    ] = MESSAGE_LIMITS.entries
     checkpoints: Annotated[
         str,
         Option(
@@ -336,9 +359,25 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
     detectors = Limits(
         options.max_instances, options.max_work, options.max_memory, options.max_text, options.max_losses
     )
+    messages = MessageLimits(
+        options.max_message,
+        options.max_events,
+        options.max_rate,
+        options.max_dead_letters,
+        options.max_types,
+        options.max_attributes,
+        options.max_entries,
+    )
     store = options.checkpoints or default_folder(server_name(url))
     return {
-        name: replace(each, limits=limits, detector_limits=detectors, checkpoints=store, max_ahead=options.max_ahead)
+        name: replace(
+            each,
+            limits=limits,
+            detector_limits=detectors,
+            checkpoints=store,
+            max_ahead=options.max_ahead,
+            message_limits=messages,
+        )
         for name, each in placed.items()
     }
 

@@ -8,11 +8,12 @@ composite events are not beyond those they were made of. Clamping an event was r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
 
-from distced.brokers.core.dead_letters import DeadLetters
+from distced.brokers.core.dead_letters import DeadLetters, Letters
 from distced.brokers.core.effects import Effect
 from distced.middleware.model.timestamps import format_duration, format_instant
 from distced.middleware.wire.administration import Unavailable
@@ -39,19 +40,17 @@ class ClockBound:
         watermark, events = frame.watermark, frame.events
         effects: list[Effect] = []
         if watermark is not None and watermark > limit:
-            effects.append(
-                self._dead_letters.message(AHEAD, self._problem("a promise", watermark, now), topic, payload)
-            )
+            effects += self._dead_letters.message(AHEAD, self._problem("a promise", watermark, now), topic, payload)
             frame = replace(frame, watermark=None)
         beyond = [event for event in events if event.hi > limit]
         if beyond:
             for event in beyond:
-                problem = self._problem("an event", event.hi, now)
-                effects.append(self._dead_letters.event(AHEAD, problem, event, topic))
+                problem = partial(self._problem, "an event", event.hi, now)
+                effects += self._dead_letters.event(AHEAD, problem, event, topic)
             frame = replace(frame, events=[event for event in events if event.hi <= limit])
         return frame, effects
 
-    def check_promise(self, watermark: int, topic: str, payload: bytes, now: int) -> Effect | None:
+    def check_promise(self, watermark: int, topic: str, payload: bytes, now: int) -> Letters | None:
         """Dead letter of a promise beyond the bound; None where it counts."""
         if watermark <= now + self.most:
             return None

@@ -1,13 +1,18 @@
-"""Dead letters: unusable messages and events, published with the reason to a topic of their own, and counted."""
+"""Dead letters: unusable messages and events, published with the reason to a topic of their own, and counted.
+
+A frame of a megabyte may have 100,000 unusable events, each a message of its own a hundred times as large: so a limited
+number is published a second, and all are counted.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
 
-from distced.brokers.core.effects import Effect, Publish
+from distced.brokers.core.effects import Effect, Publish, warning
 from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import DeadLetter
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.frames import Rejected
@@ -16,6 +21,15 @@ from distced.middleware.wire.topics import ROOT, dead_letter_topic
 LONGEST: Final = 4096
 """Bytes of the payload in a dead letter at most."""
 
+MOST: Final = 1_000
+"""Dead letters published a second."""
+
+LOGGED_EVERY: Final = 10 * SECOND
+"""Least interval between log events on those that are not published, ns."""
+
+Letters: TypeAlias = tuple[Effect, ...]
+"""Dead letter, or nothing where it is only counted."""
+
 
 def foreign_promise(publisher: str, sources: Iterable[str]) -> str:
     """Problem of a heartbeat with sources that others publish."""
@@ -23,27 +37,64 @@ def foreign_promise(publisher: str, sources: Iterable[str]) -> str:
 
 
 class DeadLetters:
-    """Maker of dead letters of a sender, and their number by reason."""
+    """Maker of dead letters of a sender.
 
-    def __init__(self, node: str, root: str = ROOT) -> None:
+    Attributes:
+        counts: their number by reason.
+        unpublished: number of those that were only counted.
+    """
+
+    def __init__(self, node: str, root: str = ROOT, most: int = MOST) -> None:
+        """Args: most: published a second."""
         self.node = node
         self.root = root
         self.counts: Counter[str] = Counter()
+        self.unpublished = 0
+        self._most = self._left = most
+        self._filled_at = self._logged_at = 0
+        self._logged = 0
 
-    def message(self, reason: str, problem: str, topic: str, payload: bytes) -> Effect:
+    def tick(self, now: int) -> list[Effect]:
+        """Publish more from now on; a log event on those that were only counted, where it is due."""
+        # Nor does it wait for a clock that was set back.
+        if abs(now - self._filled_at) >= SECOND:
+            self._filled_at, self._left = now, self._most
+        if self.unpublished == self._logged or abs(now - self._logged_at) < LOGGED_EVERY:
+            return []
+        number, self._logged, self._logged_at = self.unpublished - self._logged, self.unpublished, now
+        reason = f"more than {self._most:,} dead letters a second: they are counted; see --max-dead-letters"
+        return [warning("dead letters not published", number=number, reason=reason)]
+
+    def count(self, reason: str, number: int) -> None:
+        """Count what further dead letters of a reason would say."""
+        self.counts[reason] += number
+
+    def message(self, reason: str, problem: str, topic: str, payload: bytes) -> Letters:
         """Dead letter of a message that is unusable as a whole."""
-        return self._letter(reason, problem, topic, None, payload)
+        return self._letter(reason, problem, topic, None, payload) if self._counted(reason) else ()
 
-    def row(self, rejected: Rejected, topic: str) -> Effect:
+    def row(self, rejected: Rejected, topic: str) -> Letters:
         """Dead letter of a malformed event of a frame."""
+        if not self._counted("malformed"):
+            return ()
         return self._letter("malformed", rejected.reason, topic, rejected.row, rejected.raw)
 
-    def event(self, reason: str, problem: str, event: Event, topic: str) -> Effect:
-        """Dead letter of an event that was read, and is unusable."""
+    def event(self, reason: str, problem: str | Callable[[], str], event: Event, topic: str) -> Letters:
+        """Dead letter of an event that was read, and is unusable; a problem that is costly to say as a function."""
+        if not self._counted(reason):
+            return ()
         content = encode([event.lo, event.hi, event.source, str(event.seq), event.attributes])
-        return self._letter(reason, problem, topic, None, content)
+        return self._letter(reason, problem if isinstance(problem, str) else problem(), topic, None, content)
 
-    def _letter(self, reason: str, problem: str, topic: str, row: int | None, payload: bytes) -> Effect:
+    def _counted(self, reason: str) -> bool:
+        """Count a dead letter; whether it is to be published."""
         self.counts[reason] += 1
+        if self._left <= 0:
+            self.unpublished += 1
+            return False
+        self._left -= 1
+        return True
+
+    def _letter(self, reason: str, problem: str, topic: str, row: int | None, payload: bytes) -> Letters:
         letter = DeadLetter(reason, problem, topic, row, payload[:LONGEST])
-        return Publish(dead_letter_topic(reason, self.node, root=self.root), encode(letter))
+        return (Publish(dead_letter_topic(reason, self.node, root=self.root), encode(letter)),)

@@ -53,6 +53,10 @@ class Directory(Entries):
         self.durable_names: dict[str, None] = {}
         # Detectors by the type of their composite events, and number of subscriptions to each detector as a part.
         self._publishers: dict[str, set[str]] = {}
+        # Of these the first by name, with the type; None where none makes sense.
+        self._first: dict[str, tuple[str, EventType | None]] = {}
+        # Whether the registry has all types that are registered.
+        self._all_usable = True
         self._parts: Counter[str] = Counter()
         self._registry: TypeRegistry | None = None
         # Greatest lives of detectors whose entries were cleared, or followed by those of lesser ones.
@@ -86,7 +90,7 @@ class Directory(Entries):
     def _note(self, change: Change) -> None:
         match change.kind:
             case "type":
-                self._registry = None
+                self._note_type(change)
             case "detector":
                 self._note_life(change)
                 before, after = (
@@ -94,7 +98,6 @@ class Directory(Entries):
                     for each in (change.before, change.entry)
                 )
                 if before != after:
-                    self._registry = None
                     self._note_publisher(change)
             case "subscription":
                 self._note_subscription(change)
@@ -123,6 +126,45 @@ class Directory(Entries):
                 known.discard(change.name)
             if not known:
                 del self._publishers[entry.publishes]
+            self._note_first(entry.publishes, change.name, known)
+
+    def _note_first(self, published: str, detector: str, known: set[str]) -> None:
+        """Note which of the detectors that publish a type counts for it, after one of them has changed: of several that
+        differ the first by name, on all nodes."""
+        first, before = self._first.get(published, ("", None))
+        made = self._type_of(published, detector) if detector in known else None
+        if made is not None and (before is None or detector <= first):
+            self._first[published] = detector, made
+        elif detector == first and known:
+            found = ((each, self._type_of(published, each)) for each in (min(known), *sorted(known)))
+            self._first[published] = next((pair for pair in found if pair[1] is not None), (min(known), None))
+        elif not known:
+            self._first.pop(published, None)
+        else:
+            self._first.setdefault(published, (detector, None))
+            return
+        registry = self._registry
+        if before is None and made is not None and registry is not None and published not in registry:
+            self._registry = registry.with_checked([made])
+        else:
+            self._registry = None
+
+    def _type_of(self, published: str, detector: str) -> EventType | None:
+        """The type that a detector publishes; None where its entry makes no sense."""
+        with suppress(TypeRegistryError):
+            made = EventType(published, self.detectors[detector].attributes)  # type: ignore[arg-type]
+            TypeRegistry([made])
+            return made
+        return None
+
+    def _note_type(self, change: Change) -> None:
+        """Add a new type to the registry, which is made again where a type has changed, or others may wait for it."""
+        entry, registry = change.entry, self._registry
+        new = entry is not None and change.before is None and entry.derived is None
+        if registry is not None and new and self._all_usable and entry.name not in registry:
+            self._registry = registry.with_checked([entry])
+        else:
+            self._registry = None
 
     def _note_subscription(self, change: Change) -> None:
         if change.entry is not None and change.entry.durable is not None:
@@ -191,13 +233,11 @@ class Directory(Entries):
     def registry(self) -> TypeRegistry:
         """Types that patterns may read: registered ones, and those that detectors publish. Not to be changed."""
         if self._registry is None:
-            self._registry = super().registry()
-            for name, detectors in self._publishers.items():
-                # Of several that differ the first by name counts, on all nodes.
-                for each in sorted(detectors) if name not in self._registry else ():
-                    with suppress(TypeRegistryError):
-                        self._registry.register(EventType(name, self.detectors[each].attributes))  # type: ignore[arg-type]
-                        break
+            registered = super().registry()
+            self._all_usable = len(registered) == len(self.types)
+            # Of several detectors that differ the first by name counts, on all nodes.
+            published = (each for name, (_, each) in self._first.items() if name not in registered)
+            self._registry = registered.with_checked(each for each in published if each is not None)
         return self._registry
 
     def publishers(self, type_name: str, policy: str = "") -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
+from distced.brokers.core.message_limits import MessageLimits
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.middleware.wire.directory_entries import MAX_AHEAD
@@ -37,6 +39,7 @@ class NodeLocation:
         detector_limits: of each detector.
         checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
         max_ahead: events and promises further beyond its clock are rejected, ns.
+        message_limits: of messages and entries of the directory.
         metrics: address at which a node in a process of its own serves its metrics, HOST:PORT; empty for none.
         json_log: whether such a node logs JSON lines.
     """
@@ -48,5 +51,6 @@ class NodeLocation:
     detector_limits: Limits = DETECTOR_LIMITS
     checkpoints: str = ""
     max_ahead: int = MAX_AHEAD
+    message_limits: MessageLimits = MESSAGE_LIMITS
     metrics: str = ""
     json_log: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from distced.brokers.core.dead_letters import DeadLetters
@@ -52,19 +53,20 @@ class TopicRoute:
         self, frame: Frame, topic: str, payload: bytes, dead_letters: DeadLetters
     ) -> tuple[list[Event] | None, list[Effect]]:
         """Usable events of a frame, None where the whole frame is unusable; and dead letters."""
-        effects: list[Effect] = [dead_letters.row(each, topic) for each in frame.rejected]
+        effects: list[Effect] = [letter for each in frame.rejected for letter in dead_letters.row(each, topic)]
         events = frame.events
         if frame.type != self.type_name or frame.kind != self.kind:
             carried = "composite" if frame.kind == "c" else "primitive"
             problem = f"a frame of {carried} events {frame.type!r} on the topic of {self.type_name!r}"
-            return None, [*effects, dead_letters.message("malformed", problem, topic, payload)]
+            return None, [*effects, *dead_letters.message("malformed", problem, topic, payload)]
         if self.type is None:
-            effects += [dead_letters.event("unknown-type", self.problem, each, topic) for each in events]
+            for each in events:
+                effects += dead_letters.event("unknown-type", self.problem, each, topic)
             return None, effects
         usable = self.fitting(events)
         for event in events if len(usable) < len(events) else ():
             if not self.fitting([event]):
-                effects.append(dead_letters.event("mistyped", mismatch(event, self.type, topic), event, topic))
+                effects += dead_letters.event("mistyped", partial(mismatch, event, self.type, topic), event, topic)
         return usable, effects
 
 

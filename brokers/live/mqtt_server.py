@@ -45,6 +45,8 @@ set_tcp_nodelay true
 # The stock limits, 1000 and 20, lose messages as soon as a subscriber falls behind.
 max_queued_messages 1000000
 max_inflight_messages 1000
+# Those of clients that send larger ones end.
+max_packet_size 67108864
 """
 
 _START_SECONDS: Final = 20.0

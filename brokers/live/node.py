@@ -17,6 +17,8 @@ from functools import partial
 from typing import Any, Final, Self
 
 from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Note, Publish, Release, Save
+from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
+from distced.brokers.core.message_limits import MessageLimits
 from distced.brokers.core.metrics import Delays, Values
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
@@ -97,6 +99,7 @@ class LiveNode(Participant):
         detector_limits: Limits = DETECTOR_LIMITS,
         checkpoints: str = "",
         max_ahead: int = MAX_AHEAD,
+        message_limits: MessageLimits = MESSAGE_LIMITS,
         board: MetricsBoard | None = None,
     ) -> None:
         """Describe a node; nothing happens before `start`.
@@ -112,6 +115,7 @@ class LiveNode(Participant):
             detector_limits: of each detector; those beyond are excluded.
             checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
             max_ahead: events and promises further beyond the clock are rejected, ns.
+            message_limits: of messages and entries of the directory.
             board: takes its metrics; None for none.
 
         Raises:
@@ -139,6 +143,7 @@ class LiveNode(Participant):
             detector_limits=detector_limits,
             checkpoints=store is not None,
             max_ahead=max_ahead,
+            message_limits=message_limits,
             installation=installation(),
         )
         if store is not None:

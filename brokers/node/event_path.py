@@ -16,6 +16,7 @@ from distced.brokers.core.clock_bound import ClockBound
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Publish, info, warning
+from distced.brokers.core.message_limits import LARGER, LIMITS, MessageBound, MessageLimits
 from distced.brokers.core.metrics import LOSSES, DelayHistogram
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.node.backlog import Backlog
@@ -32,7 +33,7 @@ from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import Passed
 from distced.middleware.model.errors import DistcedError, LimitError
 from distced.middleware.model.events import CompositeEvent
-from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Heartbeat, Missing, MissingMessages, Progress, Unavailable
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD, LoadEntry, SourceEntry
@@ -44,6 +45,9 @@ _RUNNING = Phase.RUNNING
 
 MOST_NAMED: Final = 3
 """Number of sources named in the reason of a loss."""
+
+CONSTITUENTS: Final = 50_000
+"""Composite events in a frame at most, with their constituents: some megabytes, as one event may complete many."""
 
 LATE_EVERY: Final = SECOND
 """Least time between two reports of a detector about events that came late by best effort, ns."""
@@ -72,12 +76,14 @@ class EventPath:
         engines: Engines | None = None,
         events_over: str = "",
         max_ahead: int = MAX_AHEAD,
+        limits: MessageLimits = LIMITS,
     ) -> None:
         """
         Args:
             engines: choice of engines; None for the stepwise engine.
             events_over: connection of events at the server of the directory, where it is not that of the directory.
             max_ahead: events and promises further beyond the clock are rejected, ns.
+            limits: of messages; what is beyond them is rejected.
         """
         self.root = root
         self._events_over = events_over
@@ -92,7 +98,8 @@ class EventPath:
         self.delays: DelayHistogram | None = None
         self.asks = False
         self.meter = Meter()
-        self.dead_letters = DeadLetters(name, root)
+        self.dead_letters = DeadLetters(name, root, limits.letters)
+        self.bound = MessageBound(self.dead_letters, limits, root)
         self.clock_bound = ClockBound(self.dead_letters, max_ahead)
         self.excesses: dict[str, LimitError] = {}
         self.routes = TopicRoutes(
@@ -116,11 +123,13 @@ class EventPath:
     def collect(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Take a frame from a home, or an event in JSON, for `consume_arrived`."""
         self.counts["frames"] += 1
+        if route.kind == "e" and len(payload) > self.bound.limits.size:
+            return self._too_large(route, topic, payload, now)
         try:
             frame = decode_any(payload, where=topic, type=route.type_name, source=route.source, now=now)
         except DistcedError as error:
             self.stories.happened("source", route.source, f"frame malformed: {error}")
-            return [self.dead_letters.message("malformed", str(error), topic, payload)]
+            return list(self.dead_letters.message("malformed", str(error), topic, payload))
         if route.type is None and route.kind == "c" and not self._published(route.source):
             # The last ones of a detector that has ended, and that no detector here reads any more.
             return []
@@ -137,6 +146,11 @@ class EventPath:
             if rejected:
                 self.stories.happened("source", route.source, "events or a promise far beyond the clock")
                 frame, events, effects = bounded, bounded.events, effects + rejected
+            entry = self.directory.sources.get(route.source)
+            bounded, letters = self.bound.bounded(frame, "" if entry is None else entry.publisher, topic, payload, now)
+            if bounded is not frame:
+                self.stories.happened("source", route.source, "events beyond a limit of messages")
+                frame, events, effects = bounded, bounded.events, [*effects, *letters]
         self.counts["events"] += len(events)
         source, position = route.source, None
         if route.kind == "e":
@@ -155,6 +169,25 @@ class EventPath:
                 self._hear(reader, source, home, frame, now)
             elif reader.moving or source in reader.parts:
                 reader.keep((source, home, frame))
+        return effects
+
+    def _too_large(self, route: TopicRoute, topic: str, payload: bytes, now: int) -> list[Effect]:
+        """Reject a message of events without a look into it.
+
+        Where its stream is numbered the next one shows that it is missing. Of another its detectors report a loss.
+        """
+        self.stories.happened("source", route.source, "a message beyond the limit of size")
+        effects: list[Effect] = list(self.bound.letter_of_size(topic, payload))
+        begin, readers = INSTANT_MAX, list[HostedDetector]()
+        for reader in route.readers:
+            shared = reader.__class__ is HostedInput
+            unnumbered = (reader.shared.policy if shared else reader.detector.policy).unnumbered()
+            if route.source in unnumbered and (shared or reader.phase is _RUNNING):
+                since = unnumbered[route.source]
+                begin = INSTANT_MIN if since is None else min(begin, since)
+                readers += reader.members if shared else (reader,)
+        losses = self.bound.losses(topic, begin, now, LARGER, now) if readers else ()
+        self._lost += [(each, losses) for each in readers if losses]
         return effects
 
     def _hear(self, hosted: HostedDetector, source: str, home: str, frame: Frame, now: int) -> None:
@@ -261,7 +294,7 @@ class EventPath:
             return self._heartbeat(beat, now)
         for source in beat.sources:
             self.stories.happened("source", source, "a promise far beyond the clock")
-        return [problem]
+        return [*problem]
 
     def _heartbeat(self, beat: Heartbeat, now: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -597,7 +630,7 @@ class EventPath:
             self.stories.happened("detector", where, f"events of {source} late")
         reason = "its lease has run out"
         return [
-            *(self.dead_letters.event("late", problem, each, where) for each in result.late),
+            *(letter for each in result.late for letter in self.dead_letters.event("late", problem, each, where)),
             *(warning("source fenced off", source=each, detector=where, reason=reason) for each in result.fenced),
             *(
                 warning("events lost", detector=where, since=each.since, until=each.until, reason=each.reason)
@@ -620,14 +653,16 @@ class EventPath:
         if hosted.news(bool(found), watermark, now):
             self.counts["composite events"] += len(found)
             self.settle_base(hosted)
-            frame = self.output.frame(hosted, found, watermark, now)
-            effects.append(frame)
             if hosted.json is not None:
                 effects += hosted.json.found(found, now)
             if found and self.delays is not None:
                 self.delays.add(found, now)
-            if hosted.meter is not None:
-                hosted.meter.sent(len(frame.payload) + len(frame.topic), found, now)
+            for some in _in_frames(found):
+                last = len(some) == len(found) or some[-1] is found[-1]
+                frame = self.output.frame(hosted, some, watermark if last else None, now)
+                effects.append(frame)
+                if hosted.meter is not None:
+                    hosted.meter.sent(len(frame.payload) + len(frame.topic), some, now)
 
     def settle_base(self, hosted: HostedDetector) -> bool:
         """Settle the instant from which the composite events of a detector are complete; False where it is not known
@@ -678,6 +713,20 @@ class EventPath:
         # Its last events may come behind its end, over another server.
         readers = (each for each in self.inventory.streaming() if detector in each.streams)
         return next((each.upstream.get(detector, detector) for each in readers), "")
+
+
+def _in_frames(found: list[CompositeEvent]) -> Iterator[list[CompositeEvent]]:
+    """Composite events in frames that servers take, by the number of their constituents."""
+    if len(found) <= 1:
+        yield found
+        return
+    begin = size = 0
+    for place, each in enumerate(found):
+        size += 1 + len(each.constituents)
+        if size > CONSTITUENTS and place > begin:
+            yield found[begin:place]
+            begin, size = place, 1 + len(each.constituents)
+    yield found[begin:]
 
 
 def _engine_news(hosted: HostedDetector) -> list[Effect]:

@@ -30,6 +30,8 @@ from distced.brokers.core.dead_letters import foreign_promise
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, Subscribe, info, warning
 from distced.brokers.core.identity import Installation
+from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
+from distced.brokers.core.message_limits import MessageLimits
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.core.topic_routes import TopicRoute
@@ -40,6 +42,7 @@ from distced.brokers.node.checkpoints import Checkpoints
 from distced.brokers.node.delayed_messages import DelayedMessages
 from distced.brokers.node.draining import Draining
 from distced.brokers.node.durable import DurableSubscriptions
+from distced.brokers.node.entry_limits import EntryLimits
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.hosted import Phase
@@ -122,6 +125,7 @@ class Node(NodePart):
         detector_limits: Limits = DETECTOR_LIMITS,
         checkpoints: bool = False,
         max_ahead: int = MAX_AHEAD,
+        message_limits: MessageLimits = MESSAGE_LIMITS,
         installation: Installation = Installation(),  # noqa: B008
         validate: bool = False,
     ) -> None:
@@ -140,12 +144,13 @@ class Node(NodePart):
             detector_limits: of each detector; those beyond are excluded.
             checkpoints: whether the driver carries out `Save` and `Load`.
             max_ahead: events and promises further beyond the clock are rejected, ns.
+            message_limits: of messages and entries of the directory.
             installation: that it runs in, for those who ask.
             validate: check invariants after every message but events, and every tick; for tests.
         """
         self.stories = Stories(name, root)
         directory = Directory()
-        event_path = EventPath(name, root, directory, self.stories, engines, events_over, max_ahead)
+        event_path = EventPath(name, root, directory, self.stories, engines, events_over, max_ahead, message_limits)
         homes = Homes(name, root, continued=self.stories.continued, events_over=events_over)
         shared = Shared(
             name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines, detector_limits
@@ -161,6 +166,7 @@ class Node(NodePart):
         self.placement = Placement(directory, self.hosting.planner, self.policies)
         self.isolation = Isolation(shared)
         self.refusals = Refusals(shared, limits)
+        self.entry_limits = EntryLimits(shared, message_limits, self.refusals)
         self.quarantine = Quarantine(shared, limits)
         self.checkpoints = Checkpoints(shared, kept=checkpoints)
         self.admission = Admission(self.hosting, self.placement, self.isolation, self.refusals, self.checkpoints)
@@ -306,6 +312,11 @@ class Node(NodePart):
                 collected = made if collected is None else collected + made
                 last = topic
                 continue
+            if len(payload) > self.event_path.bound.limits.size:
+                letters = self.event_path.bound.too_large(topic, payload)
+                if letters is not None:
+                    effects += letters
+                    continue
             if waits and delayed.takes(topic):
                 if at_once <= 0:
                     delayed.put(topic, payload)
@@ -405,7 +416,7 @@ class Node(NodePart):
         try:
             served = self.admission.serve(request, now)
         except DistcedError as error:
-            served = [self.dead_letters.message("malformed", str(error), request.where, b"")]
+            served = list(self.dead_letters.message("malformed", str(error), request.where, b""))
         effects = self.stories.end([*served, *self._ask_positions(now), *self.exclusion.take(now)])
         if self.validates:
             self.validate()
@@ -457,7 +468,7 @@ class Node(NodePart):
                     return self.homes.answered(home, payload, now)
                 return self._administration(levels, payload, now, topic, home)
         except DistcedError as error:
-            return [self.dead_letters.message("malformed", str(error), topic, payload)]
+            return list(self.dead_letters.message("malformed", str(error), topic, payload))
         return []
 
     def tick(self, now: int) -> list[Effect]:
@@ -476,6 +487,8 @@ class Node(NodePart):
         again = now - self._status_at >= STATUS_EVERY
         effects = self.event_path.tick(now, publish_again=again)
         effects += self._request_missing(now)
+        self.event_path.bound.tick(now)
+        effects += self.dead_letters.tick(now)
         used = self.hosting.topic_filters.homes_used() | ({""} if self.hosted else set())
         effects += self.homes.tick(used, now)
         effects += self.backlog.look(self.homes.ages(used, now), self.waiting)
@@ -567,6 +580,9 @@ class Node(NodePart):
         asked = levels[0] == "subscription" and len(levels) == 2 and self._handshake.settled
         if asked and self.refusals.arrived(levels[1], payload, topic):
             return []
+        refused = self.entry_limits.refused(levels, payload, topic)
+        if refused is not None:
+            return refused
         change = self.directory.read(levels if mine is None else ("detector", mine.id), payload, where=topic)
         if mine is not None and change.entry is not None and change.entry.pattern == mine.planned.asked.pattern:
             # One object, as for the name: of a hundred thousand these are many bytes.
@@ -574,7 +590,7 @@ class Node(NodePart):
         if change.kind == "source" and change.entry is not None:
             problem = self.event_path.clock_bound.check_promise(change.entry.watermark, topic, payload, now)
             if problem is not None:
-                return [problem, *self._changed(self.directory.without_promise(change), now)]
+                return [*problem, *self._changed(self.directory.without_promise(change), now)]
         if change.kind in RENEWED:
             self.renewals.seen(change.kind, change.name)
         if change.outdated:
@@ -686,7 +702,7 @@ class Node(NodePart):
                 if not foreign:
                     return self.event_path.heard(beat, topic, payload, now)
                 letter = self.dead_letters.message("rejected", foreign_promise(publisher, foreign), topic, payload)
-                return [letter, *self.event_path.heard(beat.without(foreign), topic, payload, now)]
+                return [*letter, *self.event_path.heard(beat.without(foreign), topic, payload, now)]
             case ("alive", kind, name):
                 self.renewals.renewed(kind, name)
                 return []
@@ -816,6 +832,8 @@ class Node(NodePart):
 
     def _announce(self) -> Publish:
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
+        if self.dead_letters.unpublished:
+            counts["dead letters not published"] = self.dead_letters.unpublished
         entry = NodeEntry(
             self.claim.since,
             len(self.hosted),
@@ -826,6 +844,7 @@ class Node(NodePart):
             self.reserved,
             self.event_path.clock_bound.most,
             self.draining.active,
+            self.event_path.bound.limits.size,
         )
         return self.put("node", self.name, entry)
 

@@ -66,6 +66,7 @@ class NodeActor:
                 detector_limits=location.detector_limits,
                 checkpoints=location.checkpoints,
                 max_ahead=location.max_ahead,
+                message_limits=location.message_limits,
                 board=board,
             )
 

@@ -159,6 +159,7 @@ class LocalNodes(_Nodes):
                 detector_limits=location.detector_limits,
                 checkpoints=location.checkpoints,
                 max_ahead=location.max_ahead,
+                message_limits=location.message_limits,
                 board=board,
             )
             for name, location in self.locations.items()

@@ -192,11 +192,12 @@ class Recorder:
         try:
             return self._done(self._received(topic, payload, now, home))
         except DistcedError as error:
-            return self._done([self.dead_letters.message("malformed", str(error), topic, payload)])
+            return self._done(self.dead_letters.message("malformed", str(error), topic, payload))
 
     def tick(self, now: int) -> list[RecorderEffect]:
         """Effects of the time; call it a few times a second."""
         effects: list[RecorderEffect] = [*self.homes.tick(self._filters.servers, now), *self._handshake.again(now)]
+        effects += self.dead_letters.tick(now)
         if self.announced and now - self._renewed_at >= RENEW_EVERY:
             self._renewed_at = now
             effects.append(renewal("recorder", self.name, root=self._root))
@@ -295,7 +296,7 @@ class Recorder:
                 problem = self._clock_bound.check_promise(change.entry.watermark, topic, payload, now)
                 if problem is not None:
                     change = self.directory.without_promise(change)
-                    return [problem, *self._changed(change, encode(change.entry), now)]
+                    return [*problem, *self._changed(change, encode(change.entry), now)]
             return self._changed(change, payload, now)
         if topic == self.homes.topic:
             return self._answered(payload, now, home)
@@ -304,12 +305,12 @@ class Recorder:
                 beat = decode(payload, Heartbeat, where=topic)
                 problem = self._clock_bound.check_promise(beat.watermark, topic, payload, now)
                 if problem is not None:
-                    return [problem]
+                    return [*problem]
                 foreign = self.directory.not_of(publisher, beat.sources)
                 if not foreign:
                     return self._heartbeat(beat, now)
                 letter = self.dead_letters.message("rejected", foreign_promise(publisher, foreign), topic, payload)
-                return [letter, *self._heartbeat(beat.without(foreign), now)]
+                return [*letter, *self._heartbeat(beat.without(foreign), now)]
             case ("again", self._speaker, "e", source):
                 published = event_topic(decode_any(payload, where=topic).type, source, root=self._root)
                 return self._received(published, payload, now, home)

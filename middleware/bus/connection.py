@@ -22,7 +22,7 @@ from paho.mqtt.reasoncodes import ReasonCode
 
 from distced.middleware.bus.access import login
 from distced.middleware.bus.failures import lost, refused
-from distced.middleware.bus.messages import HEADER_MAX, PACKET_MAX, Message
+from distced.middleware.bus.messages import HEADER_MAX, PACKET_READ, Message
 from distced.middleware.bus.paho_client import BufferedSocket, Client, Deliver, Sent
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import Address
@@ -131,8 +131,16 @@ class Connection:
         self._client.stream = BufferedSocket(stream)
         address, version5 = self._settings.address, self.protocol == "5"
         properties = None
+        given = {}
         if version5 and self._settings.session_expiry:
-            properties = _properties(PacketTypes.CONNECT, SessionExpiryInterval=self._settings.session_expiry)
+            given["SessionExpiryInterval"] = self._settings.session_expiry
+        if version5 and not _is_here(address.host):
+            # Others leave larger packets out (MQTT 5, section 3.1.2.11.4). Servers started here have a limit of their
+            # own, and the embedded one, which knows no properties, would take this one for the length of a name and
+            # wait for it.
+            given["MaximumPacketSize"] = PACKET_READ
+        if given:
+            properties = _properties(PacketTypes.CONNECT, **given)
         self._client.connect(
             address.host,
             address.port,
@@ -280,7 +288,7 @@ class Connection:
         self.accepted = Accepted(
             session_present=flags.session_present,
             window=min(self._settings.max_inflight, granted.get("ReceiveMaximum", 65_535)),
-            packet_limit=granted.get("MaximumPacketSize", PACKET_MAX),
+            packet_limit=min(granted.get("MaximumPacketSize", PACKET_READ), PACKET_READ),
             max_qos=granted.get("MaximumQoS", 1),
             identifiers=self.protocol == "5" and granted.get("SubscriptionIdentifierAvailable", 1) == 1,
         )
@@ -322,6 +330,11 @@ def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:
         return "3.1.1" if tried.protocol == "5" else "5"
     # After a loss another server may answer than before, so begin with 5 again.
     return tried.protocol if tried.accepted is None else "5"
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, by its loopback interface."""
+    return host == "localhost" or host.startswith("127.") or host == "::1"
 
 
 def _nothing() -> None: ...

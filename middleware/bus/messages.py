@@ -8,7 +8,10 @@ import msgspec
 
 from distced.middleware.model.errors import BusError
 
-PACKET_MAX: Final = 268_435_455  # bytes of the longest packet MQTT can express
+PACKET_READ: Final = 64 * 1024 * 1024
+"""Bytes of the longest packet that a bus takes, and so publishes: a packet is read into memory as a whole. The largest
+messages are states of detectors that move."""
+
 HEADER_MAX: Final = 64  # most bytes of a packet that publishes, besides topic and payload
 _TOPIC_MAX: Final = 65_535
 
@@ -65,8 +68,13 @@ def check_message(topic: str, payload: bytes | bytearray | memoryview, qos: int 
         )
     if not isinstance(payload, bytes | bytearray | memoryview):
         raise BusError("not a payload", given=payload, allowed="bytes", where=topic)
-    if length + len(payload) > PACKET_MAX - HEADER_MAX:
-        raise BusError("a message that is too large", given=f"{len(payload)} bytes", allowed="256 MB", where=topic)
+    if length + len(payload) > PACKET_READ - HEADER_MAX:
+        raise BusError(
+            "a message that is too large",
+            given=f"{len(payload):,} bytes",
+            allowed=f"{PACKET_READ:,} bytes",
+            where=topic,
+        )
     if qos not in (0, 1):
         raise BusError("not a quality of service", given=qos, allowed="0 or 1", where=topic)
     # What may change before it is sent is copied.

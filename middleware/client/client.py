@@ -657,6 +657,7 @@ class OwnedSource(SourceState, Generic[K]):
             root=client.root,
             streams=streams,
             max_ahead=client._session.sources.max_ahead,
+            max_message=client._session.sources.max_message,
         )
         self.client = client
 

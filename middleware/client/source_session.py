@@ -20,7 +20,7 @@ from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, format_duration, format_instant
 from distced.middleware.wire.administration import Acknowledgement, Covered, Heartbeat, Missing
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.directory_entries import MAX_AHEAD, RECORDER, SourceEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, MAX_MESSAGE, RECORDER, SourceEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.mqtt_effects import Note, Publish
 from distced.middleware.wire.outbox import Outbox, waits_for
@@ -62,9 +62,11 @@ class SourceState:
         root: str = ROOT,
         streams: PublishedStreams | None = None,
         max_ahead: Callable[[], int] = lambda: MAX_AHEAD,
+        max_message: Callable[[], int] = lambda: MAX_MESSAGE,
     ) -> None:
         """Source of a client, the publisher; events and heartbeats go to its home, messages into `streams`. What is
-        further than `max_ahead` beyond the client's clock is refused, ns."""
+        further than `max_ahead` beyond the client's clock is refused, ns, and so is an event whose message has more
+        bytes than `max_message`."""
         self.name = name
         self.types = dict(types)
         self.published = 0
@@ -78,6 +80,7 @@ class SourceState:
         self.watermark = max(watermark, mark.promised)
         self._publisher = publisher
         self._max_ahead = max_ahead
+        self._max_message = max_message
         self._home = home
         self._root = root
         self._topics = {each: event_topic(each, name, root=root) for each in self.types}
@@ -110,7 +113,7 @@ class SourceState:
 
         Raises:
             EventError: before the first message, an event of another type, behind an earlier promise, or far beyond
-                the clock; and such a promise.
+                the clock; and such a promise. Before its own message, an event that is larger than nodes read.
         """
         if watermark is not None:
             self.check_ahead("a promise", check_watermark(watermark), now)
@@ -121,14 +124,20 @@ class SourceState:
         apart = watermark is not None and (not events or len(self.types) > 1)
         groups = [list(group) for _, group in groupby(events, key=lambda event: event.type)]
         for group in groups:
-            for start in range(0, len(group), FRAME):
-                frame = group[start : start + FRAME]
-                promised = None if apart or start + FRAME < len(group) else watermark
+            start, most = 0, FRAME
+            while start < len(group):
+                frame = group[start : start + most]
+                promised = None if apart or start + most < len(group) else watermark
                 type_name = frame[0].type
                 number, top = self.streams.position(self.name, type_name, promised)
                 payload = encode_frame(
                     frame, type=type_name, source=self.name, watermark=promised, check=False, number=number, top=top
                 )
+                if len(payload) > self._max_message():
+                    self._check_size(payload, frame)
+                    most = len(frame) // 2
+                    continue
+                start += len(frame)
                 self.streams.publishing(self.name, type_name, payload, frame, promised, now)
                 try:
                     yield frame, self.message(type_name, payload)
@@ -160,6 +169,16 @@ class SourceState:
                 given=f"{instant}, {format_instant(instant)}",
                 allowed=f"up to {format_duration(most)} beyond {format_instant(now)}, the clock of this client",
                 advice="check clocks and units (ns); or start the broker nodes with a greater --max-ahead",
+            )
+
+    def _check_size(self, payload: bytes, frame: Sequence[Event]) -> None:
+        """Raise `EventError` where a message that is too large cannot be divided."""
+        if len(frame) == 1:
+            raise EventError(
+                f"an event of the source {self.name!r} that is larger than nodes read",
+                given=f"a message of {len(payload):,} bytes",
+                allowed=f"{self._max_message():,}",
+                advice="shorten its texts, or start the broker nodes with a greater --max-message",
             )
 
     def positions(self, watermark: int) -> tuple[tuple[int, int | None], ...]:
@@ -302,6 +321,10 @@ class SourceSession:
     def max_ahead(self) -> int:
         """Instants beyond the clock that all nodes accept, ns."""
         return min((each.max_ahead for each in self.directory.entries.nodes.values()), default=MAX_AHEAD)
+
+    def max_message(self) -> int:
+        """Bytes of a message that all nodes read."""
+        return min((each.max_message for each in self.directory.entries.nodes.values()), default=MAX_MESSAGE)
 
     def connected(self, home: str) -> list[ClientEffect]:
         """Publish the positions of all sources over a new connection: messages before may be lost at the server; and

@@ -136,6 +136,13 @@ class TypeRegistry:
             self._check_derived(event_type, event_type.derived)
         self._types[event_type.name] = event_type
 
+    def with_checked(self, types: Iterable[EventType]) -> TypeRegistry:
+        """Copy with further types of other names that are no derived ones, and were checked before: a registry of ten
+        thousand is made for each new type."""
+        made = TypeRegistry(open=self.open)
+        made._types = {**self._types, **{each.name: each for each in types}}
+        return made
+
     def unregister(self, name: str) -> EventType:
         """Remove a type and return it; one that others are derived from is an error."""
         event_type = self.get(name)

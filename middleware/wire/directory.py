@@ -160,10 +160,16 @@ class Entries:
 
         Types that contradict themselves or others are left out, without cost to the rest.
         """
-        registry = TypeRegistry()
-        waiting = list(self.types.values())
-        while ready := [each for each in waiting if each.derived is None or each.derived.base in registry]:
-            waiting = [each for each in waiting if each not in ready]
+        # Each was checked by itself when it was read.
+        registry = TypeRegistry().with_checked(each for each in self.types.values() if each.derived is None)
+        waiting = [each for each in self.types.values() if each.derived is not None]
+        while waiting:
+            ready, later = list[EventType](), list[EventType]()
+            for each in waiting:
+                (ready if each.derived is not None and each.derived.base in registry else later).append(each)
+            if not ready:
+                break
+            waiting = later
             for each in ready:
                 with suppress(TypeRegistryError):
                     registry.register(each)

@@ -38,6 +38,10 @@ NODE_CLIENT: Final = "node:"
 RULES_CLIENT: Final = "rule:"
 """How the client of rules begins in their entries; no application is called so."""
 
+MAX_MESSAGE: Final = 2**20
+"""Bytes of a message of a client that nodes read unless they say otherwise: what it unpacks to takes some 40 MB, and a
+tenth of a second at most."""
+
 MAX_AHEAD: Final = HOUR
 """Instants beyond a clock that are accepted, ns: clocks differ by seconds, those of devices by minutes."""
 
@@ -91,6 +95,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
         reserved: detector it was started for, the only one it hosts; empty for any.
         max_ahead: events and promises further beyond its clock are rejected, ns.
         draining: whether its detectors move away, and none come.
+        max_message: bytes of a client's message that it reads at most.
     """
 
     since: Instant
@@ -102,6 +107,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     reserved: Name = ""
     max_ahead: Count = MAX_AHEAD
     draining: bool = False
+    max_message: Count = MAX_MESSAGE
 
     @property
     def common(self) -> bool:
