@@ -43,6 +43,9 @@ class Limits:
         memory: bytes of instances, with their events and texts.
         text: characters of a text in a register.
         losses: nodes lost with it within ten minutes (`brokers.node.exclusion`).
+        composites: composite events that one event completes, or that end at one instant.
+        client_memory: bytes of instances of all detectors of one client, with its share of those that it has with
+            others.
     """
 
     instances: int = 1_000_000
@@ -50,11 +53,13 @@ class Limits:
     memory: int = 2**30
     text: int = 100_000
     losses: int = 4
+    composites: int = 100_000
+    client_memory: int = 2**32
 
 
 LIMITS: Final = Limits()
 
-UNLIMITED: Final = Limits(UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED)
+UNLIMITED: Final = Limits(*[UNBOUNDED] * 7)
 """Limits of a replay, which takes what it needs."""
 
 
@@ -86,6 +91,26 @@ def too_much_memory(limits: Limits, number: int) -> LimitError:
         given=f"{number:,} bytes",
         allowed=f"{limits.memory:,}",
         advice="give it a window, or start nodes with --max-memory",
+    )
+
+
+def too_many_composites(limits: Limits, number: int) -> LimitError:
+    """Error of an event that has completed n composite events."""
+    return LimitError(
+        "one event completes more composite events than nodes publish",
+        given=f"{number:,}",
+        allowed=f"{limits.composites:,}",
+        advice="give the pattern a window or a key, or start nodes with --max-composites",
+    )
+
+
+def too_much_memory_of_client(limits: Limits, client: str, number: int) -> LimitError:
+    """Error of the largest detector of a client whose detectors have n bytes of state."""
+    return LimitError(
+        "more memory for the detectors of one client than nodes give them",
+        given=f"{number:,} bytes of {client}",
+        allowed=f"{limits.client_memory:,}",
+        advice="give its patterns windows, or start nodes with --max-client-memory",
     )
 
 

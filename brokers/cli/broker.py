@@ -124,6 +124,18 @@ class BrokerOptions:
         int,
         Option(metavar="N", help="Characters of a pattern at most; subscriptions to longer ones are refused.", min=1),
     ] = LIMITS.pattern_length
+    max_states: Annotated[
+        int, Option(metavar="N", help="States of a pattern at most; subscriptions to larger ones are refused.", min=1)
+    ] = LIMITS.states
+    max_registers: Annotated[
+        int, Option(metavar="N", help="Registers of a pattern at most; subscriptions to more are refused.", min=1)
+    ] = LIMITS.registers
+    max_guard: Annotated[
+        int, Option(metavar="N", help="Operators in the conditions for one event and instance at most.", min=1)
+    ] = LIMITS.guard
+    max_nesting: Annotated[
+        int, Option(metavar="N", help="Depth of a pattern at most; that of the language is 45.", min=1)
+    ] = LIMITS.nesting
     max_kept_bytes: Annotated[
         int,
         Option(metavar="N", help="Bytes kept for all durable subscriptions of a node; the oldest are dropped.", min=1),
@@ -146,6 +158,14 @@ class BrokerOptions:
         int,
         Option(metavar="N", help="Nodes lost with a detector within ten minutes; one with more is excluded.", min=1),
     ] = DETECTOR_LIMITS.losses
+    max_composites: Annotated[
+        int,
+        Option(metavar="N", help="Composite events one event may complete; a detector with more is excluded.", min=1),
+    ] = DETECTOR_LIMITS.composites
+    max_client_memory: Annotated[
+        int,
+        Option(metavar="BYTES", help="Memory of all detectors of a client; of more the largest is excluded.", min=1),
+    ] = DETECTOR_LIMITS.client_memory
     max_ahead: Annotated[
         int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
     ] = Duration("1h")
@@ -354,10 +374,23 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.node_names, described, home=options.home or "", site=options.site or "", capacity=options.capacity
     )
     limits = SubscriptionLimits(
-        options.max_subscriptions, options.max_subscriptions_in_all, options.max_pattern_length, options.max_kept_bytes
+        options.max_subscriptions,
+        options.max_subscriptions_in_all,
+        options.max_pattern_length,
+        options.max_kept_bytes,
+        options.max_states,
+        options.max_registers,
+        options.max_guard,
+        options.max_nesting,
     )
     detectors = Limits(
-        options.max_instances, options.max_work, options.max_memory, options.max_text, options.max_losses
+        options.max_instances,
+        options.max_work,
+        options.max_memory,
+        options.max_text,
+        options.max_losses,
+        options.max_composites,
+        options.max_client_memory,
     )
     messages = MessageLimits(
         options.max_message,

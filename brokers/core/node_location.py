@@ -16,12 +16,17 @@ from distced.middleware.wire.directory_entries import MAX_AHEAD
 class SubscriptionLimits:
     """Numbers of subscriptions at most: of one client, and of all clients together, as each node knows all; the
     characters of a pattern at most, which takes a second for 10,000, beside the messages of a node; and the bytes that
-    a node keeps for all durable subscriptions together."""
+    a node keeps for all durable subscriptions together. Of a pattern the states and registers of its automaton, the
+    operators that an event may have evaluated for one instance, and the depth of its tree."""
 
     of_client: int = 20_000
     of_all: int = 500_000
     pattern_length: int = 10_000
     kept_bytes: int = 2**30
+    states: int = 2_000
+    registers: int = 200
+    guard: int = 1_000
+    nesting: int = 45
 
 
 LIMITS: Final = SubscriptionLimits()

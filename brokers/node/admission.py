@@ -40,6 +40,7 @@ from distced.brokers.node.compiling import Compiling
 from distced.brokers.node.coordinated import CoordinatedSubscriptions
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.isolation import Isolation
+from distced.brokers.node.pattern_limits import check_size
 from distced.brokers.node.placement import Decision, Placement
 from distced.brokers.node.planning import Found, PatternCache, Planned, cut_of, delegated_of, is_away
 from distced.brokers.node.refusals import Refusals
@@ -418,8 +419,12 @@ class Admission(NodePart):
             return [self.send(assigned.node, "serve", name, how)]
         try:
             _ = found.compiled.structure
+            if not entry.client.startswith(NODE_CLIENT):
+                check_size(found.compiled, self.refusals.limits)
         except DistcedError as error:
             # Too large, or without a possible match.
+            counts = self.event_path.counts
+            counts["patterns refused"] = counts.get("patterns refused", 0) + 1
             return self._refuse(name, entry, error, now)
         try:
             decision = self.placement.decide(found, entry, self.directory.registry(), again=_makes_do(how, entry))

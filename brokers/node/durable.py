@@ -26,6 +26,7 @@ from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.planning import is_away
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.detection import GUARANTEED
+from distced.middleware.model.errors import LimitError
 from distced.middleware.model.timestamps import DAY, INSTANT_MIN, SECOND, format_duration
 from distced.middleware.wire.directory_entries import DurableEntry, PositionEntry, SubscriptionEntry
 
@@ -88,7 +89,7 @@ class DurableSubscriptions(NodePart):
         self._unread = {each: self._unread.get(each, now) for each in kept if each not in readers}
         for identity in [each for each, since in self._unread.items() if now - since > UNREAD_FOR]:
             self.event_path.output.keep_no_more(identity)
-        self._shrink()
+        effects += self._shrink()
         for identity, names in readers.items():
             if self.event_path.hosted[identity].primary:
                 effects += [each for name in names for each in self._report(name, identity, now)]
@@ -134,12 +135,25 @@ class DurableSubscriptions(NodePart):
 
         kept.take(is_taken)
 
-    def _shrink(self) -> None:
+    def _shrink(self) -> list[Effect]:
         """Drop what is beyond the limit of the node, of those first that have most."""
         kept = list(self.event_path.output.durable.values())
+        size, before = sum(each.size for each in kept), sum(each.dropped for each in kept)
         while (excess := sum(each.size for each in kept) - self._most_bytes) > 0:
             largest = max(kept, key=lambda each: each.size)
             largest.shrink(max(largest.size - excess, largest.size // 2))
+        dropped = sum(each.dropped for each in kept) - before
+        if size <= self._most_bytes:
+            return []
+        counts = self.event_path.counts
+        counts["durable events dropped"] = counts.get("durable events dropped", 0) + dropped
+        error = LimitError(
+            "more bytes for durable subscriptions than a node keeps",
+            given=f"{size:,}",
+            allowed=f"{self._most_bytes:,}",
+            advice="read them sooner, give them less with keep_bytes, or start nodes with --max-kept-bytes",
+        )
+        return [warning("durable events dropped", number=dropped, reason=str(error))]
 
     def _limit(self, name: str) -> int:
         entry = self.directory.subscriptions.get(name)

@@ -27,6 +27,7 @@ from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
 from distced.detectors.language.derived import reach_of_loss
+from distced.detectors.limits import too_many_composites
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
@@ -65,6 +66,7 @@ class EventPath:
         routes: topics of events to inputs; cleared when inputs or types change.
         asks: whether a stream has begun whose position is to be requested, behind the subscription to it.
         excesses: why detectors cannot go on, by id, until they are excluded (`brokers.node.exclusion`).
+        memory: bytes of the state of detectors where they are many, by id.
     """
 
     def __init__(
@@ -102,6 +104,9 @@ class EventPath:
         self.bound = MessageBound(self.dead_letters, limits, root)
         self.clock_bound = ClockBound(self.dead_letters, max_ahead)
         self.excesses: dict[str, LimitError] = {}
+        self.memory: dict[str, int] = {}
+        # Members of shared inputs that were concerned since the last look at their memory.
+        self._touched: dict[Detector, None] = {}
         self.routes = TopicRoutes(
             directory,
             self._published,
@@ -523,8 +528,7 @@ class EventPath:
                 effects += self._passed(reader, reader.shared.tick(now), now)
                 for detector in reader.shared.take_touched():
                     effects += _engine_news(self.hosted[detector.id])
-                    if publish_again:
-                        self._measure(detector)
+                    self._touched[detector] = None
                 reader.shared.rest(now)
             else:
                 if publish_again:
@@ -533,6 +537,12 @@ class EventPath:
                 effects += _engine_news(reader)
                 if publish_again:
                     self._measure(reader.detector)
+        if publish_again:
+            for detector in self._touched:
+                # It may have gone since.
+                if detector.id in self.hosted:
+                    self._measure(detector)
+            self._touched = {}
         # Nor do they wait for a clock that was set back.
         for hosted in [each for each, (_, since) in self._late.items() if abs(now - since) >= LATE_EVERY]:
             effects += self.report_late(hosted, now)
@@ -545,8 +555,13 @@ class EventPath:
         """Note a detector whose state takes too much memory."""
         excess = detector.measure()
         if excess is not None:
-            detector.give_up()
-            self.excesses[detector.id] = excess
+            self._give_up(detector, excess)
+        elif detector.memory:
+            self.memory[detector.id] = detector.memory
+
+    def _give_up(self, detector: Detector, excess: LimitError) -> None:
+        detector.give_up()
+        self.excesses[detector.id] = excess
 
     def slowest_sources(self) -> Iterator[tuple[str, int, int]]:
         """Of each input the source that holds it back, its last message, ns, and the number of detectors."""
@@ -650,6 +665,13 @@ class EventPath:
         if self.excesses and hosted.id in self.excesses:
             # What it has found is incomplete.
             return
+        limits = hosted.detector.limits
+        if (
+            len(found) > limits.composites
+            and (most := max(Counter(each.hi for each in found).values())) > limits.composites
+        ):
+            self._give_up(hosted.detector, too_many_composites(limits, most))
+            return
         if hosted.news(bool(found), watermark, now):
             self.counts["composite events"] += len(found)
             self.settle_base(hosted)
@@ -687,6 +709,7 @@ class EventPath:
     def rest(self, hosted: HostedDetector) -> None:
         """Stop a detector here, for good or for now."""
         self._late.pop(hosted, None)
+        self.memory.pop(hosted.id, None)
         self.inputs.end(hosted)
         self.meter.end(hosted.id)
         self.routes.forget()

@@ -21,6 +21,7 @@ Rejected: to take the detector to another node (it would be the second victim), 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from heapq import nlargest
 from typing import Final
@@ -34,6 +35,7 @@ from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.admission import Admission
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.shared import NodePart
+from distced.detectors.limits import too_much_memory_of_client
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import ExclusionEntry
@@ -79,6 +81,29 @@ class Exclusion(NodePart):
             if change.name in reader.parts and reader.id in self.event_path.hosted:
                 effects += self._exclude(reader, of_part(entry), now)
         return effects
+
+    def measured(self) -> None:
+        """Give up the largest detector of each client whose detectors together are beyond the limit of memory.
+
+        Of one that it shares with others it has a share, and it is not given up for what else the client does.
+        """
+        memory, limit = self.event_path.memory, self.shared.limits.client_memory
+        if sum(memory.values()) <= limit:
+            return
+        shares: Counter[str] = Counter()
+        largest: dict[str, str] = {}
+        for identity, size in sorted(memory.items(), key=lambda each: -each[1]):
+            hosted = self.event_path.hosted.get(identity)
+            clients = set() if hosted is None else {each.client for _, each in hosted.subscriptions.items()}
+            for client in clients:
+                shares[client] += size // len(clients)
+                if len(clients) == 1:
+                    largest.setdefault(client, identity)
+        for client, identity in largest.items():
+            if shares[client] > limit:
+                self.event_path.hosted[identity].detector.give_up()
+                error = too_much_memory_of_client(self.shared.limits, client, shares[client])
+                self.event_path.excesses[identity] = error
 
     def tick(self, now: int) -> list[Effect]:
         """Clear the entries whose time is over."""
@@ -131,10 +156,12 @@ class Exclusion(NodePart):
                     given=f"{lost} within {LOST_WITHIN // SECOND} s",
                     allowed=str(self.shared.limits.losses),
                     where=f"pattern {_shown(made.pattern)}",
-                    advice="simplify the pattern, or give it a process of its own with the hint isolated",
+                    advice="simplify the pattern, give it a process of its own with the hint isolated, or start nodes "
+                    "with --max-losses",
                 )
                 made = structs.replace(made, reason=str(error), error=error.as_dict())
                 effects.append(warning("detector excluded", detector=name, reason=made.reason))
+                self._count()
             self.directory.put("exclusion", name, made)
             effects.append(self.put("exclusion", name, made))
         return effects
@@ -165,8 +192,7 @@ class Exclusion(NodePart):
 
     def _remove(self, hosted: HostedDetector, entry: ExclusionEntry, now: int) -> list[Effect]:
         names = list(hosted.subscriptions)
-        counts = self.event_path.counts
-        counts["detectors excluded"] = counts.get("detectors excluded", 0) + 1
+        self._count()
         self.happened("detector", hosted.id, f"excluded: {entry.reason}")
         note = warning("detector excluded", detector=hosted.id, reason=entry.reason, subscriptions=len(names))
         effects: list[Effect] = [note, *self.hosting.exclude(hosted)]
@@ -174,6 +200,10 @@ class Exclusion(NodePart):
             if (subscription := self.directory.subscriptions.get(name)) is not None:
                 effects += self.admission.refuse_excluded(name, subscription, entry, now)
         return effects
+
+    def _count(self) -> None:
+        counts = self.event_path.counts
+        counts["detectors excluded"] = counts.get("detectors excluded", 0) + 1
 
 
 def _shown(pattern: str) -> str:

@@ -512,6 +512,7 @@ class Node(NodePart):
             self._measured = True
             effects.append(self.put("load", self.name, measured))
         if again:
+            self.exclusion.measured()
             self._status_at = now
             status = self._announce()
             if status.payload != self._status:

@@ -157,6 +157,8 @@ class Automaton:
     constants: tuple[Attribute, ...] = ()
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
+    # As `properties.guard_cost` has found it; -1 before.
+    guard: int = field(default=-1, init=False, compare=False, repr=False)
 
     @property
     def inner(self) -> tuple[Automaton, ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState
+from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState, Position
 from distced.middleware.patterns.tree import Delegated
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE, Binary, Call, Expression, Field, Literal, Name, Parameter, walk
@@ -91,6 +91,40 @@ def may_merge(automaton: Automaton) -> bool:
     if len(automaton.starts) > 1 or any(len(arrival) > 1 for arrival in automaton.arrivals):
         return True
     return any(len(state.moves) > 1 for state in automaton.states)
+
+
+def guard_cost(automaton: Automaton) -> int:
+    """Greatest number of operators that an event may have evaluated for one instance: of the conditions of all moves of
+    a state, with their domains, the registers that they change, and those that begin."""
+    if automaton.guard < 0:
+        object.__setattr__(automaton, "guard", _guard_cost(automaton))
+    return automaton.guard
+
+
+def _guard_cost(automaton: Automaton) -> int:
+    costs = [
+        max(
+            (_operators(position.label, name) + _operators(position.domain, name) for name in _named(position)),
+            default=0,
+        )
+        + sum(_size(value) for _, value in position.updates)
+        for position in automaton.positions
+    ]
+    initial = sum(_size(value) for register in automaton.registers for _, value in register.initials)
+    moves = (sum(costs[move.position] for move in state.moves) for state in automaton.states)
+    return max([initial + max(moves, default=0), *map(guard_cost, automaton.inner)])
+
+
+def _named(position: Position) -> set[str]:
+    return {*position.label.by_type, *position.domain.by_type, ""}
+
+
+def _operators(form: ConditionByType, name: str) -> int:
+    return _size(form.condition(name))
+
+
+def _size(expression: Expression) -> int:
+    return sum(1 for _ in walk(expression)) - 1
 
 
 def grows_texts(automaton: Automaton) -> bool:

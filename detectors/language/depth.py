@@ -29,13 +29,13 @@ MOST_LEVELS: Final = 100
 TreeNode: TypeAlias = tree.Pattern | DescribableSet | Expression
 
 
-def check_depth(root: TreeNode, *, text: str = "") -> None:
+def check_depth(root: TreeNode, *, text: str = "", most_nested: int = MOST_NESTED) -> None:
     """Raise a `PatternError` for a tree that is too deep."""
     waiting: list[tuple[TreeNode, int, int]] = [(root, 1, 1)]
     while waiting:
         node, nested, level = waiting.pop()
-        if nested > MOST_NESTED or level > MOST_LEVELS:
-            raise too_deep(text, node.span)
+        if nested > most_nested or level > MOST_LEVELS:
+            raise too_deep(text, node.span, most_nested)
         waiting += [(child, nested + (not _chained(node, child)), level + 1) for child in _inside(node)]
 
 
@@ -49,13 +49,13 @@ def check_output_depth(output: tree.Output | None, *, text: str = "") -> None:
         check_depth(output.condition, text=text)
 
 
-def too_deep(text: str, span: Span | None) -> PatternError:
+def too_deep(text: str, span: Span | None, most_nested: int = MOST_NESTED) -> PatternError:
     """The error for excessive nesting."""
     return error_at(
         text,
         span,
         "nested too deeply, or too many operators in a row",
-        allowed=f"{MOST_NESTED} levels, {MOST_LEVELS} operators",
+        allowed=f"{most_nested} levels, {MOST_LEVELS} operators",
         advice="use definitions, or sets of several members: [A where ..., A where ...]",
     )
 

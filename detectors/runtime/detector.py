@@ -119,6 +119,7 @@ class Detector:
         "_kinds",
         "_limits",
         "_measure_at",
+        "_memory",
         "_opens",
         "_plans",
         "_settings",
@@ -147,6 +148,7 @@ class Detector:
         self._limits = limits
         # Instances touched from which its memory is to be measured: the first time as if all had long texts.
         self._measure_at = limits.memory // _LONG_BYTES
+        self._memory = 0
         self.id = detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
@@ -403,9 +405,15 @@ class Detector:
             size = switched.size()
         if size.memory > limit:
             return too_much_memory(self._limits, size.memory)
+        self._memory = size.memory
         # An instance touched makes one or two, each with an event.
         self._measure_at = self.touched + max(limit - size.memory, limit // 8) // (4 * max(size.mean, _INSTANCE_BYTES))
         return None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of its state as measured last; 0 where it never was large."""
+        return self._memory
 
     def give_up(self) -> None:
         """Drop the state of the engine, which is beyond the limits."""
