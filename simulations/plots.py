@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _Point: TypeAlias = tuple[float, float]
 
 COLOURS: Final = ("#4a7ab5", "#c92a2a", "#2b8a3e", "#e67700", "#7048b6", "#495057")
-_STYLE: Final[Any] = {
+STYLE: Final[Any] = {
     "axes.prop_cycle": "cycler('color', ['{}'])".format("', '".join(COLOURS)),
     "axes.spines.right": False,
     "axes.spines.top": False,
@@ -96,7 +96,7 @@ def _plot(title: str, draw: Callable[[Axes], None], shown: bool) -> str:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         figure = Figure(figsize=(7.2, 3.6), layout="constrained")
         axes = figure.add_subplot()
         if shown:

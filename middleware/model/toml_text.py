@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,8 @@ from distced.middleware.model.errors import DistcedError
 
 MOST_BYTES: Final = 1 << 19
 DEEPEST_KEY: Final = 20
+MOST_LINES: Final = 2_000
+"""Lines of a text in which `line_of` looks for a key."""
 
 _PART: Final = r"""(?:[\w-]+|"[^"\n]*"|'[^'\n]*')"""
 _DEEP: Final = re.compile(rf"""(?<![\w"'-]){_PART}(?:[ \t]*\.[ \t]*{_PART}){{{DEEPEST_KEY}}}""", re.ASCII)
@@ -63,3 +66,35 @@ def parse_toml(text: str, name: str, error: type[DistcedError]) -> dict[str, Any
         ) from None
     except ValueError as caught:
         raise error("not TOML", where=name, advice=str(caught)) from None
+
+
+def line_of(text: str, path: Sequence[str | int]) -> int:
+    """Line of a key, table or entry of a list in a TOML text, counted from 1; 0 where it is not there.
+
+    tomllib keeps no lines, so the text is parsed with one line more at a time: a key begins behind the last lines that
+    are TOML without it. An entry of a list within brackets has the line of the list.
+    """
+    lines = text.split("\n")
+    without = 0
+    for end in range(1, min(len(lines), MOST_LINES) + 1):
+        try:
+            tables = tomllib.loads("\n".join(lines[:end]))
+        except ValueError:
+            continue
+        if _is_there(tables, path):
+            added = range(without, end)
+            return next(at for at in added if lines[at].strip() and not lines[at].lstrip().startswith("#")) + 1
+        without = end
+    return 0
+
+
+def _is_there(tables: Any, path: Sequence[str | int]) -> bool:
+    for step in path:
+        match tables:
+            case dict() if step in tables:
+                tables = tables[step]
+            case list() if isinstance(step, int) and step < len(tables):
+                tables = tables[step]
+            case _:
+                return False
+    return True

@@ -1,0 +1,21 @@
+"""Kinds of experiments, by name; a kind is imported where it is used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+from distced.simulations.experiments.model import ExperimentError, ExperimentKind
+
+MODULES: Final = {
+    "detection": "distced.simulations.experiments.kinds.detection",
+}
+"""The module of each kind, whose `KIND` is the kind."""
+
+
+def kind_named(name: str) -> ExperimentKind:
+    """The kind of a name; raises `ExperimentError`."""
+    if name not in MODULES:
+        raise ExperimentError("no kind of experiment", given=name, allowed=", ".join(MODULES))
+    kind: ExperimentKind = import_module(MODULES[name]).KIND
+    return kind

@@ -1,0 +1,1 @@
+"""Reports of experiments: sections, statistics, drawing, the page."""
