@@ -23,12 +23,12 @@ A kind is written so:
 
     KIND = ExperimentKind("delay", "Delay of notifications", DelaySpec, cells, run, figures)
 
-and listed in `kinds.MODULES`. Two further functions are optional: `check(spec)` raises `SpecError` for values that
-msgspec cannot refuse, with the path of the key, for which the line of the file is found (`spec_checks`);
+in a module `*_kind.py`, listed in `kinds.MODULES`. Two further functions are optional: `check(spec)` raises `SpecError`
+for values that msgspec cannot refuse, with the path of the key, of which the file has the line (`spec_checks`);
 `resolve(spec, folder)` returns the spec with the content of files that it names, so that a cell needs no file where it
-runs. `figures` stands in a module of its own (`*_figures.py`), which is no part of the digest of the code: a figure
-drawn otherwise runs nothing again. Settings of a cell (`Cell.settings`) hold what `run` needs, and not the lists of
-factors, so that a further value in the file runs the new cells alone.
+runs. `figures` stands in a module `*_figures.py`, which is no part of the digest of the code: a figure drawn otherwise
+runs nothing again. Settings of a cell (`Cell.settings`) hold what `run` needs, and not the lists of factors, so that a
+further value in the file runs the new cells alone.
 
 Rejected: workflow engines (Snakemake, DVC) and trackers (MLflow, Sacred), which know files and processes but neither
 seeds nor pairs, and are more to install than to write.

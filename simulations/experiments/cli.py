@@ -53,7 +53,7 @@ def run(
       distced experiment run policies --ray-address auto
     """
     from distced.simulations.experiments.experiment_file import load_experiment
-    from distced.simulations.experiments.run import Workers, run_experiment
+    from distced.simulations.experiments.runner import Workers, run_experiment
 
     loaded = load_experiment(file, seeds=seeds)
     folder = out or Path("experiments") / loaded.name
@@ -123,6 +123,6 @@ def report(
 
 
 def _report(folder: Path) -> Path:
-    from distced.simulations.experiments.reporting.report import write_report
+    from distced.simulations.experiments.reporting.write_report import write_report
 
     return write_report(folder)

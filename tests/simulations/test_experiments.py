@@ -16,10 +16,10 @@ from distced.simulations.experiments.experiment_file import load_experiment, par
 from distced.simulations.experiments.kinds import MODULES
 from distced.simulations.experiments.model import Experiment, ExperimentError
 from distced.simulations.experiments.reporting.page import check_sections
-from distced.simulations.experiments.reporting.report import write_report
 from distced.simulations.experiments.reporting.sections import Axis, Claim, Curves, Figure
+from distced.simulations.experiments.reporting.write_report import write_report
 from distced.simulations.experiments.result_files import ResultFolder
-from distced.simulations.experiments.run import Workers, run_experiment
+from distced.simulations.experiments.runner import Workers, run_experiment
 from tests.support.pictures import needs_matplotlib
 
 pytest.importorskip("pyarrow")

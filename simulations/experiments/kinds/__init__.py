@@ -8,7 +8,7 @@ from typing import Final
 from distced.simulations.experiments.model import ExperimentError, ExperimentKind
 
 MODULES: Final = {
-    "detection": "distced.simulations.experiments.kinds.detection",
+    "detection": "distced.simulations.experiments.kinds.detection_kind",
 }
 """The module of each kind, whose `KIND` is the kind."""
 
