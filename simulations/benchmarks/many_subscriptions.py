@@ -308,11 +308,13 @@ def _age(payload: bytes) -> float:
 # The node's process.
 
 
-def host_node(url: str, limit: int, asked: Any, name: str = "bench", checkpoints: str = "") -> None:
-    """Broker node that answers requests over a pipe until its stop; `checkpoints`: its store, empty for none."""
+def host_node(url: str, limit: int | None, asked: Any, name: str = "bench", checkpoints: str = "") -> None:
+    """Broker node that answers requests over a pipe until its stop; `limit`: of one client, None for the default;
+    `checkpoints`: its store, empty for none."""
     quieten()
     times: list[float] = []
-    with LiveNode(url, name, limits=SubscriptionLimits(limit), checkpoints=checkpoints) as node:
+    limits = SubscriptionLimits() if limit is None else SubscriptionLimits(limit)
+    with LiveNode(url, name, limits=limits, checkpoints=checkpoints) as node:
         adapt_garbage_collection()
         counts, receive = node.node.counts, node.node.receive_all
         consumed = 0
@@ -333,6 +335,8 @@ def host_node(url: str, limit: int, asked: Any, name: str = "bench", checkpoints
                 asked.send(time.process_time())
             elif question == "running":
                 asked.send(len(node.node.event_path.meter.detectors))
+            elif question == "counts":
+                asked.send(node.statistics())
             elif question == "refused":
                 asked.send((counts.get("subscriptions refused", 0), counts.get("clients quarantined", 0)))
             elif question == "begin":
