@@ -176,7 +176,7 @@ class BrokerOptions:
         int, Option(metavar="N", help="Events of a message at most; those of larger ones are rejected.", min=1)
     ] = MESSAGE_LIMITS.events
     max_rate: Annotated[
-        int, Option(metavar="N", help="Events a second of one publisher, for long; more are rejected.", min=1)
+        int, Option(metavar="N", help="Events a second of one publisher that are consumed at once; more wait.", min=1)
     ] = MESSAGE_LIMITS.rate
     max_dead_letters: Annotated[
         int, Option(metavar="N", help="Dead letters published a second; more are counted only.", min=1)

@@ -1,14 +1,14 @@
 """Limits of messages: what one publisher may ask a participant to read, by size, events and rate.
 
 A frame takes some thirty times its bytes once it is unpacked, and a few tenths of a microsecond for each: the limit of
-bytes bounds both. Larger messages are not looked into. Of a frame with too many events, or of a publisher that
-publishes too many a second, only the promise and the number count: its stream goes on, and its detectors report a loss
-for the interval of its events, so guaranteed detection neither waits for them nor is wrong silently.
+bytes bounds both. Larger messages are not looked into. Of a frame with too many events, or of a publisher with too many
+that wait, only the promise and the number count: its stream goes on, and its detectors report a loss for the interval
+of its events, so guaranteed detection neither waits for them nor is wrong silently.
 
 The rate is a token bucket of each publisher (RFC 2697, with one rate): full after `BURST` without events, emptied by
-one for each event, by the clock of the participant alone. A frame passes as a whole where the bucket is not empty, and
-may leave it in debt. Sources without an entry share a bucket, as they have any names. Rejected: to delay what is beyond
-(a queue without end, in the memory of the node), and to reject events singly (a loss for each).
+one for each event or each `BYTES_OF_AN_EVENT`, by the clock of the participant alone. A message passes where the bucket
+is not empty, and may leave it in debt; others wait (`brokers.node.waiting_frames`). Sources without an entry share a
+bucket, as they have any names. Rejected: to reject events singly (a loss for each).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from distced.middleware.wire.frames import MOST_ROWS, Frame
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import ROOT, Area
 
-BURST: Final = 10 * SECOND
-"""Time after which a bucket is full, ns: messages that have waited meanwhile arrive together."""
+BURST: Final = SECOND
+"""Time after which a bucket is full, ns."""
 
-BYTES_OF_AN_EVENT: Final = 1_000
-"""Bytes of a message for which it counts as one event more."""
+BYTES_OF_AN_EVENT: Final = 20
+"""Bytes of a message for which it counts as an event: the least that one takes, and up to a microsecond and a half."""
 
 MOST_BUCKETS: Final = 10_000
 """Publishers with a bucket that is not full; of more the first one is forgotten, and begins with a full one."""
@@ -39,7 +39,8 @@ HEARTBEATS: Final = 4
 """A heartbeat names all sources of a client: how much larger it may be."""
 
 LARGER: Final = "a larger message than nodes read"
-"""Problem of a message, and reason of its loss."""
+OFTENER: Final = "more events of one publisher than nodes read"
+"""Problems of messages, and reasons of losses."""
 
 TOO_LARGE, TOO_MANY, TOO_OFTEN = "too-large", "too-many", "too-often"
 """Reasons of dead letters."""
@@ -52,7 +53,7 @@ class MessageLimits:
     Attributes:
         size: bytes of a message of a client: of events, to the directory, or of administration.
         events: events of a message.
-        rate: events a second of one publisher.
+        rate: events a second of one publisher; what is beyond waits until there is time.
         letters: dead letters published a second; further ones are counted.
         types: event types in the directory.
         attributes: attributes of an event type, and so of an event.
@@ -61,7 +62,7 @@ class MessageLimits:
 
     size: int = MAX_MESSAGE
     events: int = MOST_ROWS
-    rate: int = 500_000
+    rate: int = 50_000
     letters: int = 1_000
     types: int = 10_000
     attributes: int = 1_000
@@ -123,44 +124,41 @@ class MessageBound:
         )
         return self._dead_letters.message(TOO_LARGE, str(error), topic, payload)
 
-    def bounded(self, frame: Frame, publisher: str, topic: str, payload: bytes, now: int) -> tuple[Frame, Letters]:
-        """A frame of primitive events as it counts: without events, and with a loss, where these are beyond a limit;
-        and the dead letter of that."""
+    def bounded(self, frame: Frame, topic: str, payload: bytes, now: int) -> tuple[Frame, Letters]:
+        """A frame of primitive events as it counts: without events, and with a loss, where these are too many; and the
+        dead letter of that."""
         number = len(frame.events)
-        if not self._take(publisher, number + len(payload) // BYTES_OF_AN_EVENT, now):
-            reason = TOO_OFTEN
-            error = LimitError(
-                "more events of one publisher than nodes read",
-                given=f"{number:,} more of {publisher or 'sources that nobody has announced'}",
-                allowed=f"{self.limits.rate:,} a second",
-                where=topic,
-                advice="publish fewer, or start nodes with --max-rate",
-            )
-        elif number > self.limits.events:
-            reason = TOO_MANY
-            error = LimitError(
-                "more events in a message than nodes read",
-                given=f"{number:,}",
-                allowed=f"{self.limits.events:,}",
-                where=topic,
-                advice="publish them as several, or start nodes with --max-events",
-            )
-        else:
+        if number <= self.limits.events:
             return frame, ()
-        if not number:
-            return frame, ()
-        self._dead_letters.count(reason, number - 1)
-        letters = self._dead_letters.message(reason, str(error), topic, payload)
+        error = LimitError(
+            "more events in a message than nodes read",
+            given=f"{number:,}",
+            allowed=f"{self.limits.events:,}",
+            where=topic,
+            advice="publish them as several, or start nodes with --max-events",
+        )
+        self._dead_letters.count(TOO_MANY, number - 1)
+        letters = self._dead_letters.message(TOO_MANY, str(error), topic, payload)
         since, until = min(each.lo for each in frame.events) - 1, max(each.hi for each in frame.events)
         losses = self.losses(topic, since, until, error.problem, now)
         return replace(frame, events=[], losses=(*frame.losses, *losses)), letters
 
-    def _take(self, publisher: str, cost: int, now: int) -> bool:
-        """Take from the bucket of a publisher; False where it is empty. A clock that was set back adds nothing."""
+    def letter_of_rate(self, publisher: str, topic: str, payload: bytes) -> Letters:
+        """Dead letter of a message that has no room to wait."""
+        error = LimitError(
+            OFTENER,
+            given=f"a message of {publisher or 'sources that nobody has announced'} while many wait",
+            allowed=f"{self.limits.rate:,} a second",
+            where=topic,
+            advice="publish fewer, or start nodes with --max-rate",
+        )
+        return self._dead_letters.message(TOO_OFTEN, str(error), topic, payload)
+
+    def take(self, publisher: str, payload: bytes, now: int) -> bool:
+        """Take a message from the bucket of its publisher; False where that is empty. A clock that was set back adds
+        nothing."""
         rate, bucket = self.limits.rate, self._buckets.get(publisher)
         if bucket is None:
-            if not cost:
-                return True
             bucket = self._buckets[publisher] = _Bucket(rate * BURST, now)
             if len(self._buckets) > MOST_BUCKETS:
                 del self._buckets[next(iter(self._buckets))]
@@ -169,7 +167,7 @@ class MessageBound:
         bucket.at = now
         if bucket.level <= 0:
             return False
-        bucket.level -= cost * SECOND
+        bucket.level -= (1 + len(payload) // BYTES_OF_AN_EVENT) * SECOND
         return True
 
     def losses(self, topic: str, since: int, until: int, reason: str, now: int) -> tuple[Loss, ...]:

@@ -206,7 +206,7 @@ class LiveNode(Participant):
     def _serve(self) -> None:
         """Serve requests for a while, on the bus of the directory, whose messages take turns with that."""
         begin = time.monotonic()
-        before, self._events = self._events, self.node.counts["events"]
+        before, self._events = self._events, self.node.events_at_once
         if self._events != before:
             self._quiet_from = begin + QUIET_AFTER
         crowded, self._crowded = self._crowded, False

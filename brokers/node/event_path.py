@@ -16,7 +16,7 @@ from distced.brokers.core.clock_bound import ClockBound
 from distced.brokers.core.dead_letters import DeadLetters
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Publish, info, warning
-from distced.brokers.core.message_limits import LARGER, LIMITS, MessageBound, MessageLimits
+from distced.brokers.core.message_limits import LARGER, LIMITS, OFTENER, MessageBound, MessageLimits
 from distced.brokers.core.metrics import LOSSES, DelayHistogram
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.node.backlog import Backlog
@@ -26,6 +26,7 @@ from distced.brokers.node.inventory import Inventory
 from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
+from distced.brokers.node.waiting_frames import WaitingFrame, WaitingFrames
 from distced.detectors.language.derived import reach_of_loss
 from distced.detectors.limits import too_many_composites
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
@@ -67,6 +68,7 @@ class EventPath:
         asks: whether a stream has begun whose position is to be requested, behind the subscription to it.
         excesses: why detectors cannot go on, by id, until they are excluded (`brokers.node.exclusion`).
         memory: bytes of the state of detectors where they are many, by id.
+        waiting: messages of publishers that publish too much.
     """
 
     def __init__(
@@ -105,6 +107,7 @@ class EventPath:
         self.clock_bound = ClockBound(self.dead_letters, max_ahead)
         self.excesses: dict[str, LimitError] = {}
         self.memory: dict[str, int] = {}
+        self.waiting = WaitingFrames()
         # Members of shared inputs that were concerned since the last look at their memory.
         self._touched: dict[Detector, None] = {}
         self.routes = TopicRoutes(
@@ -151,8 +154,7 @@ class EventPath:
             if rejected:
                 self.stories.happened("source", route.source, "events or a promise far beyond the clock")
                 frame, events, effects = bounded, bounded.events, effects + rejected
-            entry = self.directory.sources.get(route.source)
-            bounded, letters = self.bound.bounded(frame, "" if entry is None else entry.publisher, topic, payload, now)
+            bounded, letters = self.bound.bounded(frame, topic, payload, now)
             if bounded is not frame:
                 self.stories.happened("source", route.source, "events beyond a limit of messages")
                 frame, events, effects = bounded, bounded.events, [*effects, *letters]
@@ -176,13 +178,38 @@ class EventPath:
                 reader.keep((source, home, frame))
         return effects
 
+    def waits(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str) -> list[Effect] | None:
+        """Have a message of events wait where its publisher has published too much, or others of it wait; the effects,
+        None for one to be consumed now."""
+        if route.kind != "e" or len(payload) > self.bound.limits.size:
+            return None
+        entry = self.directory.sources.get(route.source)
+        publisher = "" if entry is None else entry.publisher
+        if publisher not in self.waiting and self.bound.take(publisher, payload, now):
+            return None
+        self.counts["events delayed"] = self.counts.get("events delayed", 0) + 1
+        if self.waiting.put(publisher, WaitingFrame(topic, payload, home)):
+            return []
+        return self._too_many_wait(route, publisher, topic, payload, now)
+
+    def _too_many_wait(self, route: TopicRoute, publisher: str, topic: str, payload: bytes, now: int) -> list[Effect]:
+        """Reject a message of a publisher with too many that wait: behind them its promise and its number count."""
+        self.stories.happened("source", route.source, "a message beyond the rate")
+        effects: list[Effect] = list(self.bound.letter_of_rate(publisher, topic, payload))
+        self._reject(route, topic, now, OFTENER)
+        return effects
+
     def _too_large(self, route: TopicRoute, topic: str, payload: bytes, now: int) -> list[Effect]:
         """Reject a message of events without a look into it.
 
         Where its stream is numbered the next one shows that it is missing. Of another its detectors report a loss.
         """
         self.stories.happened("source", route.source, "a message beyond the limit of size")
-        effects: list[Effect] = list(self.bound.letter_of_size(topic, payload))
+        self._reject(route, topic, now, LARGER)
+        return list(self.bound.letter_of_size(topic, payload))
+
+    def _reject(self, route: TopicRoute, topic: str, now: int, reason: str) -> None:
+        """Report the loss of a message without a number that was not read."""
         begin, readers = INSTANT_MAX, list[HostedDetector]()
         for reader in route.readers:
             shared = reader.__class__ is HostedInput
@@ -191,9 +218,8 @@ class EventPath:
                 since = unnumbered[route.source]
                 begin = INSTANT_MIN if since is None else min(begin, since)
                 readers += reader.members if shared else (reader,)
-        losses = self.bound.losses(topic, begin, now, LARGER, now) if readers else ()
+        losses = self.bound.losses(topic, begin, now, reason, now) if readers else ()
         self._lost += [(each, losses) for each in readers if losses]
-        return effects
 
     def _hear(self, hosted: HostedDetector, source: str, home: str, frame: Frame, now: int) -> None:
         if frame.kind == "e":

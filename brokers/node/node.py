@@ -62,6 +62,7 @@ from distced.brokers.node.replication import Replication
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.silent_sources import SilentSources
 from distced.brokers.node.story import Stories
+from distced.brokers.node.waiting_frames import WaitingFrame
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import Engines
@@ -99,6 +100,9 @@ STATUS_EVERY: Final = 2 * SECOND
 
 MESSAGES_A_REQUEST: Final = 8
 """Delayed messages consumed for each request that is served: refusals for the most part, a twentieth of its cost."""
+
+MOST_NAMED: Final = 10
+"""Sources of a lost client that a log event names."""
 
 ALL: Final = 2**63
 """Number of messages beyond any."""
@@ -199,6 +203,9 @@ class Node(NodePart):
         self._without_columnar = False
         # Whether its load was published.
         self._measured = False
+        # Number of events that have waited, as their publishers publish too much; whether such are taken now.
+        self._events_delayed = 0
+        self._takes_waiting = False
         # Homes that it has been connected to.
         self._linked: set[str] = set()
         # Whether it has ended, and ignores its own last messages.
@@ -282,7 +289,7 @@ class Node(NodePart):
     def receive(self, topic: str, payload: bytes, now: int, home: str = "") -> list[Effect]:
         """Effects of a message over the connection to this home."""
         route = self._routes.get(topic)
-        if route is None or self._stopped:
+        if route is None or self._stopped or route.kind == "e":
             return self.receive_all(((topic, payload),), now, home)
         home = self._server(home)
         return self._consumed(topic, home, now, self.event_path.collect(route, topic, payload, now, home))
@@ -308,7 +315,8 @@ class Node(NodePart):
                 break
             route = self._routes.get(topic) or self._route(topic)
             if route is not None:
-                made = self.event_path.collect(route, topic, payload, now, home)
+                put_off = self.event_path.waits(route, topic, payload, now, home)
+                made = self.event_path.collect(route, topic, payload, now, home) if put_off is None else put_off
                 collected = made if collected is None else collected + made
                 last = topic
                 continue
@@ -391,7 +399,14 @@ class Node(NodePart):
     @property
     def waiting(self) -> int:
         """Number of delayed messages, and of requests about subscriptions that wait to be served."""
-        return 0 if self._stopped else len(self.delayed) + len(self.admission.queue)
+        if self._stopped:
+            return 0
+        return len(self.delayed) + len(self.admission.queue) + len(self.event_path.waiting)
+
+    @property
+    def events_at_once(self) -> int:
+        """Number of events that were consumed as they arrived."""
+        return self.counts["events"] - self._events_delayed
 
     def serve(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
         """Effects of delayed messages, and of requests about subscriptions, which wait since their messages: one of
@@ -408,7 +423,40 @@ class Node(NodePart):
             if self.admission.queue and not self._stopped:
                 effects += self._served(self.admission.queue.take(), now)
                 going = going and goes_on()
+            if self.event_path.waiting and going and not self._stopped:
+                effects += self._take_waiting(now)
+                going = goes_on()
         return self._joined(effects + self._refused(now))
+
+    def _take_waiting(self, now: int) -> list[Effect]:
+        """Effects of messages of a publisher that publishes too much."""
+        effects: list[Effect] = []
+        before, self._takes_waiting = self.counts["events"], True
+        collected: list[Effect] | None = None
+        last, over = "", ""
+        for topic, payload, home in self.event_path.waiting.take():
+            route = self._routes.get(topic) or self._route(topic)
+            if collected is not None and (route is None or home != over):
+                effects += self._consumed(last, over, now, collected)
+                collected = None
+            if route is None:
+                effects += self._handled(topic, payload, now, home)
+                continue
+            made = self.event_path.collect(route, topic, payload, now, home)
+            collected = made if collected is None else collected + made
+            last, over = topic, home
+        if collected is not None:
+            effects += self._consumed(last, over, now, collected)
+        self._events_delayed += self.counts["events"] - before
+        self._takes_waiting = False
+        return effects
+
+    def _waits(self, publisher: str, topic: str, payload: bytes, home: str) -> bool:
+        """Have a promise or an entry of a publisher wait behind its events, where some wait."""
+        waiting = self.event_path.waiting
+        if self._takes_waiting or publisher not in waiting:
+            return False
+        return waiting.put(publisher, WaitingFrame(topic, payload, home))
 
     def _served(self, request: Request, now: int) -> list[Effect]:
         """Effects of a request about a subscription."""
@@ -581,6 +629,10 @@ class Node(NodePart):
         asked = levels[0] == "subscription" and len(levels) == 2 and self._handshake.settled
         if asked and self.refusals.arrived(levels[1], payload, topic):
             return []
+        known = self.directory.sources.get(levels[-1]) if levels[0] == "source" else None
+        if known is not None and self._waits(known.publisher, topic, payload, ""):
+            # Behind the events that it has published before.
+            return []
         refused = self.entry_limits.refused(levels, payload, topic)
         if refused is not None:
             return refused
@@ -680,7 +732,10 @@ class Node(NodePart):
         if not sources or chosen(change.name, self.directory.common_nodes) != self.name:
             return []
         advice = "its sources are waited for: fence them off if they do not come back"
-        return [warning("client lost", client=change.name, sources=", ".join(sources), advice=advice)]
+        named = ", ".join(sources[:MOST_NAMED]) + (
+            f", and {len(sources) - MOST_NAMED:,} others" if sources[MOST_NAMED:] else ""
+        )
+        return [warning("client lost", client=change.name, sources=named, advice=advice)]
 
     def _node_changed(self, change: Change, now: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -698,6 +753,8 @@ class Node(NodePart):
     def _administration(self, levels: tuple[str, ...], payload: bytes, now: int, topic: str, home: str) -> list[Effect]:
         match levels:
             case ("heartbeat", publisher):
+                if self._waits(publisher, topic, payload, home):
+                    return []
                 beat = decode(payload, Heartbeat, where=topic)
                 foreign = self.directory.not_of(publisher, beat.sources)
                 if not foreign:

@@ -11,6 +11,8 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import pbkdf2_hmac
 from typing import Any, Final, Literal, TypeAlias
 
 from paho.mqtt.client import MQTT_CLEAN_START_FIRST_ONLY, ConnectFlags, DisconnectFlags
@@ -34,6 +36,8 @@ Wanted: TypeAlias = Literal["auto", "5", "3.1.1"]
 """The version asked for; "auto" takes 5 where the server knows it."""
 
 _VERSIONS: Final = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
+
+_ITERATIONS: Final = 20_000
 
 _UNSUPPORTED: Final = "Unsupported protocol version"
 _CREDENTIALS: Final = ("Bad user name or password", "Not authorized", "Bad authentication method")
@@ -128,6 +132,7 @@ class Connection:
         self._user = known.user
         if known.user is not None:
             self._client.username_pw_set(known.user, known.password)
+            self._client.identify(unguessable(self._settings.client_id, known.user, known.password))
         self._client.stream = BufferedSocket(stream)
         address, version5 = self._settings.address, self.protocol == "5"
         properties = None
@@ -330,6 +335,20 @@ def next_protocol(wanted: Wanted, tried: Connection) -> Protocol:
         return "3.1.1" if tried.protocol == "5" else "5"
     # After a loss another server may answer than before, so begin with 5 again.
     return tried.protocol if tried.accepted is None else "5"
+
+
+@lru_cache(maxsize=1_000)
+def unguessable(client_id: str, user: str, password: str | None) -> str:
+    """Client id that others cannot make up.
+
+    Whoever connects with the id of another ends the connection of that one, at most servers whoever it is. The id is
+    the same for each connection, so that sessions go on, until the password is another. Servers log it, so that it
+    costs as much to try passwords by it as by the hashes of a server.
+    """
+    if not password or not client_id:
+        return client_id
+    digest = pbkdf2_hmac("sha256", password.encode(), f"{user} {client_id}".encode(), _ITERATIONS, 8)
+    return f"{client_id}-{digest.hex()}"
 
 
 def _is_here(host: str) -> bool:

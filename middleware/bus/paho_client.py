@@ -206,6 +206,10 @@ class Client(paho.Client):
             raise OSError("the socket is not open")
         return self.stream
 
+    def identify(self, client_id: str) -> None:
+        """Connect as another client than was said before."""
+        self._client_id = client_id.encode()
+
     def want_write(self) -> bool:
         return super().want_write() or (self.stream is not None and self.stream.unsent)
 

@@ -33,6 +33,7 @@ from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
+from distced.middleware.wire.frames import decode
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.topics import administration_topic, directory_topic, event_topic
 from distced.simulations.benchmarks.live import PATIENCE, quieten
@@ -66,6 +67,8 @@ class Hostility:
 
     Attributes:
         delays: seconds from publishing to the callback, sorted, by attack: before it, and beside it.
+        bare: seconds to a subscriber to the events themselves beside each attack, sorted: what server and machine
+            take.
         missing: events that were not detected, by attack.
         memory: resident memory of the node after each attack, bytes.
         counts: counters of the node after each attack.
@@ -73,6 +76,7 @@ class Hostility:
     """
 
     delays: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
+    bare: dict[str, list[float]] = field(default_factory=dict)
     missing: dict[str, int] = field(default_factory=dict)
     memory: dict[str, int] = field(default_factory=dict)
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -291,11 +295,12 @@ def _measure(made: Hostility, name: str, pace: int, seconds: float, size: int) -
     ):
         subscriber.wait_for_nodes(1, PATIENCE)
         publisher.register(HONEST)
-        honest = _Honest(publisher, subscriber, pace, seconds)
+        honest = _Honest(publisher, subscriber, urls["ada"], pace, seconds)
         honest.phase(WARM_UP)
         before, missing = honest.phase()
         with _assaulting(urls["mallory"], name, size):
             beside, more = honest.phase()
+            made.bare[name] = sorted(honest.bare)
         made.delays[name] = before, beside
         made.missing[name] = missing + more
         made.memory[name] = ask(asking, "memory")
@@ -322,11 +327,16 @@ def _node(url: str) -> Iterator[Any]:
 class _Honest:
     """Publisher at a steady pace, and subscriber."""
 
-    def __init__(self, publisher: Client, subscriber: Client, pace: int, seconds: float) -> None:
+    def __init__(self, publisher: Client, subscriber: Client, url: str, pace: int, seconds: float) -> None:
         self.pace, self.count = pace, int(pace * seconds)
         self._source = publisher.source(SOURCE, [HONEST.name])
         self._found: dict[float, float] = {}
         self._number = 0
+        # Of a subscriber to the events, without a node.
+        self.bare: list[float] = []
+        self._listener = _raw_client(url)
+        self._listener.on_message = lambda _client, _data, message: self.bare.append(_age(message.payload))
+        self._listener.subscribe(event_topic(HONEST.name, SOURCE), 0)
         subscriber.subscribe(PATTERN, lambda event: self._take(event.attributes["v"], event.hi))
 
     def _take(self, number: Any, at: int) -> None:
@@ -335,6 +345,7 @@ class _Honest:
     def phase(self, seconds: float | None = None) -> tuple[list[float], int]:
         """Delays of events, sorted, and how many were not detected."""
         self._found.clear()
+        self.bare.clear()
         count = self.count if seconds is None else int(seconds * self.pace)
         began = time.perf_counter()
         for place in range(count):
@@ -348,6 +359,10 @@ class _Honest:
         while len(self._found) < count and time.perf_counter() < end:
             time.sleep(0.01)
         return sorted(self._found.values()), count - len(self._found)
+
+
+def _age(payload: bytes) -> float:
+    return (time.time_ns() - decode(payload).events[0].hi) / 1e9
 
 
 @contextmanager
@@ -419,13 +434,16 @@ def report(figures: Hostility) -> Report:
     faults = list(figures.failed)
     for name, (before, beside) in figures.delays.items():
         difference = figures.difference(name)
-        shares = [percentile(each or [0.0], share) * 1000 for each in (before, beside) for share in (0.5, 0.99)]
+        delays = (before, beside, figures.bare[name])
+        shares = [percentile(each or [0.0], share) * 1000 for each in delays for share in (0.5, 0.99)]
         rows.append((name, *shares, difference, figures.memory.get(name, 0) / 1e6))
         if figures.missing[name]:
             faults.append(f"{name}: {figures.missing[name]:,} events were not detected")
         if difference > MOST:
             faults.append(f"{name}: p99 is {difference:.0f} ms more, beyond {MOST:.0f} ms")
-    columns = number_columns(".1f", "before p50", "before p99", "beside p50", "beside p99", "p99 more", unit="ms")
+    columns = number_columns(
+        ".1f", "before p50", "before p99", "beside p50", "beside p99", "bare p50", "bare p99", "p99 more", unit="ms"
+    )
     return Report(
         "hostile",
         {"p99 more": {name: figures.difference(name) for name in figures.delays}, "counts": figures.counts},

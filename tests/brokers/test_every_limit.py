@@ -111,8 +111,13 @@ def max_events() -> Tried:
 def max_rate() -> Tried:
     tried = Tried(message_limits=MessageLimits(rate=10))
     tried.ask("[A]")
-    for _ in range(3):
-        tried.frame(60)
+    tried.virtual.node.event_path.waiting.most = 2_000
+    payload = encode_frame([Event("A", 50, 50, "s", 1, {"k": 1, "v": 2})], type="A", source="s")
+    # All that come before the next request is served.
+    for _ in range(20):
+        tried.virtual.do(tried.virtual.node.receive(event_topic("A", "s"), payload, tried.network.now))
+    tried.network.run()
+    assert tried.virtual.node.counts["events delayed"] == 15
     return tried
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
+import time
 from collections.abc import Callable
+from pathlib import Path
 
+import paho.mqtt.client as paho
 import pytest
+from paho.mqtt.enums import CallbackAPIVersion
 
 from distced.brokers.core import directory
 from distced.brokers.core.node_location import SubscriptionLimits
@@ -101,6 +106,36 @@ def test_client_that_floods_the_directory_is_not_read_while_another_is_served(
         flood.publish(directory_topic("client", "hostile", root=root), b"", qos=1, retain=True)
         eventually(lambda: len(node.node.hosted) == 20)
         assert not any(each.ended for each in made)
+
+
+def test_client_id_of_another_is_not_to_be_made_up(
+    start_mosquitto: Callable[..., Server], make_bus: Callable[..., Bus], open_folder: Path
+) -> None:
+    passwords = open_folder / "passwords"
+    for flag, name in (("-c", "ada"), ("-b", "eve")):
+        flags = ["-b", "-c"] if flag == "-c" else ["-b"]
+        done = subprocess.run(["mosquitto_passwd", *flags, str(passwords), name, f"of {name}"], check=False, timeout=20)
+        if done.returncode:
+            pytest.skip("mosquitto_passwd does not work here")
+    passwords.chmod(0o644)
+    server = start_mosquitto(settings=[f"password_file {passwords}"])
+    ada, eve = (f"mqtt://{name}:of%20{name}@{server.host}:{server.port}" for name in ("ada", "eve"))
+    bus = make_bus(ada, client_id="distced-node-x")
+    # Both by a bus and by a client that says just what it wants.
+    make_bus(eve, client_id="distced-node-x")
+    raw = paho.Client(CallbackAPIVersion.VERSION2, client_id="distced-node-x", protocol=paho.MQTTv5)
+    raw.username_pw_set("eve", "of eve")
+    raw.connect(server.host, server.port)
+    raw.loop_start()
+    heard: list[bytes] = []
+    bus.subscribe("t", lambda _topic, payload, _retained: heard.append(payload))
+    end = time.monotonic() + 5
+    while not heard and time.monotonic() < end:
+        bus.publish("t", b"x")
+        time.sleep(0.05)
+    raw.disconnect()
+    raw.loop_stop()
+    assert heard and bus.statistics.losses == 0
 
 
 def answers(payload: bytes) -> tuple[Answer, ...]:

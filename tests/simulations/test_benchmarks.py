@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from distced.brokers.live.mqtt_server import find_mosquitto
 from distced.middleware.cli.command import main
-from distced.simulations.benchmarks import detection, disturbance, live, many_subscriptions, recovery, soak
+from distced.simulations.benchmarks import detection, disturbance, hostile, live, many_subscriptions, recovery, soak
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.seq3 import EXPECTED, every_by_hand, first_by_hand, make_events, measure
 from distced.simulations.report import as_dict
@@ -89,6 +89,21 @@ def test_disturbance_leaves_the_subscriptions() -> None:
         figures.delays[phase]["detected"] = [0.125 if phase == "hostile client" else 0.025]
     again = as_dict(disturbance.report(figures))["figures"]["p99 beyond the baseline"]
     assert again["detected"] == pytest.approx(100.0) and len(beyond) == 4
+
+
+@pytest.mark.mqtt
+@pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", hostile.ATTACKS)
+def test_hostile_client_takes_no_node_down_and_no_detection_away(attack: str) -> None:
+    pytest.importorskip("cryptography", reason="the extra init is not installed")
+    figures = hostile.measure(50, 2.0, 2_000, (attack,))
+    assert not figures.failed and figures.missing == {attack: 0}
+    before, beside = figures.delays[attack]
+    assert len(before) == len(beside) == len(figures.bare[attack]) == 100
+    assert figures.counts[attack]["events"] >= 200 and figures.memory[attack] > 0
+    answer = as_dict(hostile.report(figures))
+    assert [row["attack"] for row in answer["tables"][0]["rows"]] == [attack]
 
 
 @needs_matplotlib
