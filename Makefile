@@ -26,11 +26,15 @@ unexport PYTHONDONTWRITEBYTECODE
 demo: $(VENV)/.demo mosquitto graphviz
 	$(BIN)/distced demo $(DEMO)
 
-## make test: lint, types, contracts, and all tests but the long ones, in parallel
+## make test: lint, types, contracts, and all tests but the long ones, in parallel; then a share of those in containers, whose
+## images are built meanwhile
 test:
 	$(MAKE) --no-print-directory -j3 $(VENV)/.dev kernel programs
 	$(MAKE) --no-print-directory -j2 types bytecode lint contracts docs
-	$(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 2
+	@mkdir -p build; nice docker/build.sh >build/images.log 2>&1 & \
+	  $(BIN)/pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder --max-worker-restart 2; \
+	  code=$$?; wait; test $$code = 0 || exit $$code; \
+	  $(BIN)/pytest -m 'containers and not slow' -r s tests/containers
 
 ## make quick: lint, types, contracts, the conformance cases on both engines, and the pure core, in about a minute
 quick: $(VENV)/.dev

@@ -3,7 +3,8 @@
 Plain `pytest` runs a small share of the properties, the same examples every time. `pytest -m properties` (`make
 properties`) runs at length, and nothing else, the tests under `tests/properties` and those elsewhere that make random
 examples, with new examples each time, or have the fixture `at_length`. A test marked `properties` itself has no small
-share and is left out of plain runs, and so are those marked `containers` (`make containers`).
+share and is left out of plain runs, and so are those marked `containers` (`make containers`; those of them that are not
+`slow` are the last of `make test`).
 
 Tests run in parallel (`pytest -n 2 --dist loadgroup`): the tests of a file stay together, for they share fixtures and
 compiled functions; slow ones are apart, and first; Spark and Ray run once at a time, for each takes all cores. Then a

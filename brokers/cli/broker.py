@@ -24,6 +24,7 @@ from distced.brokers.cli.story import ask_nodes
 from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
 from distced.brokers.core.message_limits import MessageLimits
 from distced.brokers.core.node_location import LIMITS, NodeLocation, SubscriptionLimits
+from distced.brokers.inspect.missing_nodes import MissingNodes
 from distced.brokers.live.bridge import LiveBridge
 from distced.brokers.live.checkpoint_store import default_folder
 from distced.brokers.live.garbage_collection import adapt_garbage_collection
@@ -300,7 +301,8 @@ def host(options: BrokerOptions, log: Logger) -> int:
             node_locations.publish_topology(url, described)
         if hints:
             node_locations.publish_hints(url, hints)
-        watch = stack.enter_context(LiveWatch(url, options.node_names, log)).watch
+        observer = stack.enter_context(LiveWatch(url, options.node_names, log))
+        watch = observer.watch
         _start_nodes(options, url, placed, stack, log, board)
         adapt_garbage_collection()
         bridge = None
@@ -322,7 +324,13 @@ def host(options: BrokerOptions, log: Logger) -> int:
             with dispensable_output():
                 _announce(options, url, server, placed, mappings, log, without_ray=wanted is None and not options.ray)
 
-        code = _run(announce, server, log)
+        missing = MissingNodes(options.node_names)
+
+        def lost() -> list[str]:
+            present = watch.directory.nodes if observer.bus.connected else None
+            return missing.look(present, time.monotonic())
+
+        code = _run(announce, server, lost, log)
         for name in options.node_names:
             entry = watch.directory.nodes.get(name)
             log.info("node stopped", node=name, **({} if entry is None else entry.counts))
@@ -452,19 +460,24 @@ def _start_nodes(
             time.sleep(0.01)
 
 
-def _run(announce: Callable[[], None], server: Server | None, log: Logger) -> int:
-    """Announce, and wait for an interrupt, or the end of a server started here; the exit code."""
+def _run(announce: Callable[[], None], server: Server | None, lost: Callable[[], Sequence[str]], log: Logger) -> int:
+    """Announce, and wait for an interrupt, the end of a server started here, or lost nodes; the exit code."""
     try:
         announce()
-        return _wait(server, log)
+        return _wait(server, lost, log)
     except KeyboardInterrupt:
         return 0
 
 
-def _wait(server: Server | None, log: Logger) -> int:
-    """Wait for the end of a server started here; the exit code."""
+def _wait(server: Server | None, lost: Callable[[], Sequence[str]], log: Logger) -> int:
+    """Wait for the end of a server started here, or lost nodes; the exit code."""
     while server is None or server.alive:
+        if names := lost():
+            advice = "start the broker again; with Ray, look whether its node on this machine runs: ray status"
+            log.error("nodes lost", nodes=list(names), reason="they are not in the directory", advice=advice)
+            return 1
         time.sleep(0.2)
+    assert server is not None
     log.error("server lost", server=server.url, log=server.log())
     return 1
 

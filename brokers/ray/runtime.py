@@ -5,7 +5,7 @@ restarts only there. Node affinity was rejected: the soft kind is not kept, and 
 another machine of the site. Detached actors were rejected: no process would be left to end them.
 
 A new cluster binds to loopback and admits any user of this machine, or with a token those that have it (Ray's token
-authentication). Operators control access to a joined cluster.
+authentication). A cluster beyond loopback is joined with a token, or where the environment says that it has none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -136,6 +136,7 @@ class Runtime:
         usual = {"namespace": NAMESPACE, "log_to_driver": False, "logging_level": logging.ERROR}
         if self.address:
             self._join(ray, usual)
+            check_closed(ray.util.get_node_ip_address(), os.environ)
             self._check_sites(ray, sites)
         else:
             # A folder of its own: an address left by another cluster makes a plain start fail.
@@ -188,6 +189,18 @@ class Runtime:
                 where=f"the Ray cluster at {self.address}",
                 advice=f"there, start Ray with --resources '{{\"{_PREFIX}{missing[0]}\": 1}}'",
             )
+
+
+def check_closed(address: str, environment: Mapping[str, str]) -> None:
+    """Raise an error for a cluster beyond loopback that admits whoever reaches it, where nobody has asked for that."""
+    if not is_loopback(f"{address}:0") and not environment.get("RAY_AUTH_MODE"):
+        raise DistcedError(
+            "a Ray cluster without a token",
+            given=address,
+            allowed="one on loopback, or with a token: whoever reaches it may run programs on it",
+            advice="make one with distced init (docs/how-to/security.md), or start all of it, and this, with "
+            "RAY_AUTH_MODE=disabled where nobody else is on its network",
+        )
 
 
 def _check_token(file: Path) -> None:

@@ -38,15 +38,15 @@ for name, content in (("server.pem", made.certificate), ("server.key", made.key)
 """Puts a certificate that has expired into the folder of a server."""
 
 KILL = """
-import os, signal
+import os, signal, sys
 from pathlib import Path
 for process in Path("/proc").glob("[0-9]*"):
-    if (process / "cmdline").read_bytes().startswith(b"ray::NodeActor"):
+    if sys.argv[1].encode() in (process / "cmdline").read_bytes().partition(b"\\0")[0]:
         os.kill(int(process.name), signal.SIGKILL)
         print("killed")
         break
 """
-"""Kills the process of one actor, a broker node, without warning."""
+"""Kills the first process of a name, without warning."""
 
 
 @cache
@@ -135,6 +135,7 @@ def test_server_of_another_site_is_reached_by_the_link(deployment: Deployment, e
             assert found == addresses(f"mosquitto-{site}" if site == other else f"link-{one}-{two}")[site]
 
 
+@pytest.mark.slow
 def test_site_that_is_cut_off_loses_nothing(
     deployment: Deployment, engine: Engine, running: Callable[..., Any]
 ) -> None:
@@ -145,6 +146,7 @@ def test_site_that_is_cut_off_loses_nothing(
         engine("start", *links)
 
 
+@pytest.mark.slow
 def test_site_whose_nodes_are_killed_loses_nothing(
     deployment: Deployment, engine: Engine, running: Callable[..., Any]
 ) -> None:
@@ -156,17 +158,32 @@ def test_site_whose_nodes_are_killed_loses_nothing(
     healthy(engine, deployment, "nodes-cellar")
 
 
+@pytest.mark.slow
 def test_node_that_is_killed_is_started_by_the_cluster(
     deployment: Deployment, engine: Engine, running: Callable[..., Any]
 ) -> None:
     with running():
         before = time.time()
-        assert "killed" in deployment.exec_in_container(["python", "-c", KILL], "nodes-cellar")[0]
+        assert "killed" in deployment.exec_in_container(["python", "-c", KILL, "ray::NodeActor"], "nodes-cellar")[0]
     healthy(engine, deployment, "nodes-cellar")
     said = engine.logs(deployment.container("nodes-attic"), before)
     assert "node left" in said, said[-2000:]
 
 
+@pytest.mark.slow
+def test_container_whose_ray_node_has_ended_starts_again(deployment: Deployment, engine: Engine) -> None:
+    container = deployment.container("nodes-street")
+    before = time.time()
+    assert "killed" in deployment.exec_in_container(["python", "-c", KILL, "/raylet/raylet"], "nodes-street")[0]
+    while "nodes lost" not in engine.logs(container, before):
+        assert time.time() < before + 150, engine.logs(container, before)[-2000:]
+        time.sleep(2)
+    healthy(engine, deployment, "nodes-street")
+    (described,) = json.loads(engine("inspect", container))
+    assert described["RestartCount"] == 1
+
+
+@pytest.mark.slow
 def test_server_that_is_killed_loses_nothing(
     deployment: Deployment, engine: Engine, running: Callable[..., Any]
 ) -> None:
@@ -177,6 +194,7 @@ def test_server_that_is_killed_loses_nothing(
         engine("start", server)
 
 
+@pytest.mark.slow
 def test_nodes_are_upgraded_one_site_after_the_other(
     deployment: Deployment, engine: Engine, running: Callable[..., Any], images: tuple[str, str]
 ) -> None:
@@ -293,6 +311,7 @@ def test_topic_of_others_is_refused(deployment: Deployment) -> None:
     assert code == 0, said
 
 
+@pytest.mark.slow
 def test_expired_certificate_is_refused_until_it_is_renewed(
     deployment: Deployment, engine: Engine, running: Callable[..., Any]
 ) -> None:
@@ -311,6 +330,7 @@ def test_expired_certificate_is_refused_until_it_is_renewed(
         engine("restart", "--time", "5", server)
 
 
+@pytest.mark.slow
 def test_password_that_is_renewed_is_the_only_one(deployment: Deployment, engine: Engine) -> None:
     process = deployment.run("tools", "-c", KEPT_PASSWORD, entrypoint="sh")
     time.sleep(3)

@@ -10,13 +10,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
 from distced.brokers.live.mqtt_server import find_mosquitto
-from distced.brokers.ray.runtime import Runtime
+from distced.brokers.ray.runtime import Runtime, check_closed
 from distced.middleware.model.errors import DistcedError
 
 pytestmark = [
@@ -94,6 +94,23 @@ def test_nodes_with_the_token_join(cluster: str, folder: Path, token: str, outco
     assert outcome in ran.stdout, ran.stdout + ran.stderr
     if outcome != "joined":
         assert "the same token" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("address", "mode", "is_closed"),
+    [
+        ("127.0.0.1", "", True),
+        ("::1", "", True),
+        ("10.0.1.10", "", False),
+        ("fd00::7", "", False),
+        ("10.0.1.10", "token", True),
+        ("10.0.1.10", "disabled", True),
+    ],
+)
+def test_cluster_beyond_loopback_without_a_token_is_asked_for_by_name(address: str, mode: str, is_closed: bool) -> None:
+    environment = {"RAY_AUTH_MODE": mode} if mode else {}
+    with nullcontext() if is_closed else pytest.raises(DistcedError, match="without a token"):
+        check_closed(address, environment)
 
 
 @pytest.mark.parametrize(("content", "problem"), [(None, "cannot be read"), ("\n", "without a token")])
