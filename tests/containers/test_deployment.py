@@ -119,6 +119,7 @@ def test_three_sites_detect_what_one_process_does(deployment: Deployment, engine
         assert type_ in engine("logs", deployment.container(f"subscriber-{site}"))
 
 
+@pytest.mark.slow
 def test_server_of_another_site_is_reached_by_the_link(deployment: Deployment, engine: Engine) -> None:
     def addresses(service: str) -> dict[str, str]:
         """Address of a service in the network of each site."""
@@ -245,6 +246,7 @@ def listening(engine: Engine, container: str) -> set[int]:
     return {int(port, 16) for address, port in local if not address.endswith("7F")}
 
 
+@pytest.mark.slow
 def test_stranger_on_the_networks_learns_nothing(
     deployment: Deployment, engine: Engine, images: tuple[str, str]
 ) -> None:

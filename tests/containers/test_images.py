@@ -66,6 +66,7 @@ def test_image_runs_the_verbs_and_the_columnar_engine(engine: Engine, images: tu
     assert python(engine, images[0], code) == "True"
 
 
+@pytest.mark.slow
 def test_settings_of_the_package_index_are_in_no_layer(engine: Engine, images: tuple[str, str]) -> None:
     listed = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=True)
     values = [
