@@ -98,6 +98,11 @@ def _writes(filters: Iterable[str]) -> Iterator[AccessRule]:
     return (AccessRule("write", each) for each in filters)
 
 
+def _exactly(topic_filter: str) -> str:
+    """Filter for the topics of an `area_filter` with as many levels, without those below."""
+    return topic_filter.removesuffix("/#")
+
+
 def _present(name: str, root: str) -> Iterator[AccessRule]:
     """What every participant but nodes does: reads the directory, and has an entry of its own as a client."""
     administration = partial(administration_topic, root=root)
@@ -123,7 +128,7 @@ def _publishes(name: str, sources: Iterable[str | None], types: tuple[str, ...],
             yield from _writes([directory_filter("source", root=root), area("again"), area("lost")])
             yield from _reads([area("ack")])
         else:
-            answers = [area(kind, None, "e", source).removesuffix("/#") for kind in ("again", "lost")]
+            answers = [_exactly(area(kind, None, "e", source)) for kind in ("again", "lost")]
             yield from _writes([directory_topic("source", source, root=root), *answers])
             yield from _reads([area("ack", source)])
     yield from _writes([administration("heartbeat", name)])
@@ -153,7 +158,8 @@ def _bridge(name: str, participant: DeployedUser, root: str) -> Iterator[AccessR
         yield from _present(each, root)
         yield from _publishes(each, [None], participant.types, root)
     yield from _reads([area_filter(Area.DIRECTORY, root=root), *participant.topics])
-    yield from _writes([directory_filter("type", root=root), area_filter(Area.DEAD_LETTERS, root=root)])
+    dead_letters = area_filter(Area.DEAD_LETTERS, None, bridge, root=root)
+    yield from _writes([directory_filter("type", root=root), _exactly(dead_letters)])
 
 
 def _node(name: str, participant: DeployedUser, root: str) -> Iterator[AccessRule]:
@@ -170,8 +176,9 @@ def _recorder(name: str, participant: DeployedUser, root: str) -> Iterator[Acces
     yield from _reads(area_filter(each, root=root) for each in (Area.EVENTS, Area.COMPOSITE_EVENTS, Area.DIRECTORY))
     yield from _reads([area("heartbeat"), area("fence"), area("again", speaker), area("lost", speaker)])
     yield from _reads([pointer_topic(root=root)])
-    yield from _writes([directory_topic("recorder", name, root=root), area("missing"), area("ack")])
-    yield from _writes([administration("alive", "recorder", name), area_filter(Area.DEAD_LETTERS, root=root)])
+    yield from _writes([directory_topic("recorder", name, root=root), area("missing")])
+    yield from _writes([_exactly(area("ack", None, speaker)), administration("alive", "recorder", name)])
+    yield from _writes([_exactly(area_filter(Area.DEAD_LETTERS, None, speaker, root=root))])
     for each in (name, speaker):
         yield AccessRule("readwrite", area("known", each))
 

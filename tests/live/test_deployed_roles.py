@@ -35,6 +35,8 @@ PARTICIPANTS = {
     "ada": DeployedUser(("client",), durable=("night",)),
     "bob": DeployedUser(("client",)),
     "root": DeployedUser(("operator",)),
+    "history": DeployedUser(("recorder",)),
+    "gate": DeployedUser(("bridge",), topics=("zigbee2mqtt/#",)),
 }
 
 
@@ -97,7 +99,8 @@ def test_wrong_password_and_no_user_are_refused(site: DeployedSite) -> None:
 # What each role may do, of every topic there is.
 
 ANSWERS = ("again", "lost")
-NAMES = ("cellar", "badges", "other", "ada", "bob", "root", "history")
+ASKING = ("ada", "bob", "recorder:history")
+NAMES = ("cellar", "badges", "other", "ada", "bob", "root", "history", "gate", "gate-bridge")
 TOPICS = [
     *(f"ced/e/{name}/{source}" for name in ("Motion", "Login", "Rain") for source in ("hall", "door", "roof")),
     "ced/c/c0ffee",
@@ -112,17 +115,20 @@ TOPICS = [
     *(f"ced/a/{kind}/{name}" for kind in ("known", "story") for name in NAMES),
     *(f"ced/a/known/{name}/further" for name in NAMES),
     *(f"ced/a/story-of/{name}/cellar" for name in NAMES),
-    *(f"ced/a/ack/{source}/cellar" for source in ("hall", "roof")),
+    *(f"ced/a/ack/{source}/{by}" for source in ("hall", "roof") for by in ("cellar", "recorder:history", "recorder:x")),
+    *(f"ced/a/known/recorder:{name}" for name in ("history", "x")),
     *(f"ced/a/missing/source/{name}" for name in NAMES),
     "ced/a/missing/detector",
-    *(f"ced/a/{kind}/{name}/{of}" for kind in ANSWERS for name in ("ada", "bob") for of in ("e/hall", "e/roof", "c/x")),
+    *(f"ced/a/{kind}/{name}/{of}" for kind in ANSWERS for name in ASKING for of in ("e/hall", "e/roof", "c/x")),
     *(f"ced/a/alive/client/{name}" for name in NAMES),
     *(f"ced/a/alive/node/{name}" for name in ("cellar", "bob")),
+    *(f"ced/a/alive/recorder/{name}" for name in ("history", "bob")),
     *(f"ced/a/node/cellar/{kind}" for kind in ("since", "state/c0ffee", "serve/1", "identify/root")),
     "ced/a/identity/root/cellar",
     *(f"ced/a/{each}" for each in ("fence/hall", "policy/default", "move/c0ffee", "directory")),
-    "ced/x/rejected/cellar",
+    *(f"ced/x/rejected/{name}" for name in ("cellar", "gate-bridge", "recorder:history", "recorder:x")),
     "home/alarms",
+    "zigbee2mqtt/door",
 ]
 """One of each topic in the tables of topics, for each name that it may be of."""
 
@@ -130,7 +136,7 @@ OWN = {"ced/d/client/{}", "ced/a/alive/client/{}", "ced/a/known/{}", "ced/a/know
 
 
 def answers(source: str) -> set[str]:
-    return {f"ced/a/{kind}/{name}/e/{source}" for kind in ANSWERS for name in ("ada", "bob")}
+    return {f"ced/a/{kind}/{name}/e/{source}" for kind in ANSWERS for name in ASKING}
 
 
 def of(name: str, *further: str) -> set[str]:
@@ -154,6 +160,13 @@ WRITES = {
     "ada": of("ada", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING | DURABLE,
     "bob": of("bob", "ced/d/subscription/{}/1", "ced/a/ready/{}") | MISSING,
     "cellar": below("ced/c/", "ced/d/", "ced/a/", "ced/x/"),
+    "history": {"ced/d/recorder/history", "ced/a/alive/recorder/history", "ced/x/rejected/recorder:history"}
+    | {"ced/a/known/history", "ced/a/known/history/further", "ced/a/known/recorder:history"}
+    | {f"ced/a/ack/{source}/recorder:history" for source in ("hall", "roof")}
+    | MISSING,
+    "gate": of("gate", "ced/a/heartbeat/{}")
+    | of("gate-bridge", "ced/a/heartbeat/{}", "ced/x/rejected/{}")
+    | below("ced/e/", "ced/d/type/", "ced/d/source/", "ced/a/again/", "ced/a/lost/"),
     "root": below(
         "ced/d/", *(f"ced/a/{each}" for each in ("policy", "move", "drain", "fence", "story/", "known", "alive"))
     )
@@ -163,7 +176,8 @@ KINDS = ("type", "client", "source", "node", "recorder", "topology", "detector")
 DIRECTORY = below(*(f"ced/d/{each}/" for each in KINDS))
 READS = {
     "badges": DIRECTORY
-    | {"ced/a/directory", "ced/a/known/badges", "ced/a/known/badges/further", "ced/a/ack/hall/cellar"}
+    | {"ced/a/directory", "ced/a/known/badges", "ced/a/known/badges/further"}
+    | below("ced/a/ack/hall/")
     | {"ced/a/covered/badges", "ced/a/missing/source/badges"},
     "ada": DIRECTORY
     | DURABLE
@@ -171,6 +185,9 @@ READS = {
     | {"ced/a/directory", "ced/d/subscription/ada/1", "ced/a/answer/ada", "ced/a/progress/ada"},
     "cellar": below("ced/"),
     "root": below("ced/"),
+    "history": below("ced/e/", "ced/c/", "ced/d/", "ced/a/heartbeat/", "ced/a/fence/")
+    | below("ced/a/again/recorder:history/", "ced/a/lost/recorder:history/")
+    | {"ced/a/directory", "ced/a/known/history", "ced/a/known/history/further", "ced/a/known/recorder:history"},
 }
 
 
