@@ -37,6 +37,7 @@ from distced.middleware.bus.messages import BusStatistics, Message, check_messag
 from distced.middleware.bus.reconnection import Backoff
 from distced.middleware.bus.subscriptions import Answer, Handler, check_filter
 from distced.middleware.bus.thread_loop import ThreadLoop
+from distced.middleware.bus.user_properties import UserProperties
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.server_address import parse_address
@@ -67,6 +68,7 @@ class BaseBus(ABC, Generic[L, C]):
         keepalive: int = 30,
         session_expiry: int = 0,
         hold_acknowledgements: bool = False,
+        reads_properties: bool = False,
         protocol: Wanted = "auto",
         tls: ssl.SSLContext | None = None,
         max_queued: int = 10_000,
@@ -88,6 +90,7 @@ class BaseBus(ABC, Generic[L, C]):
             session_expiry: seconds for which the server keeps subscriptions and messages of QoS 1 for an absent client;
                 0 for none. Unlimited under MQTT 3.1.1 unless 0.
             hold_acknowledgements: acknowledge messages of QoS 1 by `acknowledge` only, not when handled.
+            reads_properties: whether handlers find the user properties of their message in `arriving`.
             protocol: "5", "3.1.1", or "auto" for 5 where the server supports it.
             tls: checks of the server of an `mqtts` URL; those of its files, or the system's certificates, by default.
             max_queued: most unsettled messages; beyond, `publish` waits.
@@ -126,8 +129,8 @@ class BaseBus(ABC, Generic[L, C]):
         self._loop, self._changed = self._driver(self._clock)
         self._dispatch = Dispatch(
             settings, protocol, backoff, self._clock, self._loop, self._changed,
-            max_queued=max_queued, hold_acknowledgements=hold_acknowledgements, on_state=on_state,
-            on_failure=on_failure,
+            max_queued=max_queued, hold_acknowledgements=hold_acknowledgements,
+            reads_properties=reads_properties, on_state=on_state, on_failure=on_failure,
         )  # fmt: skip
 
     @abstractmethod
@@ -165,6 +168,12 @@ class BaseBus(ABC, Generic[L, C]):
     def unsettled(self) -> int:
         """Number of messages that wait to be sent, or are under way at QoS 1."""
         return self._dispatch.outbox.unsettled
+
+    @property
+    def arriving(self) -> UserProperties:
+        """User properties of the message that a handler takes at present, in the handler; none unless the bus reads
+        them, or under MQTT 3.1.1."""
+        return self._dispatch.arriving
 
     # Messages
 
@@ -310,15 +319,24 @@ class Bus(BaseBus[ThreadLoop, threading.Condition]):
         if not self.connected:
             raise self._no_connection(timeout)
 
-    def publish(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0) -> None:
-        """Publish a message; without a connection it waits for the next one.
+    def publish(
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int = 0,
+        retain: bool = False,
+        timeout: float = 5.0,
+        properties: bytes = b"",
+    ) -> None:
+        """Publish a message, perhaps with packed properties; without a connection it waits for the next one.
 
         With a full queue it waits up to `timeout` seconds for room; on the bus's own thread only for the busy network.
 
         Raises:
             BusError: no room in time, invalid message, or stopped bus.
         """
-        message = check_message(topic, payload, qos, retain)
+        message = check_message(topic, payload, qos, retain, properties)
         outbox, changed = self._dispatch.outbox, self._changed
         if self._loop.is_current:
             self._make_room(timeout)
@@ -435,14 +453,21 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
             raise self._no_connection(timeout)
 
     async def publish(
-        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, timeout: float = 5.0
+        self,
+        topic: str,
+        payload: bytes,
+        *,
+        qos: int = 0,
+        retain: bool = False,
+        timeout: float = 5.0,
+        properties: bytes = b"",
     ) -> None:
         """Publish a message, waiting up to `timeout` seconds for room; not sent where the task is cancelled meanwhile.
 
         Raises:
             BusError: no room in time, invalid message, or stopped bus.
         """
-        message = check_message(topic, payload, qos, retain)
+        message = check_message(topic, payload, qos, retain, properties)
         outbox = self._dispatch.outbox
         deadline: float | None = None
         while not outbox.has_room():
@@ -457,13 +482,15 @@ class AsyncBus(BaseBus[AsyncioLoop, AsyncioCondition]):
                 outbox.waiting -= 1
         self._put(message)
 
-    def publish_nowait(self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False) -> None:
+    def publish_nowait(
+        self, topic: str, payload: bytes, *, qos: int = 0, retain: bool = False, properties: bytes = b""
+    ) -> None:
         """Publish a message, for handlers: without room, the network is first given what it takes.
 
         Raises:
             BusError: still no room, invalid message, or stopped bus.
         """
-        message = check_message(topic, payload, qos, retain)
+        message = check_message(topic, payload, qos, retain, properties)
         if self._dispatch.outbox.full:
             self._dispatch.send()
         self._put(message)

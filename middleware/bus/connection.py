@@ -223,14 +223,14 @@ class Connection:
     def is_too_large(self, message: Message) -> bool:
         """Whether the server would hang up on this message."""
         # Every character of the topic may take four bytes.
-        size = len(message.payload) + 4 * len(message.topic) + HEADER_MAX
+        size = len(message.payload) + 4 * len(message.topic) + len(message.properties) + HEADER_MAX
         return self.accepted is not None and size > self.accepted.packet_limit
 
     def send(self, message: Message) -> None:
         """Hand a message over, to be written by `write`; it is settled later."""
         accepted = self.accepted
         qos = message.qos if accepted is None else min(message.qos, accepted.max_qos)
-        sent = self._client.send(message.topic, message.payload, qos, message.retain)
+        sent = self._client.send(message.topic, message.payload, qos, message.retain, message.properties)
         (self._unacknowledged if qos else self._unsent).append((message, sent))
 
     def settled(self) -> int:

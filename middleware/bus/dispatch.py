@@ -20,6 +20,7 @@ from distced.middleware.bus.loop import Loop
 from distced.middleware.bus.messages import BusStatistics, Message
 from distced.middleware.bus.reconnection import Backoff, Reconnection
 from distced.middleware.bus.subscriptions import Subscriptions
+from distced.middleware.bus.user_properties import UserProperties, user_properties
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError
 
@@ -77,6 +78,7 @@ class Dispatch:
         state: of the connection.
         outbox: messages to be sent.
         subscriptions, receipts: filters with their handlers, and acknowledgements of messages received.
+        arriving: user properties of the message that handlers take at present, where these read them.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class Dispatch:
         *,
         max_queued: int,
         hold_acknowledgements: bool,
+        reads_properties: bool,
         on_state: Callable[[BusState, BusError | None], object] | None,
         on_failure: Callable[[Failure], object] | None,
     ) -> None:
@@ -98,6 +101,8 @@ class Dispatch:
         self.statistics = BusStatistics()
         self.subscriptions = Subscriptions()
         self.receipts = Receipts(hold=hold_acknowledgements)
+        self.arriving: UserProperties = ()
+        self._take = self._deliver_with_properties if reads_properties else self._deliver
         self._loop = loop
         self._settings = settings
         self._on_state = on_state
@@ -192,6 +197,9 @@ class Dispatch:
             if number >= _SEND_AT_ONCE and time.monotonic() > end:
                 break
             message = outbox.take()
+            if message.properties and connection.is_too_large(message):
+                # The message matters more.
+                message = message._replace(properties=b"")
             if connection.is_too_large(message):
                 outbox.settle(1)
                 self._give_up([message], "larger than what the server takes")
@@ -223,11 +231,18 @@ class Dispatch:
         if number and self._receiving is not None:
             self.receipts.handled(number, self._receiving)
 
+    def _deliver_with_properties(self, key: bytes, payload: bytes, retain: bool, number: int) -> None:
+        self.arriving = user_properties(key[2 + (key[0] << 8 | key[1]) :])
+        try:
+            self._deliver(key, payload, retain, number)
+        finally:
+            self.arriving = ()
+
     def _connect(self, protocol: Protocol) -> Connection:
         self._receiving = Connection(
             self._settings,
             protocol,
-            deliver=self._deliver,
+            deliver=self._take,
             # Later, outside of paho: a hook that publishes must not get into it a second time.
             subscribed=lambda *answer: self._loop.call_soon(lambda: self._subscription_answered(*answer)),
             not_accepted=lambda *answer: self._loop.call_soon(lambda: self._not_accepted(*answer)),

@@ -17,12 +17,18 @@ _TOPIC_MAX: Final = 65_535
 
 
 class Message(NamedTuple):
-    """Message to publish; `retain`: the server keeps it for later subscribers, an empty payload clears it."""
+    """Message to publish.
+
+    Attributes:
+        retain: whether the server keeps it for later subscribers; an empty payload clears it.
+        properties: packed ones of MQTT 5 (`bus.user_properties`), left out under 3.1.1.
+    """
 
     topic: str
     payload: bytes
     qos: int = 0
     retain: bool = False
+    properties: bytes = b""
 
 
 class BusStatistics(msgspec.Struct):
@@ -56,7 +62,13 @@ class BusStatistics(msgspec.Struct):
         return max(0, self.connections - 1)
 
 
-def check_message(topic: str, payload: bytes | bytearray | memoryview, qos: int = 0, retain: bool = False) -> Message:
+def check_message(
+    topic: str,
+    payload: bytes | bytearray | memoryview,
+    qos: int = 0,
+    retain: bool = False,
+    properties: bytes = b"",
+) -> Message:
     """Message checked against MQTT's limits; `BusError` for one that no server takes."""
     try:
         length = len(topic.encode())
@@ -78,4 +90,4 @@ def check_message(topic: str, payload: bytes | bytearray | memoryview, qos: int 
     if qos not in (0, 1):
         raise BusError("not a quality of service", given=qos, allowed="0 or 1", where=topic)
     # What may change before it is sent is copied.
-    return Message(topic, payload if isinstance(payload, bytes) else bytes(payload), qos, retain)
+    return Message(topic, payload if isinstance(payload, bytes) else bytes(payload), qos, retain, properties)

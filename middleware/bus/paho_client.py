@@ -22,15 +22,13 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode, MQTTProtocolVersion
 from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
 from paho.mqtt.reasoncodes import ReasonCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from distced.middleware.bus.user_properties import SUBSCRIPTION_IDENTIFIER, subscription_identifiers
+
 if TYPE_CHECKING:
     from paho.mqtt.client import SocketLike
-
-_SUBSCRIPTION_IDENTIFIER: Final = 0x0B
-"""Its number among the properties (MQTT 5, section 2.2.2.2)."""
 
 _PUBLISH, _PUBACK, _SUBACK = 0x30, 0x40, 0x90  # types of packets (MQTT 5, section 2.1.2)
 _TAKEN: Final = tuple([byte & 0xF0 in (_PUBLISH, _PUBACK, _SUBACK) for byte in range(256)])
@@ -225,15 +223,17 @@ class Client(paho.Client):
             return MQTTErrorCode.MQTT_ERR_CONN_LOST
         return code
 
-    def send(self, topic: str, payload: bytes, qos: int, retain: bool) -> Sent:
-        """Prepare the packet of a message; never through where the connection is over."""
+    def send(self, topic: str, payload: bytes, qos: int, retain: bool, properties: bytes = b"") -> Sent:
+        """Prepare the packet of a message, under MQTT 5 perhaps with packed properties; never through where the
+        connection is over."""
         number = self._mid_generate()
         while number in self._unacknowledged:
             number = self._mid_generate()
         sent = Sent(number)
         if qos:
             self._unacknowledged[number] = sent
-        self._send_publish(number, topic.encode(), payload, qos, retain, info=sent)  # type: ignore[arg-type]
+        packed = _Packed(properties) if properties and self._with_properties else None
+        self._send_publish(number, topic.encode(), payload, qos, retain, info=sent, properties=packed)  # type: ignore[arg-type]
         return sent
 
     def request(self, topic_filter: str, qos: int, identifier: int | None, *, retained: bool = True) -> int | None:
@@ -328,12 +328,15 @@ def split_key(key: bytes) -> tuple[bytes, tuple[int, ...], bool]:
     only = _identifiers(raw)
     if only is not None:
         return topic, only, False
-    properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]
-    tables = set(vars(properties))
-    properties.unpack(raw)  # type: ignore[no-untyped-call]
-    given = {name: value for name, value in vars(properties).items() if name not in tables}
-    identifiers = tuple(given.pop("SubscriptionIdentifier", ()))
-    return topic, identifiers, bool(given)
+    return topic, subscription_identifiers(raw), True
+
+
+def plain_key(key: bytes, topic: bytes, identifiers: tuple[int, ...]) -> bytes | None:
+    """Key of a delivered message without anything that belongs to it alone; None for several identifiers, which few
+    messages have."""
+    if len(identifiers) > 1:
+        return None
+    return key[: 2 + len(topic)] + (_identifier_property(identifiers[0]) if identifiers else b"\0")
 
 
 @lru_cache(maxsize=1_024)
@@ -344,7 +347,7 @@ def _identifiers(raw: bytes) -> tuple[int, ...] | None:
     if raw[0] != length - 1:
         return None
     while position < length:
-        if raw[position] != _SUBSCRIPTION_IDENTIFIER:
+        if raw[position] != SUBSCRIPTION_IDENTIFIER:
             return None
         value = shift = 0
         while True:
@@ -364,7 +367,7 @@ def _identifiers(raw: bytes) -> tuple[int, ...] | None:
 
 def _identifier_property(identifier: int) -> bytes:
     """Properties with a subscription identifier and nothing else."""
-    value = bytearray([0, _SUBSCRIPTION_IDENTIFIER])
+    value = bytearray([0, SUBSCRIPTION_IDENTIFIER])
     while identifier > 0x7F:
         value.append(0x80 | identifier & 0x7F)
         identifier >>= 7

@@ -70,6 +70,7 @@ class BaseConnections(Generic[B, C]):
         max_queued: int = 10_000,
         session_expiry: int = 0,
         hold_acknowledgements: bool = False,
+        reads_properties: bool = False,
     ) -> None:
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
@@ -79,7 +80,7 @@ class BaseConnections(Generic[B, C]):
             home: server of the site, perhaps with its own login.
             will: published by the server of the directory when this participant is lost without `stop`.
             on_state: called for every connection.
-            max_queued, session_expiry, hold_acknowledgements: as of `Bus`, of each connection.
+            max_queued, session_expiry, hold_acknowledgements, reads_properties: as of `Bus`, of each connection.
         """
         self.home = home_name(home, url)
         self._settings: dict[str, Any] = {
@@ -87,6 +88,7 @@ class BaseConnections(Generic[B, C]):
             "max_queued": max_queued,
             "session_expiry": session_expiry,
             "hold_acknowledgements": hold_acknowledgements,
+            "reads_properties": reads_properties,
         }
         self._own = parse_address(home) if self.home else None
         self._client_id = client_id

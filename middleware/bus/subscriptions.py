@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 from paho.mqtt.matcher import MQTTMatcher
 
 from distced.middleware.bus.connection import Connection
-from distced.middleware.bus.paho_client import split_key
+from distced.middleware.bus.paho_client import plain_key, split_key
 from distced.middleware.model.errors import BusError
 from distced.middleware.wire.topics import is_shared, matches, ungrouped
 
@@ -132,10 +132,18 @@ class Subscriptions:
 
     def _find(self, key: bytes) -> Route:
         raw, identifiers, singular = split_key(key)
+        if singular:
+            # User properties, for example: the route is that of messages without.
+            plain = plain_key(key, raw, identifiers)
+            known = None if plain is None else self._routes.memory.get(plain)
+            if known is not None:
+                return known
+        else:
+            plain = key
         topic = raw.decode(errors="replace")
         route = Route(topic, self._routes.find(topic, identifiers))
-        if not singular:
-            self._routes.remember(key, route)
+        if plain is not None:
+            self._routes.remember(plain, route)
         return route
 
     def _ask_alone(self, subscribed: Subscribed, connection: Connection, *, retained: bool = True) -> None:

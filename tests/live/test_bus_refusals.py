@@ -15,6 +15,7 @@ import pytest
 
 from distced.brokers.live.mqtt_server import Server
 from distced.middleware.bus import Bus, BusState, Failure
+from distced.middleware.bus.user_properties import UserProperties, pack
 from distced.middleware.model.errors import BusError
 
 pytestmark = pytest.mark.mqtt
@@ -102,6 +103,27 @@ def test_message_larger_than_the_server_takes_is_given_up(
     assert bus.statistics.dropped == 1
     assert bus.statistics.losses == 0
     assert failures[0].payload == b"x" * 3000
+
+
+def test_properties_are_left_out_where_the_server_takes_no_more(
+    start_mosquitto: Callable[..., Server], make_bus: MakeBus, received: Collector
+) -> None:
+    server = start_mosquitto(settings=["max_packet_size 2000"])
+    seen: list[UserProperties] = []
+    bus = make_bus(server.url, reads_properties=True)
+
+    def handle(*message: Any) -> None:
+        seen.append(bus.arriving)
+        received.handler(*message)
+
+    bus.subscribe("a", handle, timeout=5)
+    for payload in (b"1", b"x" * 1500):
+        bus.publish("a", payload, qos=1, properties=pack([("name", "value" * 90)]))
+    received.wait(2)
+    assert received.payloads == [b"1", b"x" * 1500]
+    assert seen == [(("name", "value" * 90),), ()]
+    assert bus.arriving == ()
+    assert bus.statistics.dropped == bus.statistics.losses == 0
 
 
 # Encryption
