@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from rich.text import Text
 from typer import Option
@@ -52,6 +52,7 @@ from distced.middleware.cli.options import (
 )
 from distced.middleware.cli.output import AsJson, discard_unwritable, dispensable_output, output, show_notes
 from distced.middleware.cli.signals import ending
+from distced.middleware.cli.traces_option import TracesOption, opened_traces, variables
 from distced.middleware.mapping import Mapping, load_mapping
 from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
@@ -59,6 +60,9 @@ from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import format_duration
 from distced.policies.distribution.hint_files import read_hint_file
 from distced.policies.topology.notes import notes_on
+
+if TYPE_CHECKING:
+    from distced.middleware.bus.traces import Traces
 
 STARTED: Final = ("auto", "mosquitto", "amqtt")
 """Values of `--server` besides a URL, with which a server is started."""
@@ -212,6 +216,7 @@ class BrokerOptions:
     ] = Duration("1min")
     retained: Annotated[bool, Option("--retained", help="Bridge messages retained before the start, too.")] = False
     metrics: MetricsOption = ""
+    traces: TracesOption = False
     log_format: LogFormatOption = "text"
     log_level: LogLevelOption = "warning"
     as_json: AsJson = False
@@ -290,9 +295,12 @@ def host(options: BrokerOptions, log: Logger) -> int:
         metrics = own if mappings else None
     with ending() as set_up_again, ExitStack() as stack:
         board = serve_metrics(metrics, stack, log)
+        # Of the nodes in this process, and of the bridge.
+        traces = stack.enter_context(opened_traces(options.traces))
+        of_others = variables() if options.traces and options.ray else None
         url, server = _server(options, stack, log)
         placed = {
-            name: replace(each, metrics=of_actors.get(name, ""), json_log=options.json_log)
+            name: replace(each, metrics=of_actors.get(name, ""), json_log=options.json_log, traces=of_others)
             for name, each in _locations(options, url, described).items()
         }
         if described is not None:
@@ -303,7 +311,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
             node_locations.publish_hints(url, hints)
         observer = stack.enter_context(LiveWatch(url, options.node_names, log))
         watch = observer.watch
-        _start_nodes(options, url, placed, stack, log, board)
+        _start_nodes(options, url, placed, stack, log, board, traces)
         adapt_garbage_collection()
         bridge = None
         if mappings:
@@ -315,6 +323,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
                 lease=options.lease,
                 retained=options.retained,
                 board=board,
+                traces=traces,
             )
             stack.enter_context(bridge)
         # Ray sets handlers of its own.
@@ -430,6 +439,7 @@ def _start_nodes(
     stack: ExitStack,
     log: Logger,
     board: MetricsBoard | None,
+    traces: Traces | None,
 ) -> None:
     """Start the nodes, and wait until they are in the directory."""
     names = options.node_names
@@ -454,7 +464,7 @@ def _start_nodes(
             for name, served in actors.metrics_urls().items() if options.metrics else ():
                 log.info("metrics served", node=name, url=served)
         else:
-            stack.enter_context(LocalNodes(url, placed, engine=options.engine, board=board))
+            stack.enter_context(LocalNodes(url, placed, engine=options.engine, board=board, traces=traces))
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline and any(client.nodes.get(each) == before.get(each) for each in names):
             time.sleep(0.01)

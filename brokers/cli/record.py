@@ -34,6 +34,7 @@ from distced.middleware.cli.output import (
     span,
 )
 from distced.middleware.cli.signals import ending
+from distced.middleware.cli.traces_option import TracesOption, opened_traces
 from distced.middleware.model.errors import TypeRegistryError
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.server_address import server_name
@@ -70,6 +71,7 @@ class RecordOptions:
     ] = Duration("1d")
     duration: Annotated[int | None, duration_option("--for", help="Duration; default: no limit.")] = None
     metrics: MetricsOption = ""
+    traces: TracesOption = False
     log_format: LogFormatOption = "text"
     log_level: LogLevelOption = "warning"
     as_json: AsJson = False
@@ -135,6 +137,7 @@ def record(options: RecordOptions) -> int:
             flush_events=options.flush_events,
             keep=options.keep,
             board=serve_metrics(metrics, stack, log),
+            traces=stack.enter_context(opened_traces(options.traces)),
         )
         with dispensable_output():
             show_notes(notes)

@@ -37,6 +37,7 @@ from distced.middleware.cli.options import (
 )
 from distced.middleware.cli.output import AsJson, EventLines, messages, output, print_json, show_notes, span
 from distced.middleware.cli.signals import ending, until_interrupted
+from distced.middleware.cli.traces_option import TracesOption
 from distced.middleware.client.client import Client
 from distced.middleware.client.quality import KEEP_BYTES, QualityOfService
 from distced.middleware.client.subscription import Subscription
@@ -127,6 +128,7 @@ class SubscribeOptions:
     first: Annotated[bool, Option("--first", help="End after the first event; of a file: of each pattern.")] = False
     count: Annotated[int | None, Option(help="Number of events to print; default: no limit.", min=1)] = None
     timeout: Annotated[int | None, duration_option(help="Time limit; default: none.")] = None
+    traces: TracesOption = False
     as_json: AsJson = False
 
     @property
@@ -181,7 +183,7 @@ def subscribe(options: SubscribeOptions) -> int:
     printed = Printed()
     # Faulty options are refused before anything else happens.
     _ = options.quality
-    with ending(), connected(options.server, _home(options)) as client:
+    with ending(), connected(options.server, _home(options), traces=options.traces) as client:
         subscriptions = _subscribe(client, source, options)
         for each in subscriptions[:SHOWN]:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"

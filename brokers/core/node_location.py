@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
@@ -47,6 +47,7 @@ class NodeLocation:
         message_limits: of messages and entries of the directory.
         metrics: address at which a node in a process of its own serves its metrics, HOST:PORT; empty for none.
         json_log: whether such a node logs JSON lines.
+        traces: variables of OpenTelemetry by which such a node follows events; None for no traces.
     """
 
     home: str = ""
@@ -59,3 +60,5 @@ class NodeLocation:
     message_limits: MessageLimits = MESSAGE_LIMITS
     metrics: str = ""
     json_log: bool = False
+    # Logins of a collector may be among them.
+    traces: tuple[tuple[str, str], ...] | None = field(default=None, repr=False)

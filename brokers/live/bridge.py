@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from distced.brokers.bridge import LATENESS, LEASE, Bridge
 from distced.brokers.core.effects import Effect
@@ -18,6 +19,9 @@ from distced.middleware.mapping import Mapping
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError
 from distced.middleware.wire.topics import ROOT
+
+if TYPE_CHECKING:
+    from distced.middleware.bus.traces import Traces
 
 
 class LiveBridge(Participant):
@@ -40,6 +44,7 @@ class LiveBridge(Participant):
         clock: Clock | None = None,
         root: str = ROOT,
         board: MetricsBoard | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """Describe a bridge; nothing happens before `start`. See `Bridge` and `Participant` for the arguments."""
         clock = clock or SystemClock()
@@ -56,7 +61,16 @@ class LiveBridge(Participant):
         self._begun = threading.Event()
         # No session: messages kept for an absent bridge would be taken for new ones.
         will = self.bridge.will()
-        super().__init__(url, name, client_id=f"distced-bridge-{name}", clock=clock, will=will, board=board)
+        super().__init__(
+            url,
+            name,
+            client_id=f"distced-bridge-{name}",
+            clock=clock,
+            will=will,
+            board=board,
+            traces=traces,
+            root=root,
+        )
 
     def statistics(self) -> dict[str, int]:
         """Counters of the bridge, and number of its sources."""

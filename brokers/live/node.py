@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Note, Publish, Release, Save
 from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
@@ -43,6 +43,10 @@ from distced.middleware.wire.administration import Pointer
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import MAX_AHEAD
 from distced.middleware.wire.topics import ROOT, pointer_topic
+
+if TYPE_CHECKING:
+    from distced.brokers.live.participant_traces import Described
+    from distced.middleware.bus.traces import Traces
 
 TOGETHER: Final = 64 * 1024
 """Bytes of messages, with their topics, that are consumed in one go at most: some milliseconds of work, whose events
@@ -80,6 +84,7 @@ class LiveNode(Participant):
 
     log = get_logger("distced.node")
     role = "node"
+    consumes_at_once = False
 
     def __init__(
         self,
@@ -101,6 +106,7 @@ class LiveNode(Participant):
         max_ahead: int = MAX_AHEAD,
         message_limits: MessageLimits = MESSAGE_LIMITS,
         board: MetricsBoard | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """Describe a node; nothing happens before `start`.
 
@@ -117,6 +123,7 @@ class LiveNode(Participant):
             max_ahead: events and promises further beyond the clock are rejected, ns.
             message_limits: of messages and entries of the directory.
             board: takes its metrics; None for none.
+            traces: takes the spans of events; None for none.
 
         Raises:
             DistcedError: engine not available, or store not usable.
@@ -150,7 +157,15 @@ class LiveNode(Participant):
             self.node.checkpoints.stored(store.stored(), clock.now())
         self._metrics = None if board is None else NodeMetrics(self.node)
         super().__init__(
-            url, name, home, client_id=f"distced-node-{name}", clock=clock, will=self.node.will(), board=board
+            url,
+            name,
+            home,
+            client_id=f"distced-node-{name}",
+            clock=clock,
+            will=self.node.will(),
+            board=board,
+            traces=traces,
+            root=root,
         )
         self._pointer = encode(Pointer(server_name(url)))
         # By home; each belongs to the thread of the bus there.
@@ -201,7 +216,10 @@ class LiveNode(Participant):
         messages, arrived.messages, arrived.size = arrived.messages, [], 0
         if not home:
             self._crowded = len(messages) >= CROWD
-        return self.node.receive_all(messages, now, home, at_once=AT_ONCE)
+        effects = self.node.receive_all(messages, now, home, at_once=AT_ONCE)
+        if self._traces is not None:
+            self._traces.consumed(home)
+        return effects
 
     def _serve(self) -> None:
         """Serve requests for a while, on the bus of the directory, whose messages take turns with that."""
@@ -251,6 +269,12 @@ class LiveNode(Participant):
     def _cause(self, note: Note) -> dict[str, Any]:
         cause = self.node.stories.cause(note.cause)
         return {"cause": cause} if cause else {}
+
+    def _described(self, detector: str) -> Described | None:
+        from distced.brokers.live.participant_traces import Described
+
+        hosted = self.node.hosted.get(detector)
+        return None if hosted is None else Described(hosted.detector.policy.name, tuple(hosted.parts))
 
     def _measured(self, now: int) -> tuple[Values, Delays | None]:
         return ({}, None) if self._metrics is None else (self._metrics.read(now), self._metrics.delays())

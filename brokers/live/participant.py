@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from itertools import islice
-from typing import Any, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
 
 from distced.brokers.core.effects import Note, Publish, Subscribe, Unsubscribe
 from distced.brokers.core.metrics import Delays, MetricsReading, Values, put
@@ -24,6 +24,11 @@ from distced.middleware.bus.pool import Connections
 from distced.middleware.bus.subscriptions import Handler
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError
+from distced.middleware.wire.topics import ROOT
+
+if TYPE_CHECKING:
+    from distced.brokers.live.participant_traces import Described, ParticipantTraces, Released
+    from distced.middleware.bus.traces import Traces
 
 MAX_QUEUED: Final = 100_000
 """Messages queued for one server at most; further ones are dropped, and counted."""
@@ -44,14 +49,16 @@ class Outlet:
     """Effects at one server, in order.
 
     Attributes:
-        waiting: effects to be carried out; appended to under the participant's lock.
+        waiting: effects to be carried out.
+        put: takes an effect, under the participant's lock.
         unsent: number of messages dropped, queue of the bus full.
     """
 
     def __init__(self, home: str, bus: Bus, handler_of: Callable[[str], Handler], warn: Callable[..., None]) -> None:
         """Effects at a home, given the handlers of messages by filter, and a logger of warnings."""
         self.bus = bus
-        self.waiting: deque[MqttEffect] = deque()
+        self.waiting: deque[MqttEffect | Released] = deque()
+        self.put: Callable[[MqttEffect], object] = self.waiting.append
         self.unsent = 0
         self._home = home
         self._handler_of = handler_of
@@ -74,12 +81,56 @@ class Outlet:
                         self.bus.subscribe(topic_filter, handler, qos=qos, retained=retained)
                 case Unsubscribe(topic_filter=topic_filter):
                     self.bus.unsubscribe(topic_filter, self._handlers.pop(topic_filter, None))
+                case other:
+                    self._publish_traced(other)
+
+    def _publish_traced(self, released: Released) -> None:
+        """Publish a message of events with its trace context."""
+        raise NotImplementedError
 
     def _drop(self, error: BusError) -> None:
         self.unsent += 1
         # Logged at each power of two.
         if self.unsent.bit_count() == 1:
             self._warn("message dropped", home=self._home, reason=str(error), so_far=self.unsent)
+
+
+class TracedOutlet(Outlet):
+    """Outlet that has the spans of events begin when they are decided, and end when they are published."""
+
+    def __init__(
+        self,
+        home: str,
+        bus: Bus,
+        handler_of: Callable[[str], Handler],
+        warn: Callable[..., None],
+        traces: ParticipantTraces,
+        described: Callable[[str], Described | None],
+    ) -> None:
+        super().__init__(home, bus, handler_of, warn)
+        self.put = self._put
+        self._traces = traces
+        self._described = described
+
+    def _put(self, effect: MqttEffect) -> None:
+        released = None
+        if isinstance(effect, Publish) and not effect.retain and self._traces.follows(effect.topic):
+            released = self._traces.released(effect, self._described)
+        self.waiting.append(effect if released is None else released)
+
+    def _publish_traced(self, released: Released) -> None:
+        message = released.message
+        try:
+            self.bus.publish(
+                message.topic,
+                message.payload,
+                qos=message.qos,
+                retain=message.retain,
+                properties=released.properties,
+            )
+        except BusError as error:
+            self._drop(error)
+        self._traces.published(released)
 
 
 class Participant:
@@ -93,6 +144,7 @@ class Participant:
         role: field of log events that holds the name; empty for none.
         tick_every: interval of ticks, s.
         end_within: time for the last decision at `stop`, s.
+        consumes_at_once: whether messages are consumed when they arrive.
         ends_unconnected: whether the last decision is also taken without a connection.
         connections: all buses, by home; `bus` is that of the directory.
     """
@@ -101,6 +153,7 @@ class Participant:
     role: ClassVar[str] = "participant"
     tick_every: ClassVar[float] = 0.1
     end_within: ClassVar[float] = 2.0
+    consumes_at_once: ClassVar[bool] = True
     ends_unconnected: ClassVar[bool] = False
 
     def __init__(
@@ -115,6 +168,8 @@ class Participant:
         session_expiry: int = 0,
         hold_acknowledgements: bool = False,
         board: MetricsBoard | None = None,
+        traces: Traces | None = None,
+        root: str = ROOT,
     ) -> None:
         """Describe a participant; nothing happens before `start`.
 
@@ -123,6 +178,8 @@ class Participant:
             will: published by the server of the directory when the participant is lost.
             session_expiry, hold_acknowledgements: as of `Bus`.
             board: takes a reading of its metrics each second; None for no metrics.
+            traces: takes the spans of events; None for no traces.
+            root: first level of all topics.
 
         Raises:
             BusError: invalid URL of a server.
@@ -138,16 +195,20 @@ class Participant:
             max_queued=MAX_QUEUED,
             session_expiry=session_expiry,
             hold_acknowledgements=hold_acknowledgements,
+            reads_properties=traces is not None,
         )
         self.bus = self.connections.main
         self._name, self._board = name, board
         self._identity: dict[str, Any] = {self.role: name} if self.role else {}
+        self._traces = None if traces is None else self._traced(traces, root)
         # The buses take turns with the participant.
         self._turn = threading.Lock()
         self._outlets: dict[str, Outlet] = {}
         # Homes without a usable URL, and homes whose connection is lost; each is logged once.
         self._unusable: set[str] = set()
         self._lost: set[str] = set()
+        # Homes beyond which traces do not go.
+        self._untraced: set[str] = set()
         self._started = self._met = False
         self._stopped = threading.Event()
         self._make_outlet("", self.bus)
@@ -204,7 +265,12 @@ class Participant:
             if home in self._lost:
                 self._lost.discard(home)
                 self._note("info", "connection restored", **where)
-            resumed = self.connections.to(home).resumed
+            bus = self.connections.to(home)
+            if self._traces is not None and bus.protocol != "5" and home not in self._untraced:
+                self._untraced.add(home)
+                reason = "its MQTT 3.1.1 has no user properties"
+                self._note("warning", "traces end", server=str(bus.address), reason=reason)
+            resumed = bus.resumed
             self._decide(home, lambda: self._connected(home, self.clock.now(), resumed=resumed))
         elif state is BusState.WAITING:
             with self._turn:
@@ -221,6 +287,15 @@ class Participant:
         self._decided()
         if outlets:
             self._drain(home, outlets)
+
+    def _receive_traced(self, home: str, topic: str, payload: bytes, retained: bool) -> None:
+        assert self._traces is not None
+        properties = self._outlets[home].bus.arriving
+        if properties and not retained and self._traces.follows(topic):
+            self._traces.arrived(home, topic, payload, properties)
+        self._receive(home, topic, payload, retained)
+        if self.consumes_at_once:
+            self._traces.consumed(home)
 
     def _tick(self) -> None:
         if not self._stopped.is_set():
@@ -262,7 +337,7 @@ class Participant:
                 case Publish() | Subscribe() | Unsubscribe():
                     outlet = self._outlets.get(effect.home) or self._open(effect.home)
                     if outlet is not None:
-                        outlet.waiting.append(effect)
+                        outlet.put(effect)
                         outlets[effect.home] = outlet
                 case Note():
                     # Where a note names another participant of the same role, the field is called otherwise.
@@ -292,8 +367,18 @@ class Participant:
         return self._outlets.get(home)
 
     def _make_outlet(self, home: str, bus: Bus) -> Outlet:
-        outlet = self._outlets[home] = Outlet(home, bus, self._handlers(home), partial(self._note, "warning"))
+        handlers, warn = self._handlers(home), partial(self._note, "warning")
+        if self._traces is None:
+            outlet = Outlet(home, bus, handlers, warn)
+        else:
+            outlet = TracedOutlet(home, bus, handlers, warn, self._traces, self._described)
+        self._outlets[home] = outlet
         return outlet
+
+    def _traced(self, traces: Traces, root: str) -> ParticipantTraces:
+        from distced.brokers.live.participant_traces import ParticipantTraces
+
+        return ParticipantTraces(traces, self.role, self._name, self.clock, root)
 
     def _note(self, level: str, event: str, **fields: Any) -> None:
         if self.log is not None:
@@ -303,7 +388,7 @@ class Participant:
 
     def _handlers(self, home: str) -> Callable[[str], Handler]:
         """Handlers of messages from a home, by filter; the same for all."""
-        handler = partial(self._receive, home)
+        handler = partial(self._receive if self._traces is None else self._receive_traced, home)
         return lambda topic_filter: handler
 
     def _before(self) -> Iterable[Any]:
@@ -335,6 +420,10 @@ class Participant:
     def _cause(self, note: Note) -> dict[str, Any]:
         """Field of a log event with its cause; none where that is unknown."""
         return {}
+
+    def _described(self, detector: str) -> Described | None:
+        """Description of a detector for the traces of its composite events; None for an unknown one."""
+        return None
 
     def _measured(self, now: int) -> tuple[Values, Delays | None]:
         """Figures for metrics, and delays of composite events; None for no detectors."""

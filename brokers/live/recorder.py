@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Collection, Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -35,6 +35,9 @@ from distced.middleware.model.errors import BusError, DistcedError, HistoryError
 from distced.middleware.model.timestamps import DAY, MINUTE, SECOND, format_instant
 from distced.middleware.wire.directory_entries import RECORDER
 from distced.middleware.wire.topics import ROOT
+
+if TYPE_CHECKING:
+    from distced.middleware.bus.traces import Traces
 
 LONGEST: Final = 2**32 - 1
 """Greatest expiry of a session in MQTT, s: it never expires."""
@@ -83,6 +86,7 @@ class LiveRecorder(Participant):
         clock: Clock | None = None,
         root: str = ROOT,
         board: MetricsBoard | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """Open the history and the journal; write batches of the journal that the history lacks.
 
@@ -93,6 +97,7 @@ class LiveRecorder(Participant):
             types: the types to record; None for all.
             keep: time for which servers keep messages for an absent recorder, ns; 0 for none.
             board: takes its metrics; None for none.
+            traces: takes the spans of events; None for none.
 
         Raises:
             HistoryError: folder without a history, second recorder of the name, unreadable journal.
@@ -138,6 +143,8 @@ class LiveRecorder(Participant):
                 session_expiry=expiry,
                 hold_acknowledgements=True,
                 board=board,
+                traces=traces,
+                root=root,
             )
         except DistcedError:
             self._journal.close()

@@ -27,6 +27,7 @@ from distced.brokers.ray.runtime import actor_name, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.bus.logger import get_logger
 from distced.middleware.cli.logs import configure_logging
+from distced.middleware.cli.traces_option import open_traces, take_variables
 from distced.middleware.model.errors import BusError, DistcedError
 
 PATIENCE: Final = 20.0
@@ -50,6 +51,10 @@ class NodeActor:
         self.isolated = None if reserved else IsolatedNodes(url, location, engine)
         self._metrics = _metrics(location.metrics, name, patient=again or bool(reserved)) if location.metrics else None
         board = None if self._metrics is None else self._metrics.board
+        self._traces = None
+        if location.traces is not None:
+            take_variables(location.traces)
+            self._traces = open_traces()
 
         def make() -> LiveNode:
             return LiveNode(
@@ -68,6 +73,7 @@ class NodeActor:
                 max_ahead=location.max_ahead,
                 message_limits=location.message_limits,
                 board=board,
+                traces=self._traces,
             )
 
         self.live = _started(make, patient=again or bool(reserved))
@@ -97,6 +103,8 @@ class NodeActor:
             self.isolated.stop()
         if self._metrics is not None:
             self._metrics.stop()
+        if self._traces is not None:
+            self._traces.stop()
 
 
 class IsolatedNodes:

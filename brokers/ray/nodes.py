@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from distced.brokers.core.node_location import NodeLocation
 from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.ray.runtime import Runtime, host_options, last_line
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.model.errors import DistcedError
+
+if TYPE_CHECKING:
+    from distced.middleware.bus.traces import Traces
 
 Names: TypeAlias = Sequence[str] | Mapping[str, NodeLocation]
 """Names of nodes, all at home at the server of the directory; or the location of each."""
@@ -137,13 +140,20 @@ class LocalNodes(_Nodes):
     """Broker nodes in this process, without Ray and without isolated detectors: for small machines and debuggers."""
 
     def __init__(
-        self, url: str, nodes: Names, *, engine: EngineName = "auto", board: MetricsBoard | None = None
+        self,
+        url: str,
+        nodes: Names,
+        *,
+        engine: EngineName = "auto",
+        board: MetricsBoard | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """Describe nodes; nothing happens before `start`.
 
         Args:
             engine: engine of the detectors; `auto` for the cheaper one of each.
             board: takes their metrics; None for none.
+            traces: takes the spans of events; None for none.
         """
         from distced.brokers.live.node import LiveNode
 
@@ -161,6 +171,7 @@ class LocalNodes(_Nodes):
                 max_ahead=location.max_ahead,
                 message_limits=location.message_limits,
                 board=board,
+                traces=traces,
             )
             for name, location in self.locations.items()
         ]

@@ -195,11 +195,11 @@ def _limits(
 
 
 @contextmanager
-def connected(url: str, home: str | None = None) -> Iterator[Client]:
+def connected(url: str, home: str | None = None, *, traces: bool = False) -> Iterator[Client]:
     """Client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
     from distced.middleware.client.client import Client
 
-    client = Client(url, home=home)
+    client = Client(url, home=home, traces=traces)
     client.start(PATIENCE)
     try:
         yield client

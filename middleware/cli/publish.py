@@ -16,6 +16,7 @@ from distced.middleware.cli.logs import configure_logging
 from distced.middleware.cli.options import DEFAULT, Duration, HomeOption, ServerOption, connected, duration_option, verb
 from distced.middleware.cli.output import AsJson, EventLines, output, print_json, progress, show_notes
 from distced.middleware.cli.signals import ending
+from distced.middleware.cli.traces_option import TracesOption
 from distced.middleware.client.client import Client
 from distced.middleware.event_files import EventReader, json_line, read_events
 from distced.middleware.event_files.pacing import Feed
@@ -60,6 +61,7 @@ class PublishOptions:
     beyond: Annotated[
         int, duration_option(help="Advance the watermark this far beyond the recording, for time events.")
     ] = Duration("0s")
+    traces: TracesOption = False
     as_json: AsJson = False
 
 
@@ -93,7 +95,7 @@ def publish(options: PublishOptions) -> int:
 
 
 def _event(options: PublishOptions, type_name: str) -> int:
-    with connected(options.server, options.home) as client:
+    with connected(options.server, options.home, traces=options.traces) as client:
         event = publish_event(client, type_name, options)
         notes = _without_nodes(len(client.nodes))
     if options.as_json:
@@ -107,7 +109,10 @@ def _event(options: PublishOptions, type_name: str) -> int:
 def _recording(options: PublishOptions, file: Path) -> int:
     reader = read_events(file, None if options.mapping is None else load_mapping(options.mapping))
     feed = Feed(reader, speed=options.speed, name=str(file))
-    with connected(options.server, options.home) as client, progress("publishing", len(feed.events)) as watch:
+    with (
+        connected(options.server, options.home, traces=options.traces) as client,
+        progress("publishing", len(feed.events)) as watch,
+    ):
         done = publish_recording(client, reader, feed, watch, beyond=options.beyond)
         notes = _without_nodes(len(client.nodes))
     if options.as_json:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import AsyncBus
@@ -35,6 +35,11 @@ from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.outbox import Outbox
 
+if TYPE_CHECKING:
+    from distced.middleware.client.client_traces import ClientTraces
+
+_NO_PROPERTIES: Final = nullcontext(b"")
+
 
 class AsyncDriver(BaseDriver[AsyncBus]):
     """Client session on the event loop that runs when it is started. Every method belongs to its thread."""
@@ -42,11 +47,27 @@ class AsyncDriver(BaseDriver[AsyncBus]):
     connections: AsyncConnections
 
     def __init__(
-        self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float, outbox: Outbox | None = None
+        self,
+        url: str,
+        home: str,
+        *,
+        name: str,
+        clock: Clock,
+        root: str,
+        patience: float,
+        outbox: Outbox | None = None,
+        traces: ClientTraces | None = None,
     ) -> None:
-        connections = AsyncConnections(url, home, **self._settings(name, clock, root))
+        connections = AsyncConnections(url, home, **self._settings(name, clock, root, traces))
         super().__init__(
-            connections, nullcontext(), name=name, clock=clock, root=root, patience=patience, outbox=outbox
+            connections,
+            nullcontext(),
+            name=name,
+            clock=clock,
+            root=root,
+            patience=patience,
+            outbox=outbox,
+            traces=traces,
         )
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -111,15 +132,28 @@ class AsyncDriver(BaseDriver[AsyncBus]):
 
     async def send(self, message: Publish) -> None:
         """Publish, waiting for room; for events, which wait for nothing else."""
-        await self.connections.to(message.home).publish(
-            message.topic, message.payload, qos=message.qos, retain=message.retain, timeout=ROOM_WITHIN
-        )
+        with self._publishing(message) as properties:
+            await self.connections.to(message.home).publish(
+                message.topic,
+                message.payload,
+                qos=message.qos,
+                retain=message.retain,
+                timeout=ROOM_WITHIN,
+                properties=properties,
+            )
 
     # On the event loop, from the session.
 
     def _publish(self, message: Publish) -> None:
         bus = self.connections.to(message.home)
-        bus.publish_nowait(message.topic, message.payload, qos=message.qos, retain=message.retain)
+        with self._publishing(message) as properties:
+            bus.publish_nowait(
+                message.topic, message.payload, qos=message.qos, retain=message.retain, properties=properties
+            )
+
+    def _publishing(self, message: Publish) -> AbstractContextManager[bytes]:
+        """Context in which a message is published; its packed properties."""
+        return _NO_PROPERTIES if self._traces is None else self._traces.publishing(message)
 
     def _subscribe(self, topic_filter: str, qos: int, home: str) -> None:
         # A home without a usable URL is reported by `Listen`.
@@ -150,7 +184,14 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
 
     def _meet(self, url: str, home: str, patience: float) -> AsyncDriver:
         return AsyncDriver(
-            url, home, name=self.name, clock=self.clock, root=self.root, patience=patience, outbox=self._outbox
+            url,
+            home,
+            name=self.name,
+            clock=self.clock,
+            root=self.root,
+            patience=patience,
+            outbox=self._outbox,
+            traces=self._traces,
         )
 
     async def start(self, timeout: float = 10.0) -> Self:
@@ -177,6 +218,8 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             else:
                 await self._driver.give_up(1.0)
             self._close_outbox()
+            if self._traces is not None:
+                await asyncio.to_thread(self._close_traces)
             raise
         return self
 
@@ -188,6 +231,8 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             await self._driver.stop()
         finally:
             self._close_outbox()
+            if self._traces is not None:
+                await asyncio.to_thread(self._close_traces)
 
     async def __aenter__(self) -> Self:
         return await self.start()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -45,6 +45,7 @@ from distced.middleware.model.clock_uncertainty import Uncertainty, uncertainty_
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, derive
 from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.extras import missing
 from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.pattern import PatternFile
@@ -54,6 +55,11 @@ from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.outbox_log import OutboxLog
 from distced.middleware.wire.topics import ROOT
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from distced.middleware.client.client_traces import ClientTraces
 
 D = TypeVar("D", bound=BaseDriver[Any])
 K = TypeVar("K", bound="BaseClient[Any, Any]")
@@ -82,6 +88,7 @@ class BaseClient(ABC, Generic[D, S]):
         root: str = ROOT,
         patience: float = 5.0,
         outbox: Outbox | str | Path | None = None,
+        traces: bool | TracerProvider = False,
     ) -> None:
         """Describe a client; nothing happens before `start`.
 
@@ -94,6 +101,12 @@ class BaseClient(ABC, Generic[D, S]):
             patience: seconds to wait for broker nodes, and for servers that are needed, to answer.
             outbox: of this client alone, for the messages of its sources; with one they are queued while the server is
                 away. A path is that of an outbox that outlives the process.
+            traces: whether its events are followed by traces of OpenTelemetry, by the provider that the application has
+                set, or else by the variables `OTEL_...`; or another provider. It needs the extra `traces`.
+
+        Raises:
+            BusError: invalid URL of a server.
+            DistcedError: a name for others; traces without the extra.
         """
         name = name or participant_name(url) or None
         if name is not None and name.startswith((NODE_CLIENT, RULES_CLIENT)):
@@ -108,10 +121,16 @@ class BaseClient(ABC, Generic[D, S]):
         self._url = url
         self._finds = home is None
         self._outbox = Outbox(path=outbox) if isinstance(outbox, str | Path) else outbox
+        self._traces = None if not traces else open_traces(traces, self.name, self.clock, root)
         self._sources: dict[str, S] = {}
         # Messages are numbered in the order in which they are handed to the bus.
         self._publishing = self._lock()
         self._driver: D = self._meet(url, home or "", patience)
+
+    def _close_traces(self) -> None:
+        """Export the last spans."""
+        if self._traces is not None:
+            self._traces.stop()
 
     @abstractmethod
     def _lock(self) -> Any:
@@ -317,7 +336,14 @@ class Client(BaseClient[ClientDriver, "Source"]):
 
     def _meet(self, url: str, home: str, patience: float) -> ClientDriver:
         return ClientDriver(
-            url, home, name=self.name, clock=self.clock, root=self.root, patience=patience, outbox=self._outbox
+            url,
+            home,
+            name=self.name,
+            clock=self.clock,
+            root=self.root,
+            patience=patience,
+            outbox=self._outbox,
+            traces=self._traces,
         )
 
     # From start to stop.
@@ -345,6 +371,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             else:
                 self._driver.give_up(1.0)
             self._close_outbox()
+            self._close_traces()
             raise
         return self
 
@@ -356,6 +383,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
         self._driver.stop()
         with self._publishing:
             self._close_outbox()
+        self._close_traces()
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait up to `timeout` seconds until the servers have taken every message; whether they have."""
@@ -691,3 +719,13 @@ class Source(OwnedSource[Client]):
         """Announce the end of the source: detectors do not wait for it any more."""
         self.client._driver.run(partial(self.client._session.close_source, self.name))
         self.client._sources.pop(self.name, None)
+
+
+def open_traces(given: bool | TracerProvider, client: str, clock: Clock, root: str) -> ClientTraces:
+    """Traces of a client; `DistcedError` without OpenTelemetry."""
+    try:
+        from distced.middleware.client.client_traces import ClientTraces
+
+        return ClientTraces(given, client, clock, root)
+    except ImportError as error:
+        raise missing(error) or error from None

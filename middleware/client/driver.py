@@ -18,7 +18,7 @@ from concurrent.futures import Future, InvalidStateError
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar
 
 from distced.middleware.bus import Bus, BusState, Message
 from distced.middleware.bus.bus import AsyncBus
@@ -49,6 +49,9 @@ from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import directory_topic
 
+if TYPE_CHECKING:
+    from distced.middleware.client.client_traces import ClientTraces
+
 B = TypeVar("B", Bus, AsyncBus)
 Operation: TypeAlias = Future[None] | asyncio.Future[None]
 
@@ -77,8 +80,10 @@ class BaseDriver(ABC, Generic[B]):
         root: str,
         patience: float,
         outbox: Outbox | None = None,
+        traces: ClientTraces | None = None,
     ) -> None:
         """Driver over connections made with `_settings`, not started; patience of nodes and servers in seconds."""
+        self._traces = traces
         self._main: B = connections.main
         self.connections: BaseConnections[B, Any] = connections
         self.session = ClientSession(
@@ -106,9 +111,15 @@ class BaseDriver(ABC, Generic[B]):
         self._most_timers = _FEW
         self._running = False
 
-    def _settings(self, name: str, clock: Clock, root: str) -> dict[str, Any]:
+    def _settings(self, name: str, clock: Clock, root: str, traces: ClientTraces | None) -> dict[str, Any]:
         will = Message(directory_topic("client", name, root=root), b"", 1, True)
-        return {"client_id": f"distced-{name}", "clock": clock, "will": will, "on_state": self._state_changed}
+        return {
+            "client_id": f"distced-{name}",
+            "clock": clock,
+            "will": will,
+            "on_state": self._state_changed,
+            "reads_properties": traces is not None,
+        }
 
     @abstractmethod
     def _publish(self, message: Publish) -> None:
@@ -280,6 +291,8 @@ class BaseDriver(ABC, Generic[B]):
                 self.post(lambda: self.session.refused(number, refusal, kept=True))
 
         handler = handle.handler(bus, effect.home)
+        if self._traces is not None:
+            handler = self._traces.delivering(handler, bus, effect.subscription)
         self._routes[effect.subscription, effect.home, effect.topic_filter] = handler
         bus.listen(effect.topic_filter, handler, answered, qos=1)
 
@@ -314,6 +327,8 @@ class BaseDriver(ABC, Generic[B]):
 
     def _state_changed(self, home: str, state: BusState, error: BusError | None) -> None:
         if state is BusState.CONNECTED:
+            if self._traces is not None:
+                self._traces.connected(home, self.connections.to(home))
             self.post(lambda: self.session.connected(home, self._clock.now()))
         elif state is BusState.WAITING:
             reason = error or BusError("no connection", where=home)
@@ -326,11 +341,27 @@ class ClientDriver(BaseDriver[Bus]):
     connections: Connections
 
     def __init__(
-        self, url: str, home: str, *, name: str, clock: Clock, root: str, patience: float, outbox: Outbox | None = None
+        self,
+        url: str,
+        home: str,
+        *,
+        name: str,
+        clock: Clock,
+        root: str,
+        patience: float,
+        outbox: Outbox | None = None,
+        traces: ClientTraces | None = None,
     ) -> None:
-        connections = Connections(url, home, **self._settings(name, clock, root))
+        connections = Connections(url, home, **self._settings(name, clock, root, traces))
         super().__init__(
-            connections, threading.Lock(), name=name, clock=clock, root=root, patience=patience, outbox=outbox
+            connections,
+            threading.Lock(),
+            name=name,
+            clock=clock,
+            root=root,
+            patience=patience,
+            outbox=outbox,
+            traces=traces,
         )
         # The thread of the main bus, once it has run.
         self._thread: int | None = None
@@ -392,7 +423,18 @@ class ClientDriver(BaseDriver[Bus]):
     def send(self, message: Publish, timeout: float = ROOM_WITHIN) -> None:
         """Publish on the calling thread, waiting for room; for events, which wait for nothing else."""
         bus = self.connections.to(message.home)
-        bus.publish(message.topic, message.payload, qos=message.qos, retain=message.retain, timeout=timeout)
+        if self._traces is None:
+            bus.publish(message.topic, message.payload, qos=message.qos, retain=message.retain, timeout=timeout)
+            return
+        with self._traces.publishing(message) as properties:
+            bus.publish(
+                message.topic,
+                message.payload,
+                qos=message.qos,
+                retain=message.retain,
+                timeout=timeout,
+                properties=properties,
+            )
 
     def _take(self, decide: Callable[[], list[ClientEffect]], operation: Operation | None = None) -> None:
         self._thread = threading.get_ident()

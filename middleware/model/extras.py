@@ -17,6 +17,7 @@ EXTRAS: Final = {
     "networkx": "broker",
     "numba": "fast",
     "numpy": "tables",
+    "opentelemetry": "traces",
     "pandas": "spark",
     "prometheus_client": "metrics",
     "pyarrow": "tables",
