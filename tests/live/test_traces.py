@@ -22,6 +22,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from distced.brokers.live.mqtt_server import Server
 from distced.brokers.live.node import LiveNode
@@ -278,6 +279,43 @@ def test_foreign_publisher_begins_a_trace(
         assert span.parent is not None and span.parent.span_id == int("7" * 16, 16)
         assert span.context.trace_state.get("vendor") == "1"
         assert (span.start_time or 0) > found.hi
+
+
+def test_composite_events_of_one_message_belong_to_their_own_traces(
+    mosquitto: Server, root: str, collected: Collected, eventually: Eventually
+) -> None:
+    with ExitStack() as stack:
+        started_nodes(stack, mosquitto, root, 1, collected)
+        client = stack.enter_context(Client(mosquitto.url, name=f"{root}-app", root=root, traces=collected.provider))
+        client.wait_for_nodes(1)
+        client.register(*KINDS)
+        source = client.source("s", ["A"], watermark=0)
+        subscription = client.subscribe("[A] -> Out()")
+        for number in range(1, 4):
+            source.publish(source.create("A", number, v=1))
+        source.heartbeat(9)
+        assert all(subscription.get(timeout=10.0) for _ in range(3))
+        eventually(lambda: bool(collected.named("deliver")))
+    composites, published = collected.named("composite Out"), collected.named("publish A")
+    assert [collected.parent(each) for each in composites] == published
+    assert len({each.context.trace_id for each in composites}) == 3
+    assert {(each.attributes or {})["distced.events"] for each in composites} == {3}
+    (delivered,) = collected.named("deliver")
+    assert collected.parent(delivered) is composites[0]
+
+
+def test_publisher_decides_on_sampling(mosquitto: Server, root: str, collected: Collected) -> None:
+    with ExitStack() as stack:
+        started_nodes(stack, mosquitto, root, 1, collected)
+        off = TracerProvider(sampler=ALWAYS_OFF)
+        client = stack.enter_context(Client(mosquitto.url, name=f"{root}-app", root=root, traces=off))
+        client.wait_for_nodes(1)
+        client.register(*KINDS)
+        source = client.source("s", ["A"], watermark=0)
+        subscription = client.subscribe("[A] -> Out()")
+        source.publish(source.create("A", 1, v=1), watermark=9)
+        assert subscription.get(timeout=10.0) is not None
+    assert collected.spans == []
 
 
 class Broken(SpanProcessor):
