@@ -195,6 +195,9 @@ class BrokerOptions:
     max_entries: Annotated[
         int, Option(metavar="N", help="Sources, clients, and so on in the directory at most, of each.", min=1)
     ] = MESSAGE_LIMITS.entries
+    max_homes: Annotated[
+        int, Option(metavar="N", help="Servers that sources are at home at, at most; more are refused.", min=1)
+    ] = MESSAGE_LIMITS.homes
     checkpoints: Annotated[
         str,
         Option(
@@ -417,6 +420,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.max_types,
         options.max_attributes,
         options.max_entries,
+        options.max_homes,
     )
     store = options.checkpoints or default_folder(server_name(url))
     return {

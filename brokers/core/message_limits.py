@@ -58,6 +58,7 @@ class MessageLimits:
         types: event types in the directory.
         attributes: attributes of an event type, and so of an event.
         entries: entries of each other kind in the directory.
+        homes: servers that sources are at home at; a node connects to each.
     """
 
     size: int = MAX_MESSAGE
@@ -67,6 +68,7 @@ class MessageLimits:
     types: int = 10_000
     attributes: int = 1_000
     entries: int = 100_000
+    homes: int = 100
 
 
 LIMITS: Final = MessageLimits()

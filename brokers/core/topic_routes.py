@@ -59,6 +59,10 @@ class TopicRoute:
             carried = "composite" if frame.kind == "c" else "primitive"
             problem = f"a frame of {carried} events {frame.type!r} on the topic of {self.type_name!r}"
             return None, [*effects, *dead_letters.message("malformed", problem, topic, payload)]
+        if frame.kind == "e" and frame.source != self.source:
+            # The access list of a server knows topics alone.
+            problem = f"a frame of the source {frame.source!r} on the topic of {self.source!r}"
+            return None, [*effects, *dead_letters.message("malformed", problem, topic, payload)]
         if self.type is None:
             for each in events:
                 effects += dead_letters.event("unknown-type", self.problem, each, topic)

@@ -19,9 +19,13 @@ from distced.brokers.node.shared import NodePart, Shared
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.wire.codec import decode
+from distced.middleware.wire.directory_entries import SourceEntry
 
 REFUSED: Final = "refused"
 """Reason of dead letters."""
+
+LOOK_EVERY: Final = 1_000
+"""Refusals of homes after which is looked whether others are gone."""
 
 _COUNTED: Final = KINDS.keys() - {"type", "subscription", "detector"}
 
@@ -33,6 +37,9 @@ class EntryLimits(NodePart):
         super().__init__(shared)
         self.limits = limits
         self._refusals = refusals
+        # Homes of sources, perhaps of some that are gone; refusals since these were left out.
+        self._homes: set[str] = set()
+        self._refused_since = 0
 
     def refused(self, levels: tuple[str, ...], payload: bytes, topic: str) -> list[Effect] | None:
         """Dead letter of an entry beyond a limit; None for one to be read. Raises `FrameError` for a malformed type."""
@@ -61,6 +68,8 @@ class EntryLimits(NodePart):
                     where=topic,
                     advice="clear those that nobody needs, or start nodes with --max-entries",
                 )
+            elif kind == "source":
+                error = self._of_homes(decode(payload, SourceEntry, where=topic).home, topic)
         if error is None:
             return None
         counts = self.event_path.counts
@@ -68,6 +77,24 @@ class EntryLimits(NodePart):
         if chosen(name, self.directory.common_nodes) in (self.name, None):
             self._refusals.topics[topic] = None
         return list(self.event_path.dead_letters.message(REFUSED, str(error), topic, payload))
+
+    def _of_homes(self, home: str, topic: str) -> LimitError | None:
+        if home in self._homes or not home:
+            return None
+        if len(self._homes) >= self.limits.homes:
+            self._refused_since += 1
+            if self._refused_since % LOOK_EVERY == 1:
+                self._homes = {each.home for each in self.directory.sources.values() if each.home}
+        if len(self._homes) < self.limits.homes:
+            self._homes.add(home)
+            return None
+        return LimitError(
+            "sources at more servers than nodes connect to",
+            given=f"{home} as one more",
+            allowed=f"{self.limits.homes:,}",
+            where=topic,
+            advice="clear those that nobody needs, or start nodes with --max-homes",
+        )
 
     def _of_attributes(self, entry: EventType, topic: str) -> LimitError | None:
         number = len(entry.attributes)

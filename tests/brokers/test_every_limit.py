@@ -166,6 +166,15 @@ def max_entries() -> Tried:
 
 
 @case
+def max_homes() -> Tried:
+    tried = Tried(message_limits=MessageLimits(homes=2))
+    for number in range(3):
+        tried.entry("source", f"s{number}", SourceEntry(("A",), 1, publisher="c", home=f"127.0.0.1:{number + 1}"))
+    assert sorted(tried.virtual.node.directory.sources) == ["s", "s0", "s1"]
+    return tried
+
+
+@case
 def max_subscriptions() -> Tried:
     tried = Tried(limits=SubscriptionLimits(of_client=2))
     tried.ask("[A]", "[B]", "[C]")
@@ -302,6 +311,18 @@ def test_events_beyond_a_limit_are_a_loss_and_the_stream_goes_on() -> None:
     tried.scene.happen("B")
     # With the first A alone, and without a wait.
     assert len(tried.app.composites("q0")) == 1
+
+
+def test_frame_of_another_source_than_that_of_its_topic_is_rejected() -> None:
+    """The access list of a server knows topics alone: with right to one source nobody speaks for another."""
+    tried = Tried()
+    tried.ask("[A]")
+    forged = encode_frame([Event("A", 5, 5, "s", 1, {"k": 1, "v": 2})], type="A", source="s", watermark=10**9)
+    tried.network.publish(event_topic("A", "mallory"), forged)
+    tried.network.run()
+    assert tried.counter("dead letters, malformed") == 1
+    tried.scene.happen("A")
+    assert len(tried.app.composites("q0")) == 1 and not tried.virtual.node.dead_letters.counts["late"]
 
 
 def test_source_entry_is_still_read_at_the_limit() -> None:

@@ -19,11 +19,12 @@ import pytest
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.frames import decode
-from distced.middleware.wire.topics import Area, parse_topic
+from distced.middleware.wire.topics import Area, administration_topic, parse_topic
 from distced.simulations.chaos.schedule import KINDS, scenario
 from distced.simulations.network.scenario.run import Simulation
 from tests.brokers.test_node import FAST, A, B, event
 from tests.support.mutations import mutated_message
+from tests.support.reachable import reachable_bytes
 from tests.support.virtual_nodes import Network, VirtualNode
 
 SCHEDULES: Final = (3, 4, 21, 67)
@@ -88,7 +89,8 @@ class Hostile:
         unread: number of messages with events that could not be read.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, window: str = "") -> None:
+        self.window = window
         self.random = Random(seed)
         self.network = Network(seed)
         # As in the corpus: what is far beyond the clock is rejected.
@@ -110,7 +112,7 @@ class Hostile:
         self.client.source(f"s{self.given}", ["A", "B"], watermark=self.network.now)
         self.network.run()
         for number, (pattern, asked) in enumerate(SUBSCRIPTIONS):
-            self.client.subscribe(f"q{self.given}.{number}", pattern, **asked)
+            self.client.subscribe(f"q{self.given}.{number}", _windowed(pattern, self.window), **asked)
         self.network.run()
 
     def give(self) -> None:
@@ -153,6 +155,11 @@ class Hostile:
         return area is Area.EVENTS and self.node.node.event_path.routes.known.get(topic) is not None
 
 
+def _windowed(pattern: str, window: str) -> str:
+    body, arrow, output = pattern.partition(" -> ")
+    return f"({body}){window}{arrow}{output}" if window else pattern
+
+
 def _is_frame(payload: bytes, topic: str) -> bool:
     try:
         decode(payload, where=topic)
@@ -170,6 +177,60 @@ def run(seed: int) -> Hostile:
     except Exception as error:
         raise AssertionError(f"seed {seed}, message {hostile.given}: {type(error).__name__}: {error}") from error
     return hostile
+
+
+SETTLED, IN_ALL = 50_000, 200_000
+"""Messages after which the memory of a node is measured first, and in all."""
+
+GROWTH: Final = 5_000_000
+"""Bytes by which it may grow then: what it has at an instant differs."""
+
+
+def memories(seed: int, *counts: int) -> list[int]:
+    """Memory of a node after so many messages; clients that are gone leave nothing but their entries, which are
+    cleared."""
+    # Without a window a detector keeps what waits for the rest of its match, up to its own limits.
+    hostile = Hostile(seed, " within 10s")
+    network, found = hostile.network, list[int]()
+    while len(found) < len(counts):
+        hostile.give()
+        if hostile.given % 200 == 0:
+            # What the harness and the server keep.
+            for kept in (network.notes, network.letters, network.json):
+                kept.clear()
+            for topic in list(network.retained):
+                area, levels = parse_topic(topic)
+                gone = levels[0] in ("source", "client") and levels[1] not in (hostile.client.name, _last(hostile))
+                if area is Area.DIRECTORY and gone:
+                    network.publish(topic, b"", retain=True)
+            # A source of the corpus that is announced and promises nothing holds detection, and what it waits for.
+            for name in hostile.node.node.directory.sources:
+                if name != _last(hostile):
+                    network.publish(administration_topic("fence", name), b"")
+            for each in [each for each in network.participants if not each.connected]:
+                network.participants.remove(each)
+            network.run()
+        if hostile.given == counts[len(found)]:
+            network.pass_time(SECOND)
+            found.append(reachable_bytes(hostile.node.node, [network, corpus()]))
+    return found
+
+
+def _last(hostile: Hostile) -> str:
+    return next(reversed(hostile.client.acknowledged), "")
+
+
+def test_memory_is_flat() -> None:
+    first, last = memories(5, 2_000, 8_000)
+    assert last - first < GROWTH, (first, last)
+
+
+@pytest.mark.properties
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("seed", [6, 7])
+def test_memory_is_flat_at_length(seed: int) -> None:
+    first, last = memories(seed, SETTLED, IN_ALL)
+    assert last - first < GROWTH, (first, last)
 
 
 @pytest.mark.parametrize("seed", [1, 2])
