@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -13,7 +13,7 @@ from distced.brokers.core.effects import Effect
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event
-from distced.middleware.wire.frames import Frame
+from distced.middleware.wire.frames import Frame, is_json
 from distced.middleware.wire.topics import Area
 
 ROUTES: Final = 100_000
@@ -39,6 +39,7 @@ class TopicRoute:
         type: the type; None where events on this topic are unusable, for the reason in `problem`.
         fitting: quick test of their attributes.
         readers: readers of the events, as the participant calls them.
+        sources: those that are announced.
     """
 
     type_name: str
@@ -48,6 +49,7 @@ class TopicRoute:
     problem: str = ""
     fitting: Fitting = lambda events: events
     readers: list[Any] = field(default_factory=list)
+    sources: Container[str] = ()
 
     def usable(
         self, frame: Frame, topic: str, payload: bytes, dead_letters: DeadLetters
@@ -59,8 +61,8 @@ class TopicRoute:
             carried = "composite" if frame.kind == "c" else "primitive"
             problem = f"a frame of {carried} events {frame.type!r} on the topic of {self.type_name!r}"
             return None, [*effects, *dead_letters.message("malformed", problem, topic, payload)]
-        if frame.kind == "e" and frame.source != self.source:
-            # The access list of a server knows topics alone.
+        if frame.kind == "e" and frame.source != self.source and (not is_json(payload) or frame.source in self.sources):
+            # Access lists know topics alone. An event in JSON may name a source that nobody has announced.
             problem = f"a frame of the source {frame.source!r} on the topic of {self.source!r}"
             return None, [*effects, *dead_letters.message("malformed", problem, topic, payload)]
         if self.type is None:
@@ -115,7 +117,8 @@ class TopicRoutes:
         if known.derived is not None:
             problem = f"the type {name!r} is derived: events of {known.derived.base!r} are published"
             return TopicRoute(name, source, "e", None, problem)
-        return TopicRoute(name, source, "e", known, "", fitting(known), self._readers_of_type(name))
+        sources = self._directory.sources
+        return TopicRoute(name, source, "e", known, "", fitting(known), self._readers_of_type(name), sources)
 
     def _composite(self, detector: str) -> TopicRoute:
         name = self._published(detector)

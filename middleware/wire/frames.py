@@ -298,10 +298,15 @@ def decode_any(
 
     JSON begins with a brace or white space, a frame never does.
     """
-    if payload[:1] in _JSON_STARTS:
+    if is_json(payload):
         event = decode_json(payload, where=where, type=type, source=source, now=now)
         return Frame("e", event.type, event.source, None, [event])
     return decode(payload, where=where)
+
+
+def is_json(payload: bytes) -> bool:
+    """Whether a message is an event in JSON, if anything."""
+    return payload[:1] in _JSON_STARTS
 
 
 def _sift(payload: bytes, where: str | None) -> Frame:

@@ -318,9 +318,11 @@ def test_frame_of_another_source_than_that_of_its_topic_is_rejected() -> None:
     tried = Tried()
     tried.ask("[A]")
     forged = encode_frame([Event("A", 5, 5, "s", 1, {"k": 1, "v": 2})], type="A", source="s", watermark=10**9)
-    tried.network.publish(event_topic("A", "mallory"), forged)
+    in_json = b'{"specversion": "1.0", "type": "A", "source": "s", "id": "7", "data": {"k": 1, "v": 2}}'
+    for payload in (forged, in_json):
+        tried.network.publish(event_topic("A", "mallory"), payload)
     tried.network.run()
-    assert tried.counter("dead letters, malformed") == 1
+    assert tried.counter("dead letters, malformed") == 2
     tried.scene.happen("A")
     assert len(tried.app.composites("q0")) == 1 and not tried.virtual.node.dead_letters.counts["late"]
 

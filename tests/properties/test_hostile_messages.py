@@ -187,7 +187,7 @@ GROWTH: Final = 5_000_000
 
 
 def memories(seed: int, *counts: int) -> list[int]:
-    """Memory of a node after so many messages; clients that are gone leave nothing but their entries, which are
+    """Memory of a node after numbers of messages; clients that are gone leave nothing but their entries, which are
     cleared."""
     # Without a window a detector keeps what waits for the rest of its match, up to its own limits.
     hostile = Hostile(seed, " within 10s")
