@@ -202,7 +202,8 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
         _check_derived(name, known)
     pattern, throttlings = without_derived(publication.pattern, known)
     plain = Publication(pattern, publication.output)
-    return Compiled(publication, throttlings, publishes, plain, plain, epochs=consumption == "epoch", source=text)
+    epochs = (publication.consumption or consumption) == "epoch"
+    return Compiled(publication, throttlings, publishes, plain, plain, epochs=epochs, source=text)
 
 
 def _check_derived(name: str, registry: TypeRegistry) -> None:

@@ -29,7 +29,7 @@ from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Attribute
 from distced.middleware.patterns.tree import Publication, expressions_of, output_expressions, walk
-from distced.middleware.sets.expressions import COMPARISONS, Binary, Expression, Literal, children, format_value
+from distced.middleware.sets.expressions import COMPARISONS, Binary, Call, Expression, Literal, children, format_value
 
 T = TypeVar("T")
 
@@ -388,7 +388,9 @@ def _constants(publication: Publication) -> list[tuple[str | float, bool]]:
 def _in(expression: Expression, around: Expression | None) -> Iterator[tuple[str | float, bool]]:
     """Texts and numbers in an expression, and whether each is compared with something that is no constant."""
     if isinstance(expression, Literal) and type(expression.value) in (str, int, float):
-        compared = isinstance(around, Binary) and around.operator in COMPARISONS
+        compared = (isinstance(around, Binary) and around.operator in COMPARISONS) or (
+            isinstance(around, Call) and around.function == "in"
+        )
         value: str | float = expression.value  # type: ignore[assignment]
         yield value, compared and not all(isinstance(each, Literal) for each in children(around))  # type: ignore[arg-type]
     for child in children(expression):

@@ -164,6 +164,8 @@ def _may_be_text(expression: Expression, registers: Mapping[str, int], texts: se
             return _may_be_text(left, registers, texts) and _may_be_text(right, registers, texts)
         case Call(function=function, arguments=arguments):
             gives = FUNCTIONS[function].gives
+            if function == "if":
+                arguments = arguments[1:]
             return gives == "string" or (
                 gives is None and any(_may_be_text(each, registers, texts) for each in arguments)
             )

@@ -5,9 +5,10 @@ obey Boolean algebra, and negation is moved inwards. A *value* is kept exactly: 
 is null.
 
 Comparisons have their sides in a fixed order. Only `==` and `!=` are each other's negation: neither `a < b` nor `a >=
-b` holds of null. `*` is commutative; so is `+` where one side cannot be a string. Neither is associative, for sums are
-rounded and may leave 64 bits. Literals are calculated with the functions engines use; calls are left alone, as `lower`
-may change with the version of Unicode.
+b` holds of null. `a in (b, c)` is `a == b or a == c`. `*` is commutative; so is `+` where one side cannot be a string.
+Neither is associative, for sums are rounded and may leave 64 bits. Literals are calculated with the functions engines
+use; calls are left alone, as `lower` may change with the version of Unicode, but for `if`, whose condition is no
+negation and whose values differ.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class Expressions:
                 return changed(piece, f"-{piece.text}", lambda node: Unary("-", node))
             case Binary(operator=operator) if operator in "+-*/%":
                 return self._calculation(expression, own)
-            case Call(function=function, arguments=arguments):
+            case Call(function="if", arguments=(held, then, otherwise)):
+                return self._choice(held, self.value(then, own), self.value(otherwise, own), own)
+            case Call(function=function, arguments=arguments) if function != "in":
                 pieces = [self.value(each, own) for each in arguments]
                 text = f"{function}({', '.join(piece.text for piece in pieces)})"
                 return combined(text, [pieces], lambda nodes: Call(function, tuple(nodes)))
@@ -120,6 +123,20 @@ class Expressions:
 
     def _variable(self, name: str) -> Piece:
         return named(VARIABLE, self.variables[name])
+
+    def _choice(self, condition: Expression, then: Piece, otherwise: Piece, own: str) -> Piece:
+        """`if(condition, then, otherwise)`, with a condition that is no negation."""
+        while isinstance(condition, Unary) and condition.operator == "not":
+            condition, then, otherwise = condition.operand, otherwise, then
+        held = self._condition(condition, True, own)
+        if held.kind == "comparison" and held.detail == "!=":
+            held, then, otherwise = self._condition(condition, False, own), otherwise, then
+        if held.identity == ALWAYS.identity or then.identity == otherwise.identity:
+            return then
+        if held.identity == NEVER.identity:
+            return otherwise
+        text = f"if({held.text}, {then.text}, {otherwise.text})"
+        return combined(text, [[held, then, otherwise]], lambda nodes: Call("if", tuple(nodes)))
 
     def _calculation(self, expression: Binary, own: str) -> Piece:
         operator = expression.operator
@@ -155,6 +172,9 @@ class Expressions:
                 if isinstance(piece.orderings[0].node, Literal):
                     return piece if holds else NEVER if piece is ALWAYS else ALWAYS
                 return piece if holds else _negation(piece)
+            case Call(function="in", arguments=(sought, *options)):
+                equal = [Binary("==", sought, each) for each in options]
+                return junction("or" if holds else "and", [self._condition(each, holds, own) for each in equal])
             case _:
                 piece = self.value(expression, own)
                 if isinstance(piece.orderings[0].node, Literal):

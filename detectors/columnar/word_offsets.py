@@ -171,6 +171,8 @@ OP_MOD: Final = 20
 OP_NEG: Final = 21
 OP_CALL: Final = 22  # a function of the language: its number, above it the number of arguments in 8 bits
 OP_SAME: Final = 23  # whether two values of a key are equal, and neither is null
+OP_UNLESS: Final = 24  # drop the condition on top; jump to the argument if it does not hold
+OP_JUMP: Final = 25
 LARGEST: Final = 2048  # maximum length of an extra block, in words
 
 DUE: Final = 64  # not an operation: the request to Python to compute the instant of a time event

@@ -408,7 +408,17 @@ class _Checker:
     def call(self, expression: expressions.Call, scope: _Scope, known: Kinds | None) -> Kind | None:
         function = FUNCTIONS[expression.function]
         common: Kind | None = None
-        for argument in expression.arguments:
+        arguments = expression.arguments
+        if expression.function == "if":
+            self.boolean(self.kind(arguments[0], scope, known), arguments[0])
+            arguments = arguments[1:]
+        if expression.function == "in":
+            kinds = [self.kind(each, scope, known) for each in arguments]
+            for kind, option in zip(kinds[1:], arguments[1:], strict=True):
+                if None not in (kinds[0], kind) and kinds[0] != kind:
+                    raise self.error(f"compares a {kinds[0]} with a {kind}", option.span)
+            return "boolean"
+        for argument in arguments:
             kind = self.kind(argument, scope, known)
             wanted = function.takes or common
             if kind is not None and wanted is not None and kind != wanted:

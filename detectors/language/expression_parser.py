@@ -77,7 +77,13 @@ class ExpressionParser:
         if self._separates_domain(left, closed) or not self.scanner.at(*COMPARISONS):
             if self.scanner.word.text == "=" and self.scanner.word.kind == "sign":
                 raise self.scanner.unexpected("write == to compare")
-            return left
+            if not self._at_options():
+                return left
+            self.scanner.next()
+            left = Call("in", (left, *self._options()), span=self._span(start))
+            if self._separates_domain(left, False) or not self.scanner.at(*COMPARISONS):
+                return left
+            raise self.scanner.unexpected("comparisons do not chain")
         operator = self.scanner.next().text
         right = self.sum()
         if self.scanner.at(*COMPARISONS) and not (self.domain_may_follow and self.scanner.word.text == "<="):
@@ -94,6 +100,21 @@ class ExpressionParser:
             return True
         condition = not isinstance(left, Binary) or left.operator in _BOOLEAN_OPERATORS
         return closed and condition and (following.kind == "name" or following.text == "(")
+
+    def _at_options(self) -> bool:
+        """Whether `in (` follows. A word by itself is still a name."""
+        word = self.scanner.word
+        return word.text == "in" and word.kind == "name" and self.scanner.text[word.start] != "`"
+
+    def _options(self) -> tuple[Expression, ...]:
+        """`(1, 2, 3)` behind `in`."""
+        options: list[Expression] = []
+        with self._enclosed():
+            self.scanner.expect("(")
+            while not options or self.scanner.take(","):
+                options.append(self.expression())
+            self.scanner.expect(")")
+        return tuple(options)
 
     def _negative(self) -> Expression:
         start = self.scanner.word.start
@@ -130,13 +151,14 @@ class ExpressionParser:
         if scanner.text[name.start] != "`" and scanner.word.text == "(" and scanner.word.kind == "sign":
             if name.text in ("lo", "hi"):
                 return self._moment(name.text, start)
-            if name.text in FUNCTIONS:
+            if name.text in FUNCTIONS and name.text != "in":
                 return self._call(name.text, start)
             raise scanner.error(
                 "no function of this name",
                 Span(name.start, name.end),
                 given=name.text,
-                allowed=", ".join((*FUNCTIONS, "lo", "hi")),
+                allowed=", ".join((*(each for each in FUNCTIONS if each != "in"), "lo", "hi")),
+                advice="write v in (1, 2)" if name.text == "in" else None,
             )
         return Name(name.text, span=self._span(start))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from textwrap import dedent
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -20,7 +21,7 @@ from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.timestamps import parse_instant
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
-from distced.middleware.patterns.statements import DEFINED, split_statements
+from distced.middleware.patterns.statements import CONSUMPTIONS, DEFINED, split_statements
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
 from distced.middleware.wire.topics import TopicError, check_json_topic
@@ -58,9 +59,12 @@ def parse_file(text: str) -> tree.PatternFile:
     types: list[tree.DerivedType] = []
     definitions: dict[str, tree.Pattern] = {}
     publications: list[tree.Publication] = []
+    consumption = ""
     for start, end in pieces:
         parser = Parser(Scanner(text, start, end), defined)
-        if parser.at_derived_type():
+        if parser.at_consumption():
+            consumption = parser.consumption()
+        elif parser.at_derived_type():
             types.append(parser.derived_type())
             if types[-1].condition is not None:
                 check_depth(types[-1].condition, text=text)
@@ -74,7 +78,8 @@ def parse_file(text: str) -> tree.PatternFile:
             if parser.scanner.at("->"):
                 raise parser.scanner.unexpected("a definition is inlined; what is published has no `Name =` before it")
         else:
-            publications.append(parser.publication())
+            publication = parser.publication()
+            publications.append(replace(publication, consumption=publication.consumption or consumption))
             check_depth(publications[-1].pattern, text=text)
             check_output_depth(publications[-1].output, text=text)
         parser.end()
@@ -120,9 +125,10 @@ class Parser(ExpressionParser):
         """A pattern with its output, if any."""
         pattern = self.pattern()
         if not self.scanner.take("->"):
+            consumption = self._consumed() if self._at_consumed() else ""
             if self._at_json():
                 raise self.scanner.unexpected("composite events that leave as JSON have a type: -> Name(...) before it")
-            return tree.Publication(pattern)
+            return tree.Publication(pattern, consumption=consumption)
         start = self.scanner.word.start
         name = self.scanner.expect_kind("name", "the composite event's type").text
         attributes: tuple[tuple[str, Expression], ...] = ()
@@ -131,7 +137,42 @@ class Parser(ExpressionParser):
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
         output = tree.Output(name, attributes, condition, span=self._span(start))
-        return tree.Publication(pattern, output, self._json_topic() if self._at_json() else "")
+        topic = consumption = ""
+        while (self._at_json() and not topic) or (self._at_consumed() and not consumption):
+            if self._at_json():
+                topic = self._json_topic()
+            else:
+                consumption = self._consumed()
+        return tree.Publication(pattern, output, topic, consumption)
+
+    def _at_consumed(self) -> bool:
+        return self.scanner.word.text == "consumed" and self.scanner.word.kind == "name"
+
+    def _consumed(self) -> str:
+        """`consumed epoch`."""
+        self.scanner.next()
+        return self._consumption()
+
+    def _consumption(self) -> str:
+        word = self.scanner.expect_kind("name", "'ordered' or 'epoch'")
+        if word.text not in CONSUMPTIONS:
+            raise self.scanner.error(
+                "unknown kind of consumption",
+                Span(word.start, word.end),
+                given=word.text,
+                allowed="ordered, events one by one; epoch, all events of an instant together",
+            )
+        return word.text
+
+    def at_consumption(self) -> bool:
+        """Whether the statement is `consumption epoch`."""
+        words = self.scanner.word, self.scanner.peek()
+        return words[0].text == "consumption" and words[1].kind == "name" and words[0].text not in self.definitions
+
+    def consumption(self) -> str:
+        """`consumption epoch`."""
+        self.scanner.next()
+        return self._consumption()
 
     def _at_json(self) -> bool:
         return self.scanner.word.text == "publish_json" and self.scanner.word.kind == "name"

@@ -1,6 +1,6 @@
 """Python binding of the pattern language: expressions on event objects (docs/reference/patterns.md)."""
 
-from distced.middleware.patterns.operands import Value, call, value
+from distced.middleware.patterns.operands import Value, call, choose, value
 from distced.middleware.patterns.pattern import (
     EventSet,
     Pattern,
@@ -25,6 +25,7 @@ __all__ = [
     "Value",
     "any_event",
     "call",
+    "choose",
     "derived_type",
     "event",
     "hi",

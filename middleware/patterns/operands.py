@@ -74,6 +74,10 @@ class Value:
     def __neg__(self) -> Value:
         return Value(Unary("-", self.expression))
 
+    def is_in(self, *options: Given) -> Value:
+        """Condition that the value equals one of several: `door.room.is_in("FE02", "FE04")`."""
+        return call("in", self, *options)
+
     def __bool__(self) -> bool:
         raise PatternError(
             "a condition of a pattern is neither true nor false before events come",
@@ -95,6 +99,11 @@ def call(function: str, *arguments: Given) -> Value:
         allowed = f"{known.least} or more" if known.most is None else f"{known.least} to {known.most}"
         raise PatternError(f"{function} takes other arguments", given=f"{len(arguments)} arguments", allowed=allowed)
     return Value(Call(function, tuple(map(expression_of, arguments))))
+
+
+def choose(condition: ConditionLike, then: Given, otherwise: Given) -> Value:
+    """Value `then` where the condition holds, else `otherwise`: `choose(p.price > 9, "high", "low")`."""
+    return Value(Call("if", (condition_of(condition), expression_of(then), expression_of(otherwise))))
 
 
 def expression_of(given: Given) -> Expression:

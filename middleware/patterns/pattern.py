@@ -12,6 +12,7 @@ event that it matched, and it is given a variable in the text. So take a new `ev
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import TypeAlias
 
@@ -20,6 +21,7 @@ from distced.middleware.patterns import operands, tree
 from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
 from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
+from distced.middleware.patterns.statements import CONSUMPTIONS
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -332,6 +334,12 @@ class Publication:
     def __init__(self, node: tree.Publication) -> None:
         self._tree = node
 
+    def consumed(self, consumption: str) -> Publication:
+        """`C -> Name(...) consumed epoch`: `"epoch"`, all events of an instant together, or `"ordered"`, one by one."""
+        if consumption not in CONSUMPTIONS:
+            raise PatternError("unknown kind of consumption", given=consumption, allowed=", ".join(CONSUMPTIONS))
+        return Publication(replace(self._tree, consumption=consumption))
+
     def __str__(self) -> str:
         return format_publication(_complete(self))
 
@@ -456,7 +464,8 @@ def _all(conditions: Iterable[Expression]) -> Expression | None:
 def _complete(given: Pattern | Publication) -> tree.Publication:
     """Tree of a whole pattern, with names."""
     whole = given._tree if isinstance(given, Publication) else tree.Publication(given._tree)
-    return tree.Publication(*with_names(whole.pattern, whole.output))
+    pattern, output = with_names(whole.pattern, whole.output)
+    return replace(whole, pattern=pattern, output=output)
 
 
 def _derived_types(pattern: tree.Pattern) -> Iterator[tree.DerivedType]:

@@ -21,6 +21,7 @@ from distced.middleware.sets.expressions import (
     COMPARISONS,
     SUM_LEVEL,
     Binary,
+    Call,
     Expression,
     Unary,
     format_expression,
@@ -54,6 +55,8 @@ def format_publication(publication: tree.Publication) -> str:
     text = format_pattern(publication.pattern)
     if publication.output is not None:
         text += f" -> {format_output(publication.output)}"
+    if publication.consumption:
+        text += f" consumed {publication.consumption}"
     return f"{text} publish_json = {format_value(publication.publish_json)}" if publication.publish_json else text
 
 
@@ -151,7 +154,12 @@ def _seems_to_end(label: DescribableSet) -> bool:
         for node in walk_expression(condition)
         if isinstance(node, Binary) and node.operator == "<="
     )
-    return any(isinstance(left, Binary | Unary) and left.operator in _BOOLEAN for left in compared)
+    return any(
+        left.function == "in"
+        if isinstance(left, Call)
+        else isinstance(left, Binary | Unary) and left.operator in _BOOLEAN
+        for left in compared
+    )
 
 
 def _format_list(described: DescribableSet) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final
@@ -19,15 +20,21 @@ from distced.middleware.model.timestamps import parse_duration
 DEFINED: Final = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 """Begin of a definition."""
 
+CONSUMPTIONS: Final = ("ordered", "epoch")
+"""Kinds of consumption of events."""
+
 _STATEMENT: Final = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
-_GOES_ON_WORDS: Final = re.compile(r"(?:within|by|where|as|set|and|or)\b|publish_json\s*=\s*['\"]")
+_GOES_ON_WORDS: Final = re.compile(
+    r"(?:within|by|where|as|set|and|or)\b|consumed\s+(?:ordered|epoch)\b|publish_json\s*=\s*['\"]"
+)
 
 # Texts and comments, names in back-quotes, names, brackets, and the sign of an output.
 _TOKEN: Final = re.compile(
     r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*|`(?P<quoted>[^`\n]*)`|(?P<name>[^\W\d]\w*)|(?P<sign>->|→|[][(){}])"""
 )
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
+_CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
 _LINE: Final = re.compile(r"\bline (\d+), column \d+")
 _PLACE: Final = re.compile(r"\bline (\d+)(?=, column)")
 
@@ -139,12 +146,18 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
     for line, content in enumerate(text[: pieces[0][0]].splitlines() if pieces else text.splitlines(), 1):
         if content.strip() and not content.lstrip().startswith("#"):
             raise _error("a statement begins in the first column", given=content.strip(), where=f"{name}, line {line}")
+    named = {each[1] or each[2] for start, _ in pieces if (each := DEFINED.match(text, start))}
+    consumption = ""
     for start, end in pieces:
         line, content = text.count("\n", 0, start) + 1, text[start:end].rstrip()
         where = f"{name}, line {line}"
         if _open_bracket(text, start, end):
             raise _error("a bracket that is not closed", given=content.splitlines()[0], where=where)
-        if (derived := _DERIVED.match(content)) is not None:
+        if "consumption" not in named and (by := _CONSUMPTION.fullmatch(content)) is not None:
+            if by[1] not in CONSUMPTIONS:
+                raise _error("unknown kind of consumption", given=by[1], allowed=", ".join(CONSUMPTIONS), where=where)
+            consumption = by[1]
+        elif (derived := _DERIVED.match(content)) is not None:
             types.append(_derived(content, derived, line, where))
         elif (defined := DEFINED.match(content)) is not None:
             known = defined[1] or defined[2]
@@ -153,7 +166,11 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
             # Blanks for the name, so that columns are those of the file.
             definitions[known] = Statement(" " * defined.end() + content[defined.end() :], line)
         else:
-            publications.append(Statement(content, line, _published(content)))
+            published = _published(content)
+            if consumption and not _consumed(content):
+                # Behind a comment it has a line of its own.
+                content += f"\nconsumed {consumption}"
+            publications.append(Statement(content, line, published))
     if not publications:
         raise _error(
             "a pattern file that publishes nothing",
@@ -214,6 +231,17 @@ def _derived(content: str, match: re.Match[str], line: int, where: str) -> Deriv
     condition = " ".join(_uncommented(parts["where"]).split())
     names = (match[1] or match[2], match[3] or match[4])
     return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line)
+
+
+def _consumed(content: str) -> bool:
+    """Whether a publication has a consumption of its own."""
+    words = [word for token in _TOKEN.finditer(content) if (word := _word(token) or token["sign"])]
+    depth = 0
+    for word, following in pairwise(words):
+        depth += (word in {"(", "[", "{"}) - (word in {")", "]", "}"})
+        if depth == 0 and word == "consumed" and following in CONSUMPTIONS:
+            return True
+    return False
 
 
 def _published(content: str) -> str:

@@ -209,12 +209,15 @@ class Output(Spanned):
 class Publication:
     """Pattern to detect, and its output; None for a composite event without a name.
 
-    `publish_json`: topic on which its composite events leave as JSON, too; empty for none. No part of the meaning.
+    Attributes:
+        publish_json: topic on which its composite events leave as JSON, too; empty for none. No part of the meaning.
+        consumption: `ordered` or `epoch`; empty for that of the run or the subscription.
     """
 
     pattern: Pattern
     output: Output | None = None
     publish_json: str = ""
+    consumption: str = ""
 
 
 @dataclass(frozen=True, slots=True)

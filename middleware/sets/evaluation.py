@@ -103,6 +103,8 @@ class _FunctionWriter:
                 return f"(not {self.condition(operand)})"
             case Binary(operator=operator) if operator in COMPARISONS:
                 return self.comparison(expression)
+            case Call(function="in", arguments=(sought, *options)):
+                return self.membership(sought, options)
             case _:
                 return f"({self.value(expression)} is True)"
 
@@ -120,6 +122,16 @@ class _FunctionWriter:
             space = " " if test[0] == "i" else ""
             return f"(({name} := {self.value(left)}){space}{test} and {name} {operator} {self.value(right)})"
         return f"{self.constant(values.BINARY[operator])}({self.value(left)}, {self.value(right)})"
+
+    def membership(self, sought: Expression, options: Sequence[Expression]) -> str:
+        """`sought in (options)`. Texts are looked up, as they are equal to nothing else."""
+        if all(isinstance(each, Literal) and type(each.value) is str for each in options):
+            texts = frozenset(each.value for each in options if isinstance(each, Literal))
+            return f"({self.value(sought)} in {self.constant(texts)})"
+        if isinstance(sought, Name | Field):
+            return f"({' or '.join(self.comparison(Binary('==', sought, each)) for each in options)})"
+        compute = self.constant(values.FUNCTIONS["in"].compute)
+        return f"{compute}({', '.join(self.value(each) for each in (sought, *options))})"
 
     def value(self, expression: Expression) -> str:
         match expression:
@@ -141,7 +153,9 @@ class _FunctionWriter:
                 return f"{self.constant(values.negate)}({self.value(operand)})"
             case Binary(operator=operator, left=left, right=right) if operator in "+-*/%":
                 return f"{self.constant(values.BINARY[operator])}({self.value(left)}, {self.value(right)})"
-            case Call(function=function, arguments=arguments):
+            case Call(function="if", arguments=(condition, then, otherwise)):
+                return f"({self.value(then)} if {self.condition(condition)} else {self.value(otherwise)})"
+            case Call(function=function, arguments=arguments) if function != "in":
                 compute = self.constant(values.FUNCTIONS[function].compute)
                 return f"{compute}({', '.join(self.value(each) for each in arguments)})"
             case _:
@@ -166,6 +180,8 @@ class _FunctionWriter:
                 return known.get(attribute) if known is not None else None
             case Moment():
                 return "number"
+            case Call(function="if", arguments=(_, then, otherwise)):
+                return self.kind(then) if self.kind(then) == self.kind(otherwise) else None
             case _:
                 return None
 

@@ -79,7 +79,7 @@ class Binary(Spanned):
 
 @dataclass(frozen=True, slots=True)
 class Call(Spanned):
-    """`function(arguments)`, with a function out of `values.FUNCTIONS`, or one of the times of an event."""
+    """`function(arguments)`, with a function out of `values.FUNCTIONS`; `a in (b, c)` is `in` of a, b, c."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -233,6 +233,9 @@ def _format(expression: Expression) -> tuple[str, int]:
             return f"{quote_name(variable)}.{quote_name(attribute)}", _ATOMIC
         case Moment(end=end, variable=variable):
             return f"{end}({quote_name(variable) if variable else ''})", _ATOMIC
+        case Call(function="in", arguments=(sought, *options)):
+            listed = ", ".join(map(format_expression, options))
+            return f"{format_expression(sought, _LEVEL['=='] + 1)} in ({listed})", _LEVEL["=="]
         case Call(function=function, arguments=arguments):
             return f"{function}({', '.join(format_expression(each) for each in arguments)})", _ATOMIC
         case Verbatim(text=text):

@@ -132,13 +132,22 @@ def _coalesce(*values: Attribute) -> Attribute:
     return next((value for value in values if value is not None), None)
 
 
+def _choice(condition: Attribute, then: Attribute, otherwise: Attribute) -> Attribute:
+    return then if condition is True else otherwise
+
+
+def _contained(sought: Attribute, *options: Attribute) -> Attribute:
+    return any(same(sought, each) for each in options)
+
+
 class Function(NamedTuple):
     """Function of the language.
 
     Attributes:
         compute: from attribute values to one.
         least, most: number of arguments; `most` None for any number.
-        takes, gives: kind of its arguments, None for any, and of its result, None for that of its arguments.
+        takes, gives: kind of its arguments, None for any, and of its result, None for that of its arguments; the first
+            argument of `if` is a condition.
     """
 
     compute: Callable[..., Attribute]
@@ -162,6 +171,10 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "starts_with": Function(_of_string(str.startswith), 2, 2, "string", "boolean"),
     "ends_with": Function(_of_string(str.endswith), 2, 2, "string", "boolean"),
     "coalesce": Function(_coalesce, 1, None, None, None),
+    # Engines compute the chosen argument alone; values cannot show it, as no expression has an effect.
+    "if": Function(_choice, 3, 3, None, None),
+    # Written `a in (b, c)`.
+    "in": Function(_contained, 2, None, None, "boolean"),
 }
 
 BINARY: Final[dict[str, Callable[[Attribute, Attribute], Attribute]]] = {

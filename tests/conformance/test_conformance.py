@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +121,11 @@ def _written(case: Case) -> Publication:
 def _tree(case: Case, text: str | None = None) -> Publication:
     definitions = {name: parse_pattern(definition, case.let) for name, definition in case.let.items()}
     publication = parse_publication(case.pattern if text is None else text, case.let)
-    return Publication(inline(publication.pattern, definitions), publication.output)
+    return replace(publication, pattern=inline(publication.pattern, definitions))
+
+
+def _epochs(case: Case, text: str | None = None) -> bool:
+    return (_tree(case, text).consumption or case.consumption) == "epoch"
 
 
 def _by_oracle(case: Case) -> list[CompositeEvent]:
@@ -130,11 +135,11 @@ def _by_oracle(case: Case) -> list[CompositeEvent]:
     # Sources as the engine names them, because ids break ties.
     pattern, *beside = compile_case(case)
     for text, compiled in zip(case.publications, beside, strict=True):
-        for found in read(_tree(case, text), events, epochs=case.consumption == "epoch"):
+        for found in read(_tree(case, text), events, epochs=_epochs(case, text)):
             composite = _composite(found, compiled, known)
             known[composite.id] = composite
             events.append(_as_seen(composite))
-    found_last = read(_tree(case), events, epochs=case.consumption == "epoch")
+    found_last = read(_tree(case), events, epochs=_epochs(case))
     return [_composite(found, pattern, known) for found in found_last]
 
 

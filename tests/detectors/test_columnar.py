@@ -169,6 +169,12 @@ def test_arrays_become_columns() -> None:
         "flag == x.flag or flag > x.flag",
         "hi(x) - lo() < -2",
         "abs(v - x.v) <= 1 and round(0.5 * v) == 2",
+        "if(v > x.v, v, x.v) == 2",
+        "if(flag, name, x.name) == if(not x.flag, 'a', upper(name))",
+        "if(if(v == 1, flag, x.flag), v < 2, name == 'a' or name == x.name)",
+        "if(flag or v < 1, if(x.flag, 1, 2), 3) <= if(x.v in (0, 1, true), 1, 2)",
+        "v in (1, x.v, 0.5) and name in ('a', 'b') or not v in (1, null, true)",
+        "(v in (1, 2.0)) == (name in ('A', null))",
     ],
 )
 def test_conditions_agree_with_the_stepwise_engine(guard: str) -> None:

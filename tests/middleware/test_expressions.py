@@ -130,6 +130,16 @@ def test_operators_compute_as_documented(left: Attribute, operator: str, right: 
         (("ends_with", "abc", "ab"), False),
         (("coalesce", None, None, 2), 2),
         (("coalesce", None), None),
+        (("if", True, 1, "a"), 1),
+        (("if", False, 1, "a"), "a"),
+        (("if", None, 1, None), None),
+        (("if", 1, 1, 2), 2),
+        (("in", 1, 2, 1.0), True),
+        (("in", True, 1, "a"), False),
+        (("in", "a", "b", "a"), True),
+        (("in", "a", "b"), False),
+        (("in", None, None, 1), True),
+        (("in", None, "a"), False),
     ],
 )
 def test_functions_compute_as_documented(call: tuple[Any, ...], result: Attribute) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,6 @@ from distced.middleware.model.errors import PatternError, SubscriptionError
 from distced.middleware.model.event_types import TypeRegistry, derive, event_type
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.statements import FileStatements, read_file, read_statements, used_definitions
-from distced.middleware.patterns.tree import Publication
 from tests.detectors.test_parser import FILE
 
 FILES = sorted(Path(__file__).parents[2].glob("simulations/**/*.pattern"))
@@ -36,7 +36,22 @@ def plain(text: str) -> FileStatements:
     return read_statements(text)
 
 
-@pytest.mark.parametrize("text", [FILE, *(each.read_text() for each in FILES)])
+CONSUMED = """
+[A] -> One() # as the run asks
+consumption epoch # from here
+[B] -> Two(a = '->') # consumed ordered
+[C] -> Three()
+consumed ordered
+[D where (consumed == epoch)] -> Four() publish_json = "x/y"
+consumption  ordered
+  # and on
+[E]
+[F] -> Six() consumed
+  epoch
+"""
+
+
+@pytest.mark.parametrize("text", [FILE, CONSUMED, *(each.read_text() for each in FILES)])
 def test_statements_are_those_of_the_parser(text: str) -> None:
     file, split = parse_file(text), read_statements(text)
     assert [each.name for each in split.types] == [each.name for each in file.types]
@@ -44,11 +59,22 @@ def test_statements_are_those_of_the_parser(text: str) -> None:
     expected = [format_publication(each) for each in inline_file(file, text=text)]
     named = {name: parse_pattern(each.text, split.texts) for name, each in split.definitions.items()}
     made = [parse_publication(each.text, split.texts) for each in split.publications]
-    inlined = [Publication(inline(each.pattern, named), each.output, each.publish_json) for each in made]
+    inlined = [replace(each, pattern=inline(each.pattern, named)) for each in made]
     assert [format_publication(each) for each in inlined] == expected
     assert [each.publishes for each in split.publications] == [
         "" if each.output is None else each.output.type_name for each in file.publications
     ]
+
+
+def test_consumption_is_that_of_the_line_above() -> None:
+    file = parse_file(CONSUMED)
+    assert [each.consumption for each in file.publications] == ["", "epoch", "ordered", "epoch", "ordered", "epoch"]
+    named = "consumption = [A]\nepoch = [B]\nconsumption epoch -> X()\n"
+    assert [each.consumption for each in parse_file(named).publications] == [""]
+    assert [each.text for each in read_statements(named).publications] == ["consumption epoch -> X()"]
+    for read in parse_file, read_statements:
+        with pytest.raises(PatternError, match=r"unknown kind of consumption: greedy \(allowed: ordered"):
+            read("consumption greedy\n[A] -> X()\n")
 
 
 @pytest.mark.parametrize("text", [FILE, *(each.read_text() for each in FILES)])

@@ -51,6 +51,8 @@ EXPRESSIONS: st.SearchStrategy[Any] = st.recursive(
         st.builds(Binary, st.sampled_from(OPERATORS), inner, inner),
         st.builds(lambda function, a: Call(function, (a,)), st.sampled_from(ONE), inner),
         st.builds(lambda function, a, b: Call(function, (a, b)), st.sampled_from(TWO), inner, inner),
+        st.builds(lambda a, b, c: Call("if", (a, b, c)), inner, inner, inner),
+        st.builds(lambda a, b: Call("in", (a, *b)), inner, st.lists(inner, min_size=1, max_size=3)),
     ),
     max_leaves=8,
 )

@@ -58,8 +58,8 @@ from tests.support.random_patterns import PatternMaker
 # Trees, as the parser can give them.
 
 DEFINED = ("Meeting", "by", "strange name")
-TYPE_NAMES = st.sampled_from(["A", "B", "Temp", "any", "where", "lo", "type", "ä", "x1", "with blank", "1st"])
-NAMES = st.sampled_from(["v", "room", "max", "hi", "set", "inf", "null", "été", "a b", "@0"])
+TYPE_NAMES = st.sampled_from(["A", "B", "Temp", "any", "where", "lo", "type", "ä", "x1", "with blank", "1st", "in"])
+NAMES = st.sampled_from(["v", "room", "max", "hi", "set", "inf", "null", "été", "a b", "@0", "in", "if"])
 NUMBERS = st.one_of(
     st.integers(min_value=-INSTANT_MAX, max_value=INSTANT_MAX),
     st.floats(allow_nan=False),
@@ -76,6 +76,8 @@ def _functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda a: Call("abs", (a,)), inner),
         st.builds(lambda a, b: Call("contains", (a, b)), inner, inner),
         st.builds(lambda a, b, c: Call("coalesce", (a, b, c)), inner, inner, inner),
+        st.builds(lambda a, b, c: Call("if", (a, b, c)), inner, inner, inner),
+        st.builds(lambda a, b: Call("in", (a, *b)), inner, st.lists(inner, min_size=1, max_size=3)),
     )
 
 
@@ -164,7 +166,9 @@ FILES = st.builds(
     PatternFile,
     st.lists(DERIVED, max_size=2).map(tuple),
     st.tuples(*(PATTERNS.map(lambda pattern, name=name: (name, pattern)) for name in DEFINED)),
-    st.lists(st.builds(Publication, PATTERNS, OUTPUTS), max_size=2).map(tuple),
+    st.lists(
+        st.builds(Publication, PATTERNS, OUTPUTS, st.just(""), st.sampled_from(["", "ordered", "epoch"])), max_size=2
+    ).map(tuple),
 )
 
 

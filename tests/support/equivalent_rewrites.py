@@ -7,6 +7,7 @@ has the same form, and detects the same.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial, reduce
 from random import Random
 from typing import Any
 
@@ -42,6 +43,7 @@ from distced.middleware.sets.expressions import (
     COMPARISONS,
     TRUE,
     Binary,
+    Call,
     Expression,
     Field,
     Literal,
@@ -253,6 +255,14 @@ class Rewriter:
                 condition = Binary(operator, left, right)
                 if operator in ("==", "!=") and self._now():
                     condition = Unary("not", Binary("!=" if operator == "==" else "==", left, right))
+            case Call(function="in", arguments=(sought, *options)):
+                options = [self._value(each) for each in options]
+                self.random.shuffle(options)
+                condition = Call("in", (self._value(sought), *options, *options[: self._now()]))
+                if self._now():
+                    condition = reduce(
+                        partial(Binary, "or"), (Binary("==", sought, each) for each in reversed(options))
+                    )
             case _:
                 pass
         if not self._now():
@@ -276,6 +286,14 @@ class Rewriter:
     def _value(self, value: Expression) -> Expression:
         if isinstance(value, Literal) and type(value.value) is int and self._now():
             return Binary("-", Literal(value.value + 1), Literal(1))
+        match value:
+            case Call(function="if", arguments=(condition, then, otherwise)):
+                then, otherwise = self._value(then), self._value(otherwise)
+                if self._now():
+                    return Call("if", (self.condition(Unary("not", condition)), otherwise, then))
+                return Call("if", (self.condition(condition), then, otherwise))
+            case _ if self._now(0.3):
+                return Call("if", (Binary("==", Name("w"), Literal(1)), value, value))
         return value
 
     # Names and the output.

@@ -550,6 +550,10 @@ class Oracle:
                 return of(left) is True or of(right) is True
             case Binary(operator=operator, left=left, right=right):
                 return values.BINARY[operator](of(left), of(right))
+            case Call(function="if", arguments=(condition, then, otherwise)):
+                return of(then) if of(condition) is True else of(otherwise)
+            case Call(function="in", arguments=(sought, *options)):
+                return any(values.same(of(sought), of(each)) for each in options)
             case Call(function=function, arguments=arguments):
                 return values.FUNCTIONS[function].compute(*map(of, arguments))
         raise TypeError(expression)

@@ -50,6 +50,8 @@ FEATURES = frozenset(
         "guard",
         "register",
         "output",
+        "choice",
+        "member",
     }
 )
 
@@ -85,7 +87,11 @@ class PatternMaker:
             attributes: list[tuple[str, Expression]] = [("one", Literal(1))]
             attributes += [(f"of_{name}", Field(name, "v")) for name in dict.fromkeys(self.variables)]
             attributes += [(f"count_{name}", Name(name)) for name in self.registers]
-            condition = Binary("<", Name(attributes[-1][0]), Literal(2)) if random.random() < 0.4 else None
+            condition: Expression | None = None
+            if random.random() < 0.4:
+                condition = Binary("<", Name(attributes[-1][0]), Literal(2))
+            elif "member" in self.features and random.random() < 0.2:
+                condition = Call("in", (Name(attributes[-1][0]), Literal(0), Literal(2), Literal(None)))
             output = Output("Out", tuple(attributes), condition)
         return Publication(pattern, output)
 
@@ -178,6 +184,8 @@ class PatternMaker:
             step: Expression = Field(variable, "v") if variable and random.random() < 0.5 else Literal(1)
             register = random.choice(self.registers)
             value = Binary("+", Name(register), step) if random.random() < 0.7 else Call("max", (Name(register), step))
+            if "choice" in self.features and random.random() < 0.3:
+                value = Call("if", (Binary("<", Name(register), Literal(random.randrange(3))), value, step))
             updates = ((register, value),)
         return Atom(label, domain, variable, updates)
 
@@ -189,6 +197,10 @@ class PatternMaker:
             right = Field(random.choice(self.variables), "v")
         elif self.registers and random.random() < 0.4:
             right = Name(random.choice(self.registers))
+        if "choice" in self.features and random.random() < 0.1:
+            right = Call("if", (Binary("==", Name("k"), Literal(random.randrange(2))), right, Literal(1)))
+        if "member" in self.features and random.random() < 0.1:
+            return Filtered(described, Call("in", (Name("v"), right, Literal(random.randrange(3)))))
         return Filtered(described, Binary(operator, Name("v"), right))
 
     def set(self, timers: tuple[str, ...]) -> DescribableSet:

@@ -28,6 +28,7 @@ from distced.detectors.columnar.word_offsets import (
     OP_GE,
     OP_GT,
     OP_HI,
+    OP_JUMP,
     OP_LE,
     OP_LO,
     OP_LT,
@@ -41,6 +42,7 @@ from distced.detectors.columnar.word_offsets import (
     OP_SLOT,
     OP_SUB,
     OP_TRUTH,
+    OP_UNLESS,
 )
 
 EXACT = 2**53
@@ -129,6 +131,12 @@ def evaluate(program, events, state, code, event, lo, hi, extra, base):
         elif operation == OP_CALL:
             top -= (argument & 255) - 1
             call_out(state.counters[C_CALLBACK], operation | argument << 8, top)
+        elif operation == OP_UNLESS:
+            if tags[top] != BOOLEAN or stack[top] == 0:
+                code = argument
+            top -= 1
+        elif operation == OP_JUMP:
+            code = argument
         else:
             return tags[top]
 

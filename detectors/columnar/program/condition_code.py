@@ -79,6 +79,16 @@ class _CodeWriter:
     def emit(self, operation: int, argument: int = 0) -> None:
         self.words += [operation, argument]
 
+    def jump(self, operation: int) -> int:
+        """An instruction that jumps; the place of its address, for `land`."""
+        self.emit(operation)
+        return len(self.words) - 1
+
+    def land(self, jump: int) -> None:
+        """The next instruction as the target of a jump."""
+        self.words[jump] = len(self.words)
+        self.jumps.append(jump)
+
     def within(self, keys: Sequence[tuple[int, int]], expression: expressions.Expression) -> None:
         """A condition, and equality of the event's inner-key values with the instance's."""
         ends: list[int] = []
@@ -86,27 +96,19 @@ class _CodeWriter:
             self.emit(word_offsets.OP_COLUMN, column)
             self.emit(word_offsets.OP_SLOT, slot)
             self.emit(word_offsets.OP_SAME)
-            self.emit(word_offsets.OP_AND)
-            ends.append(len(self.words) - 1)
+            ends.append(self.jump(word_offsets.OP_AND))
         self.condition(expression)
         for end in ends:
-            self.words[end] = len(self.words)
-            self.jumps.append(end)
+            self.land(end)
 
     def condition(self, expression: expressions.Expression) -> None:
         """A condition: it holds only if its value is true."""
         match expression:
             case expressions.Binary(operator="and" | "or" as operator):
                 joined = expressions.operands(expression, operator)
-                ends: list[int] = []
-                for place, operand in enumerate(joined):
-                    self.condition(operand)
-                    if place < len(joined) - 1:
-                        self.emit(word_offsets.OP_AND if operator == "and" else word_offsets.OP_OR)
-                        ends.append(len(self.words) - 1)
-                for end in ends:
-                    self.words[end] = len(self.words)
-                    self.jumps.append(end)
+                self.chain(joined, word_offsets.OP_AND if operator == "and" else word_offsets.OP_OR)
+            case expressions.Call(function="in", arguments=(sought, *options)):
+                self.chain([expressions.Binary("==", sought, each) for each in options], word_offsets.OP_OR)
             case expressions.Unary(operator="not", operand=operand):
                 self.condition(operand)
                 self.emit(word_offsets.OP_NOT)
@@ -117,6 +119,16 @@ class _CodeWriter:
             case _:
                 self.value(expression)
                 self.emit(word_offsets.OP_TRUTH)
+
+    def chain(self, joined: Sequence[expressions.Expression], operation: int) -> None:
+        """Conditions joined by `and` or by `or`."""
+        ends: list[int] = []
+        for place, operand in enumerate(joined):
+            self.condition(operand)
+            if place < len(joined) - 1:
+                ends.append(self.jump(operation))
+        for end in ends:
+            self.land(end)
 
     def value(self, expression: expressions.Expression) -> None:
         """Any value."""
@@ -140,7 +152,15 @@ class _CodeWriter:
                 self.value(left)
                 self.value(right)
                 self.emit(OPERATORS[operator])
-            case expressions.Call(function=function, arguments=arguments):
+            case expressions.Call(function="if", arguments=(condition, then, otherwise)):
+                self.condition(condition)
+                to_otherwise = self.jump(word_offsets.OP_UNLESS)
+                self.value(then)
+                to_end = self.jump(word_offsets.OP_JUMP)
+                self.land(to_otherwise)
+                self.value(otherwise)
+                self.land(to_end)
+            case expressions.Call(function=function, arguments=arguments) if function != "in":
                 for argument in arguments:
                     self.value(argument)
                 self.emit(word_offsets.OP_CALL, FUNCTION_NAMES.index(function) << 8 | len(arguments))
