@@ -90,7 +90,41 @@ def figures_of(scenario: Scenario, since: int) -> RunFigures:
         since: begin of the measurement, ns after the start; events that happened since then count.
     """
     simulation = Simulation(scenario)
-    network = simulation.network
+    observed = observe(simulation, since)
+    outcome = observed.outcome
+    delays = [
+        each.delay
+        for subscribed in outcome.subscriptions.values()
+        for each in subscribed.found.values()
+        if each.event.hi >= scenario.start + since
+    ]
+    return RunFigures(
+        mean(delays) if delays else None,
+        sum(observed.bytes.values()),
+        max(observed.touched.values(), default=0) * SECOND / (scenario.duration - since),
+        _found(outcome),
+        tuple(sorted(name for name, each in outcome.nodes.items() if each.detectors)),
+        {name: each.refused for name, each in outcome.subscriptions.items() if each.refused},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A run, with what was measured from an instant to the end of publishing.
+
+    Attributes:
+        bytes: by link (from site, to site), acknowledgements included; all messages of these areas are at QoS 1.
+        touched: instances touched, by node.
+    """
+
+    outcome: ScenarioOutcome
+    bytes: Mapping[tuple[str, str], int]
+    touched: Mapping[str, int]
+
+
+def observe(simulation: Simulation, since: int) -> Observed:
+    """Run a simulation to its end, and measure from `since`, ns after the start."""
+    network, scenario = simulation.network, simulation.scenario
     network.engine.run(scenario.start + since)
     before = _bytes(network)
     touched: Counter[str] = Counter()
@@ -103,22 +137,8 @@ def figures_of(scenario: Scenario, since: int) -> RunFigures:
             known = seen.get((node, detector), 0)
             touched[node] += count - known if count >= known else count
         seen = now
-    sent = _bytes(network) - before
-    outcome = simulation.run()
-    delays = [
-        each.delay
-        for subscribed in outcome.subscriptions.values()
-        for each in subscribed.found.values()
-        if each.event.hi >= scenario.start + since
-    ]
-    return RunFigures(
-        mean(delays) if delays else None,
-        sent,
-        max(touched.values(), default=0) * SECOND / (scenario.duration - since),
-        _found(outcome),
-        tuple(sorted(name for name, each in outcome.nodes.items() if each.detectors)),
-        {name: each.refused for name, each in outcome.subscriptions.items() if each.refused},
-    )
+    sent = {link: size - before[link] for link, size in _bytes(network).items()}
+    return Observed(simulation.run(), sent, touched)
 
 
 def reliability_of(scenario: Scenario, without_loss: RunFigures) -> float:
@@ -141,10 +161,14 @@ def impact_of(scenario: Scenario, more: ScenarioSubscription, before: RunFigures
     return (after.bytes - before.bytes) / (before.bytes or 1) + more_load / (before.load or 1.0)
 
 
-def _bytes(network: Fabric) -> int:
-    """Bytes over links so far, acknowledgements included: all messages of these areas are at QoS 1."""
-    counted = [each.traffic[area] for each in network.links.all.values() for area in COUNTED if area in each.traffic]
-    return sum(size + messages * ACKNOWLEDGEMENT for messages, size in counted)
+def _bytes(network: Fabric) -> dict[tuple[str, str], int]:
+    """Bytes so far by link, acknowledgements included: all messages of these areas are at QoS 1."""
+    return {
+        (link.origin, link.target): sum(
+            size + messages * ACKNOWLEDGEMENT for area, (messages, size) in link.traffic.items() if area in COUNTED
+        )
+        for link in network.links.all.values()
+    }
 
 
 def _touched(deployment: Deployment) -> dict[tuple[str, str], int]:

@@ -79,12 +79,11 @@ def _pooled(run: CellRun, cells: Sequence[Cell], jobs: int) -> Generator[Finishe
     pool = _pool(jobs)
     try:
         while waiting or running:
-            while waiting and len(running) < jobs:
-                cell = waiting.pop()
-                running[pool.submit(run_cell, run, cell, code_digest())] = cell
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
             try:
-                for future in done:
+                while waiting and len(running) < jobs:
+                    running[pool.submit(run_cell, run, waiting[-1], code_digest())] = waiting[-1]
+                    waiting.pop()
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
                     finished = future.result()
                     del running[future]
                     yield finished

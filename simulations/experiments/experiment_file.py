@@ -53,7 +53,7 @@ def shipped() -> list[Path]:
 def find_experiment(given: str) -> Path:
     """Path of a file, or of a shipped experiment by its name."""
     known = {path.stem: path for path in shipped()}
-    if given in known and not Path(given).exists():
+    if given in known and not Path(given).is_file():
         return known[given]
     if not Path(given).is_file():
         near = get_close_matches(given, known, n=1)

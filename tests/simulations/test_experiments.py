@@ -89,8 +89,9 @@ def test_faulty_file_is_refused_with_its_line(text: str, problem: str, line: int
 
 
 def test_shipped_experiments_are_valid_and_have_cells() -> None:
+    assert len(shipped()) >= 6
     for path in shipped():
-        loaded = load_experiment(path.stem)
+        loaded = load_experiment(path.stem)  # a folder of this name does not matter
         assert len(loaded.cells()) >= len(loaded.seeds) and loaded.about
 
 
@@ -114,6 +115,7 @@ def test_equal_seeds_give_equal_bytes(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.spawn
+@pytest.mark.slow
 def test_processes_give_the_bytes_of_one_and_keep_failures_apart(tmp_path: Path) -> None:
     made = parse_experiment(WALK.replace("[2, 5]", "[2, -1, -2, 5]").replace("to = 3", "to = 2"))
     summary = run_experiment(made, tmp_path / "many", Workers(jobs=2))
@@ -175,6 +177,7 @@ def test_failed_cell_keeps_its_error_until_it_succeeds(tmp_path: Path) -> None:
 
 
 @needs_matplotlib
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [WALK, DETECTION], ids=["walk", "detection"])
 def test_report_is_one_page_with_the_command_of_each_figure(text: str, tmp_path: Path) -> None:
     made = parse_experiment(text)
@@ -213,6 +216,7 @@ def test_claim_without_a_figure_is_refused() -> None:
 
 
 @needs_matplotlib
+@pytest.mark.slow
 def test_verbs_run_list_and_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "own.toml"
     file.write_text(WALK.replace("[2, 5]", "[-1, 2]"))

@@ -8,6 +8,7 @@ from typing import Final
 from distced.simulations.experiments.model import ExperimentError, ExperimentKind
 
 MODULES: Final = {
+    "policies": "distced.simulations.experiments.kinds.policies_kind",
     "detection": "distced.simulations.experiments.kinds.detection_kind",
 }
 """The module of each kind, whose `KIND` is the kind."""

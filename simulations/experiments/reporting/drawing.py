@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333", "#8c6d1f")
-MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*")
+COLOURS: Final = (
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333", "#8c6d1f", "#7048b6", "#999999",
+)  # fmt: skip
+MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">")
 DPI: Final = 200
 _WIDTH: Final = 7.2
 _GRID: Final[Any] = {"color": "#dddddd", "linewidth": 0.8}
@@ -90,7 +92,8 @@ def _dots(plot: Dots) -> Figure:
         axes.set_axis_off()
     if len(names) > 1:
         handles = [every[0].plot([], [], marker, color=colour)[0] for colour, marker in _looks(len(names))]
-        figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 5))
+        figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 5 if columns > 2 else 4),
+                      fontsize=8)  # fmt: skip
     return figure
 
 
@@ -117,10 +120,21 @@ def _panel(axes: Axes, panel: Panel, names: Sequence[str], groups: Sequence[str]
     axes.grid(axis="x", **_GRID)
     _set_axis(axes, "x", panel.axis)
     if not panel.axis.logarithmic:
-        least = min((each.low for made in panel.series.values() for each in made.values()), default=0.0)
-        axes.set_xlim(left=min(least, 0.0) if least < 0 else 0.0)
+        _linear_limits(axes, panel)
     if panel.title:
         axes.set_title(panel.title, size=9)
+
+
+def _linear_limits(axes: Axes, panel: Panel) -> None:
+    """Limits of a linear axis: from 0, a little before it so that points there are whole, or around a reference."""
+    made = [each for groups in panel.series.values() for each in groups.values()]
+    low, high = min((each.low for each in made), default=0.0), max((each.high for each in made), default=1.0)
+    if panel.axis.zero and low >= 0:
+        axes.set_xlim(-0.02 * (high or 1.0), (high or 1.0) * 1.05)
+    elif panel.reference is not None:
+        middle = panel.reference[1]
+        reach = max(abs(low - middle), abs(high - middle), 0.02 * abs(middle)) * 1.1
+        axes.set_xlim(max(middle - reach, low - 0.1 * reach) if low > middle else middle - reach, middle + reach)
 
 
 def _bars(values: Sequence[Interval]) -> list[list[float]]:
@@ -224,7 +238,7 @@ def _legend(axes: Axes, names: Sequence[str]) -> None:
 
 
 def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
-    from matplotlib.ticker import EngFormatter, FuncFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter, LogLocator, NullFormatter
 
     axes.set(**{f"{which}label": axis.text})
     shown = axes.xaxis if which == "x" else axes.yaxis
@@ -235,6 +249,10 @@ def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
         limit(-axis.threshold / 5, max(limits()[1] * 1.5, axis.threshold * 10))
     elif axis.logarithmic:
         axes.set(**{f"{which}scale": "log"})
+        low, high = limits()
+        # Within a decade or two, numbers between its ends.
+        shown.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1, 3) if high < 99 * low else (1,)))
+        shown.set_minor_formatter(NullFormatter())
     if axis.logarithmic:
         shown.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
     else:

@@ -19,12 +19,14 @@ class Axis:
     Attributes:
         unit: empty for shares and numbers.
         threshold: of a logarithmic axis that shows 0, too: below it the axis is linear.
+        zero: whether a linear axis begins at 0, where no value is below.
     """
 
     label: str
     unit: str = ""
     logarithmic: bool = False
     threshold: float = 0.0
+    zero: bool = True
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import nan, sqrt
+from math import inf, nan, sqrt
 from statistics import fmean, stdev
 from typing import Final
 
@@ -23,9 +23,9 @@ SIGNIFICANT: Final = 0.05
 """Adjusted p below which a difference counts as one."""
 
 METHOD: Final = (
-    "Intervals are 95 % confidence intervals of the mean by Student's t, over seeds, cut off at 0 where no value is "
-    "negative. Pairs on the same seeds are tested by Wilcoxon's signed-rank test, two-sided, with p adjusted by Holm's "
-    "method within each table."
+    "Intervals are 95 % confidence intervals of the mean by Student's t, over seeds, cut off where no value can be "
+    "(below 0, a share above 1). Pairs on the same seeds are tested by Wilcoxon's signed-rank test, two-sided, with p "
+    "adjusted by Holm's method within each table."
 )
 
 
@@ -46,8 +46,12 @@ class Paired:
     p: float
 
 
-def interval(values: Sequence[float]) -> Interval | None:
-    """Mean and its interval; None without values. That of a single value has no width, that of sizes begins at 0."""
+def interval(values: Sequence[float], *, most: float = inf) -> Interval | None:
+    """Mean and its interval; None without values. That of a single value has no width, that of sizes begins at 0.
+
+    Args:
+        most: greatest possible value, as 1 of shares.
+    """
     if not values:
         return None
     middle = fmean(values)
@@ -55,7 +59,7 @@ def interval(values: Sequence[float]) -> Interval | None:
         return Interval(middle, middle, middle, 1)
     half = _quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
     low = middle - half
-    return Interval(middle, max(low, 0.0) if min(values) >= 0 else low, middle + half, len(values))
+    return Interval(middle, max(low, 0.0) if min(values) >= 0 else low, min(middle + half, most), len(values))
 
 
 def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | None:

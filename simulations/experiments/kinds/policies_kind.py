@@ -1,0 +1,115 @@
+"""Kind `policies`: distribution policies side by side, on workloads and topologies, all on the same seeds.
+
+composite-event-framework-2004, "Distribution Policies" and Table 1. The nodes are the shipped ones, in virtual time.
+Table of the file:
+
+    [policies]
+    treatments = ["min-latency", "min-bandwidth", "central", "optimum-bandwidth"]      # `policy_runs`
+    measured_from = 0.5                # share of a run after which it is measured; of a drift, from its first change
+    losses = true                      # a second run of each cell, in which a node is lost
+
+    [[policies.workloads]]             # `workloads.WorkloadSpec`
+    name = "synthetic"
+    kind = "synthetic"
+
+    [[policies.topologies]]            # `topologies.TopologySpec`
+    name = "star"
+    kind = "star"
+    sites = 8
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from distced.middleware.model.timestamps import parse_duration
+from distced.simulations.experiments.kinds.policies_figures import figures
+from distced.simulations.experiments.model import Cell, ExperimentKind, Row
+from distced.simulations.experiments.policy_runs import check_treatment, treated
+from distced.simulations.experiments.spec_checks import at_key, check_range, named_once
+from distced.simulations.experiments.topologies import TopologySpec, build, check_topology, resolved
+from distced.simulations.experiments.workloads import WorkloadSpec, check_workload, drifts_at, scenario_of
+
+
+class PoliciesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Table of the kind."""
+
+    treatments: list[str]
+    workloads: list[WorkloadSpec]
+    topologies: list[TopologySpec]
+    measured_from: float = 0.5
+    losses: bool = False
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """Settings of a cell."""
+
+    workload: WorkloadSpec
+    topology: TopologySpec
+    measured_from: float
+    losses: bool
+
+
+def resolve(spec: PoliciesSpec, folder: Path) -> PoliciesSpec:
+    """The spec with the tables of topology files."""
+    made = [resolved(each, folder, ("topologies", place)) for place, each in enumerate(spec.topologies)]
+    return msgspec.structs.replace(spec, topologies=made)
+
+
+def check(spec: PoliciesSpec) -> None:
+    """Check values; raises `SpecError`."""
+    named_once(spec.treatments, ("treatments",), "treatment")
+    for place, treatment in enumerate(spec.treatments):
+        with at_key("treatments", place):
+            check_treatment(treatment)
+    named_once([each.name for each in spec.workloads], ("workloads",), "workload")
+    for place, workload in enumerate(spec.workloads):
+        check_workload(workload, ("workloads", place))
+    named_once([each.name for each in spec.topologies], ("topologies",), "topology")
+    for place, topology in enumerate(spec.topologies):
+        check_topology(topology, ("topologies", place))
+    check_range(spec.measured_from, 0.3, 0.9, ("measured_from",), "share of a run")
+
+
+def cells(spec: PoliciesSpec, seeds: Sequence[int]) -> list[Cell]:
+    """Workloads × topologies × treatments × seeds."""
+    return [
+        Cell(
+            {"workload": workload.name, "topology": topology.name, "treatment": treatment},
+            seed,
+            _Settings(workload, topology, spec.measured_from, spec.losses),
+        )
+        for seed in seeds
+        for workload in spec.workloads
+        for topology in spec.topologies
+        for treatment in spec.treatments
+    ]
+
+
+def run(cell: Cell) -> list[Row]:
+    """One row; topology, streams and subscriptions are the same for every treatment of a seed."""
+    settings: _Settings = cell.settings
+    workload, topology = settings.workload, settings.topology
+    network = build(topology, Random(f"{topology.name} {cell.seed}"))
+    scenario = scenario_of(workload, network, cell.seed)
+    since = round(parse_duration(workload.duration) * settings.measured_from)
+    if workload.kind == "drift":
+        since = drifts_at(workload)
+    made = treated(scenario, str(cell.factors["treatment"]), since)
+    return [made.figures(losses=settings.losses)]
+
+
+KIND = ExperimentKind(
+    "policies",
+    "distribution policies, a central detector and the optimum, on workloads and topologies",
+    PoliciesSpec,
+    cells,
+    run,
+    figures,
+    check,
+    resolve,
+)

@@ -1,0 +1,207 @@
+"""Workloads of experiments: streams and subscriptions on a topology.
+
+* *synthetic*: random patterns over random streams, some with fragments in common (`random_scenario`).
+* *drift*: the same, while the rates of publishers change: in turns those at one half of the sites publish at their
+  rates, and the others at a tenth of it.
+* *zipf*: many subscriptions to few patterns, with Zipf's popularity.
+* *office*: the Active Office (composite-event-framework-2004, "Motivation"): its sensors are at the sites of the
+  topology's publishers, room by room, and its scenarios are subscribed to by the topology's subscribers in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from random import Random
+from typing import Final, Literal
+
+import msgspec
+
+from distced.detectors.compiler import compile_publication
+from distced.detectors.language.inlining import inline_file
+from distced.detectors.language.parser import parse_file
+from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MILLISECOND, SECOND, parse_duration
+from distced.policies.topology.model import Publisher
+from distced.policies.topology.topology import Topology
+from distced.simulations.experiments.model import SpecError
+from distced.simulations.experiments.spec_checks import at_key, check_known, check_range
+from distced.simulations.network.scenario.random_scenario import random_patterns, random_scenario
+from distced.simulations.network.scenario_model import (
+    START,
+    Scenario,
+    ScenarioSubscription,
+    Send,
+    SourceStream,
+)
+from distced.simulations.office import ActiveOffice, read_scenario, scenario_names
+from distced.simulations.office.sensors import UNCERTAINTY
+
+FIRST: Final = 3 * SECOND
+"""First subscription, ns after the start: sources have published, and rates are known."""
+
+APART: Final = 2 * SECOND
+"""Greatest interval between subscriptions, ns."""
+
+SUBSCRIBED_WITHIN: Final = 0.25
+"""Share of the duration in which all subscriptions are made."""
+
+QUIET: Final = 0.1
+"""Share of its events that a publisher publishes in a quiet phase."""
+
+
+class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A workload of an experiment.
+
+    Attributes:
+        subscriptions: number of them; of the office those of `scenarios` over and over.
+        duration: of publishing, as text.
+        phases: of a drift, alternately with publishers at one and the other half of the sites.
+        patterns, exponent: of Zipf's popularity: number of patterns, and of popularity by rank.
+        heartbeat: interval between promises of the office's sensors, as text.
+    """
+
+    name: str
+    kind: Literal["synthetic", "drift", "zipf", "office"]
+    subscriptions: int = 5
+    duration: str = "80s"
+    phases: int = 2
+    patterns: int = 20
+    exponent: float = 1.0
+    heartbeat: str = "5s"
+    scenarios: tuple[str, ...] = ("scenario1", "scenario2-residents")
+
+
+def check_workload(spec: WorkloadSpec, path: Sequence[str | int]) -> None:
+    """Check a spec; raises `SpecError`."""
+    check_range(spec.subscriptions, 1, 100_000, (*path, "subscriptions"), "number of subscriptions")
+    for key, least in (("duration", 10), ("heartbeat", 0.01)):
+        with at_key(*path, key):
+            duration = parse_duration(getattr(spec, key))
+        check_range(duration / SECOND, least, 86_400, (*path, key), f"{key} of this many seconds")
+    check_range(spec.phases, 2, 1_000, (*path, "phases"), "number of phases")
+    check_range(spec.patterns, 1, 100_000, (*path, "patterns"), "number of patterns")
+    check_range(spec.exponent, 0, 10, (*path, "exponent"), "exponent")
+    if not spec.scenarios:
+        raise SpecError("no scenario of the office", (*path, "scenarios"), allowed=", ".join(scenario_names()))
+    for place, name in enumerate(spec.scenarios):
+        check_known(name, scenario_names(), (*path, "scenarios", place), "no scenario of the office")
+
+
+def scenario_of(spec: WorkloadSpec, topology: Topology, seed: int) -> Scenario:
+    """The workload on a topology; a function of the seed."""
+    random = Random(f"{spec.kind} {seed}")
+    match spec.kind:
+        case "office":
+            made = _office(spec, topology, random, seed)
+        case _:
+            made = random_scenario(
+                seed, topology=topology, subscriptions=spec.subscriptions, duration=parse_duration(spec.duration)
+            )
+    if spec.kind == "zipf":
+        made = replace(made, subscriptions=tuple(_popular(spec, topology, random)))
+    if spec.kind == "drift":
+        made = replace(made, streams=tuple(_drifting(spec, made, random)))
+    apart = min(APART, round(made.duration * SUBSCRIBED_WITHIN / len(made.subscriptions)))
+    asked = tuple(replace(each, at=FIRST + place * apart) for place, each in enumerate(made.subscriptions))
+    return replace(made, subscriptions=asked, lead=5 * SECOND)
+
+
+def drifts_at(spec: WorkloadSpec) -> int:
+    """First change of the rates, ns after the start."""
+    return parse_duration(spec.duration) // spec.phases
+
+
+def _popular(spec: WorkloadSpec, topology: Topology, random: Random) -> Iterator[ScenarioSubscription]:
+    """Subscriptions to few patterns: the one of rank n is n**-exponent times as popular as the first."""
+    patterns = random_patterns(random, topology.types, spec.patterns)
+    weights = [(rank + 1) ** -spec.exponent for rank in range(len(patterns))]
+    subscribers = sorted(topology.subscribers)
+    for number, pattern in enumerate(random.choices(patterns, weights, k=spec.subscriptions), 1):
+        yield ScenarioSubscription(f"q{number}", random.choice(subscribers), pattern)
+
+
+def _drifting(spec: WorkloadSpec, scenario: Scenario, random: Random) -> Iterator[SourceStream]:
+    """Streams of which in each phase one half is quiet; heartbeats go on."""
+    phase = drifts_at(spec)
+    publishers = scenario.topology.publishers
+    sites = sorted({each.site for each in publishers.values()})
+    random.shuffle(sites)
+    # Quiet in the first phase. With a single site its publishers are divided.
+    late = {name for name, each in publishers.items() if each.site in sites[: len(sites) // 2]}
+    if len(sites) == 1:
+        late = set(sorted(publishers)[::2])
+    for stream in scenario.streams:
+        sends, seq = [], 0
+        for send in stream.sends:
+            quiet = (send.at // phase + (stream.publisher in late)) % 2 == 1
+            kept = tuple(event for event in send.events if not quiet or random.random() < QUIET)
+            if send.events and not kept:
+                continue
+            numbered = tuple(msgspec.structs.replace(event, seq=seq + place) for place, event in enumerate(kept))
+            seq += len(kept)
+            sends.append(replace(send, events=numbered))
+        yield replace(stream, sends=tuple(sends))
+
+
+def _office(spec: WorkloadSpec, topology: Topology, random: Random, seed: int) -> Scenario:
+    duration, heartbeat = parse_duration(spec.duration), parse_duration(spec.heartbeat)
+    types, sources, events = _office_events(seed, duration)
+    # A room's sensors are at one site; those of the topology's publishers in turn.
+    sites = [each.site for each in topology.publishers.values()]
+    rooms = sorted({source.partition("-")[2] for source in sources})
+    at = {room: sites[place % len(sites)] for place, room in enumerate(rooms)}
+    publishers, streams = [], []
+    for source, names in sources.items():
+        sensor, _, room = source.partition("-")
+        publishers.append(Publisher(source, at[room], names, {}, UNCERTAINTY[sensor]))
+        streams.append(_stream(source, names, events.get(source, ()), duration, heartbeat, random))
+    placed = Topology(
+        topology.sites.values(), topology.nodes.values(), publishers, topology.subscribers.values(), topology.links
+    )
+    subscribers = sorted(topology.subscribers)
+    patterns = _patterns(spec.scenarios, types)
+    asked = [
+        ScenarioSubscription(f"q{place + 1}", subscribers[place % len(subscribers)], patterns[place % len(patterns)])
+        for place in range(spec.subscriptions)
+    ]
+    return Scenario(placed, types, tuple(streams), tuple(asked), seed=seed, duration=duration)
+
+
+def _patterns(scenarios: Sequence[str], types: Sequence[EventType]) -> list[str]:
+    """Patterns of scenarios, without definitions."""
+    registry = TypeRegistry(types)
+    found = []
+    for name in scenarios:
+        text = read_scenario(name)
+        publications = inline_file(parse_file(text), text=text)
+        found += [compile_publication(publication, registry, text=text).text for publication in publications]
+    return found
+
+
+@lru_cache(maxsize=2)
+def _office_events(
+    seed: int, duration: int
+) -> tuple[tuple[EventType, ...], dict[str, tuple[str, ...]], dict[str, tuple[Event, ...]]]:
+    """Types, sources and events of the office, by source; the same for every policy of a process."""
+    office = ActiveOffice(Random(seed), START)
+    by_source: dict[str, list[Event]] = {}
+    for event in office.events(duration):
+        by_source.setdefault(event.source, []).append(event)
+    events = {source: tuple(sorted(found, key=lambda each: each.key)) for source, found in by_source.items()}
+    return tuple(office.types), dict(office.sources), events
+
+
+def _stream(
+    source: str, types: tuple[str, ...], events: Sequence[Event], duration: int, heartbeat: int, random: Random
+) -> SourceStream:
+    """Events at the end of their timestamps, and promises of the present between them."""
+    sends = [Send(each.hi - START, (each,), None) for each in events]
+    sends += [
+        Send(at, (), START + at - MILLISECOND) for at in range(random.randrange(1, heartbeat), duration, heartbeat)
+    ]
+    sends.sort(key=lambda send: (send.at, not send.events))
+    last = Send(duration + SECOND, (), START + duration + SECOND)
+    return SourceStream(source, source, types, (*sends, last))

@@ -1,0 +1,201 @@
+"""The kind `policies`: its files, workloads, topologies, treatments and figures, on tiny scenarios."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from distced.middleware.model.timestamps import SECOND
+from distced.simulations.experiments.experiment_file import load_experiment, parse_experiment
+from distced.simulations.experiments.kinds.policies_kind import KIND, PoliciesSpec
+from distced.simulations.experiments.model import ExperimentError
+from distced.simulations.experiments.policy_runs import treated
+from distced.simulations.experiments.reporting.sections import Claim, Figure
+from distced.simulations.experiments.reporting.write_report import write_report
+from distced.simulations.experiments.result_files import ResultFolder
+from distced.simulations.experiments.runner import run_experiment
+from distced.simulations.experiments.topologies import TopologySpec, build, link_class
+from distced.simulations.experiments.workloads import WorkloadSpec, drifts_at, scenario_of
+from distced.simulations.network.scenario.outcome import compare
+from distced.simulations.network.scenario.run import Simulation, simulate
+from distced.simulations.network.scenario_model import Scenario
+from tests.support.pictures import needs_matplotlib
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("scipy")
+
+TEXT = """
+kind = "policies"
+title = "Policies"
+seeds = [1, 6]
+
+[policies]
+treatments = ["min-latency", "central"]
+losses = true
+
+[[policies.workloads]]
+name = "few"
+kind = "synthetic"
+subscriptions = 4
+duration = "20s"
+
+[[policies.topologies]]
+name = "pair"
+kind = "two-site"
+nodes = 2
+publishers = 3
+"""
+
+FAULTY = {
+    "unknown policy": ('"central"', '"min-latence"', "no distribution policy of this name: min-latence", 7,
+                       "policies.treatments.2"),
+    "static of nothing": ('"central"', '"static min-latence"', "no distribution policy", 7, "policies.treatments.2"),
+    "unknown kind of workload": ('kind = "synthetic"', 'kind = "many"', "not a value for this key: many", 12,
+                                 "policies.workloads.1.kind"),
+    "too short": ("20s", "1s", "not a duration of this many seconds: 1.0", 14, "policies.workloads.1.duration"),
+    "no duration": ("20s", "soon", "soon", 14, "policies.workloads.1.duration"),
+    "unknown scenario": ("subscriptions = 4", 'scenarios = ["scenario3"]', "no scenario of the office: scenario3", 13,
+                         "policies.workloads.1.scenarios.1"),
+    "too many nodes": ("nodes = 2", "nodes = 5000", "not a number of nodes: 5000", 19, "policies.topologies.1.nodes"),
+    "unknown key of a topology": ("nodes = 2", "node = 2", "unknown key: node", 19, "policies.topologies.1.node"),
+    "missing topology file": ('kind = "two-site"', 'file = "nowhere.toml"', "cannot read the topology", 18,
+                              "policies.topologies.1.file"),
+    "neither kind nor file": ('kind = "two-site"\n', "", "a topology needs a kind, a file or tables: pair", 16,
+                              "policies.topologies.1"),
+    "kind and tables": ("nodes = 2", "tables = { sites = { a = {} } }", "a topology needs a kind, a file or tables", 16,
+                        "policies.topologies.1"),
+    "measured too early": ("losses = true", "measured_from = 0.1", "not a share of a run: 0.1", 8,
+                           "policies.measured_from"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "problem", "line", "key"), FAULTY.values(), ids=FAULTY)
+def test_faulty_file_is_refused_with_its_line(old: str, new: str, problem: str, line: int, key: str) -> None:
+    assert TEXT.count(old) == 1
+    with pytest.raises(ExperimentError) as caught:
+        parse_experiment(TEXT.replace(old, new), name="own.toml")
+    assert problem in str(caught.value)
+    assert caught.value.where == f"own.toml, line {line}, {key}"
+
+
+def scenario(kind: Any = "synthetic", seed: int = 1, *, topology: str = "star", **more: Any) -> Scenario:
+    """A small scenario of a workload."""
+    spec = TopologySpec("small", topology, sites=4, nodes=3, publishers=4, subscribers=2)  # type: ignore[arg-type]
+    return scenario_of(WorkloadSpec("own", kind, **more), build(spec, Random(seed)), seed)
+
+
+def test_two_sites_are_linked_by_wireless_alone() -> None:
+    made = build(TopologySpec("own", "two-site", nodes=4), Random(1))
+    [link] = made.links
+    assert link_class(link.cost) == "wireless"
+    assert {each.site for each in made.publishers.values()} == {"building"}
+    assert {each.site for each in made.subscribers.values()} == {"mobile"}
+    assert Counter(each.site for each in made.nodes.values()) == {"building": 2, "mobile": 2}
+
+
+def test_topology_file_is_part_of_the_experiment(tmp_path: Path) -> None:
+    tables = "[sites.a]\n[nodes.n]\nsite = 'a'\n[publishers.p]\nsite = 'a'\ntypes = ['A']\nrates = { A = 5 }\n"
+    (tmp_path / "own.toml").write_text(tables + "[subscribers.s]\nsite = 'a'\n")
+    (tmp_path / "lab.toml").write_text(TEXT.replace('kind = "two-site"', 'file = "own.toml"'))
+    loaded = load_experiment(tmp_path / "lab.toml")
+    (tmp_path / "own.toml").unlink()
+    spec: PoliciesSpec = loaded.spec
+    assert list(build(spec.topologies[0], Random(1)).nodes) == ["n"]
+
+
+def test_drift_makes_half_of_the_sites_quiet_in_turns() -> None:
+    spec = WorkloadSpec("own", "drift", duration="40s", phases=2)
+    made, plain = scenario("drift", duration="40s", phases=2), scenario("synthetic", duration="40s")
+    half = drifts_at(spec)
+    assert half == 20 * SECOND
+    by_phase = {}
+    for name, streams in (("drift", made.streams), ("plain", plain.streams)):
+        for stream in streams:
+            sent = [send.at < half for send in stream.sends for _ in send.events]
+            by_phase[name, stream.source] = (sent.count(True), sent.count(False))
+            seqs = [event.seq for send in stream.sends for event in send.events]
+            assert seqs == list(range(len(seqs)))
+    quiet = set()
+    for stream in made.streams:
+        kept, all_ = by_phase["drift", stream.source], by_phase["plain", stream.source]
+        if min(all_) > 20:
+            [loud] = [phase for phase in (0, 1) if kept[phase] == all_[phase]]
+            assert kept[1 - loud] < all_[1 - loud] / 3
+            quiet.add(loud)
+    assert quiet
+
+
+def test_popular_patterns_have_more_subscriptions() -> None:
+    made = scenario("zipf", subscriptions=400, patterns=10, exponent=1.5, duration="20s")
+    often = Counter(each.pattern for each in made.subscriptions).most_common()
+    assert len(often) <= 10 and often[0][1] > 100 > often[-1][1]
+    instants = [each.at or 0 for each in made.subscriptions]
+    assert instants == sorted(instants) and instants[-1] <= 0.4 * made.duration
+
+
+@pytest.mark.slow
+def test_office_is_detected_as_by_one_engine() -> None:
+    made = scenario("office", duration="60s", heartbeat="1s", subscriptions=3)
+    outcome = simulate(made)
+    assert not any(each.refused for each in outcome.subscriptions.values()) and outcome.complete
+    assert len({each.pattern for each in made.subscriptions}) == 2
+    assert all(each.holds for each in compare(outcome).values())
+
+
+def hosts(made: Scenario) -> set[str]:
+    return {entry.node for entry in simulate(made).detectors.values()}
+
+
+def test_central_detectors_are_on_one_node() -> None:
+    made = scenario(duration="20s", subscriptions=3)
+    assert len(hosts(treated(made, "central", 10 * SECOND).scenario)) == 1
+
+
+def test_static_placement_stays_where_the_policy_had_it() -> None:
+    made = scenario("drift", duration="60s", subscriptions=4)
+    kept = treated(made, "static min-load", 30 * SECOND).scenario
+    simulation = Simulation(treated(made, "min-load", 30 * SECOND).scenario)
+    simulation.network.engine.run(made.start + 30 * SECOND)
+    placed = {name: entry.node for name, entry in simulation.administrator.detectors.items()}
+    outcome = simulate(kept)
+    assert placed and {name: entry.node for name, entry in outcome.detectors.items()} == placed
+    assert not outcome.moved
+
+
+@pytest.mark.slow
+def test_treatments_deliver_the_same_and_the_optimum_sends_the_least() -> None:
+    made = scenario(seed=5, topology="tree", duration="30s", subscriptions=3)
+    rows = {
+        treatment: treated(made, treatment, 15 * SECOND).figures(losses=False)
+        for treatment in ("min-latency", "max-reliability", "central", "optimum-bandwidth")
+    }
+    assert len({row["notifications"] for row in rows.values()}) == 1 and rows["central"]["notifications"]
+    sizes = {treatment: float(row["bytes_s"] or 0) for treatment, row in rows.items()}
+    assert min(sizes.values()) >= sizes["optimum-bandwidth"] * 0.97
+
+
+@needs_matplotlib
+@pytest.mark.slow
+def test_tiny_experiment_is_the_same_to_the_byte_and_has_its_report(tmp_path: Path) -> None:
+    made = parse_experiment(TEXT)
+    for name in ("one", "other"):
+        summary = run_experiment(made, tmp_path / name)
+        assert (summary.done, summary.failed) == (4, {})
+    one, other = ({path.name: path.read_bytes() for path in (tmp_path / name / "cells").iterdir()}
+                  for name in ("one", "other"))  # fmt: skip
+    assert one == other
+    results, _ = ResultFolder(tmp_path / "one").results(made, made.cells())
+    shares = results.numbers("delivered_after_loss")
+    assert len(results.rows) == 4 and shares and all(0 <= share <= 1 for share in shares)
+    assert results.where(treatment="central").numbers("delivered_after_loss") == [0.0] * (len(shares) // 2)
+    sections = KIND.figures(results)
+    assert {"own-metrics", "delay-traffic-few", "load-few", "loss"} <= {
+        each.name for each in sections if isinstance(each, Figure)
+    }
+    assert not any(isinstance(each, Claim) for each in sections)  # a single named policy beats nobody
+    page = write_report(tmp_path / "one")
+    assert "Paired tests" in page.read_text(encoding="utf-8")
