@@ -1,17 +1,17 @@
-"""`distced demo`: composite events of the Active Office, detected live."""
+"""`distced demo`: composite events of the Active Office, or of a carrier's network, detected live."""
 
 from __future__ import annotations
 
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from distced.middleware.cli.output import AsJson, messages, output, print_json
 from distced.middleware.cli.output_files import ForceOption, check_report
-from distced.middleware.model.errors import BusError
+from distced.middleware.model.errors import BusError, DistcedError
 from distced.simulations.options import MappingOption, RayOption, SeedOption
 
 
@@ -21,11 +21,22 @@ def demo(
         float, typer.Option(metavar="MINUTES", help="Duration in virtual time, minutes.", min=0.1)
     ] = 60.0,
     seed: SeedOption = 41,
+    scenario: Annotated[
+        Literal["office", "alarms"],
+        typer.Option(help="The Active Office, or fault monitoring of a carrier's network.", show_choices=True),
+    ] = "office",
     input_: Annotated[
         Path | None,
         typer.Option("--input", metavar="FILE", help="Recorded events to replay in place of the Active Office."),
     ] = None,
     mapping: MappingOption = None,
+    causes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Causal edges of recorded alarms, CSV: cause_alarm, effect_alarm."),
+    ] = None,
+    links: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Links of recorded alarms, CSV: device_a, device_b.")
+    ] = None,
     patterns: Annotated[
         list[Path] | None,
         typer.Option("--pattern", metavar="FILE", help="Pattern file in place of both scenarios; repeatable."),
@@ -73,6 +84,8 @@ def demo(
 
       distced demo --speed 600 --minutes 240 --report reports/demo
 
+      distced demo --scenario alarms --speed 120
+
       distced demo --port 1884
 
       distced demo --input reports/demo/events.jsonl.gz --no-ray
@@ -87,7 +100,7 @@ def demo(
     from distced.middleware.client.client import Client
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import display as shown
-    from distced.simulations.demo.feed import office_feed, recorded_feed
+    from distced.simulations.demo.feed import alarm_feed, office_feed, recorded_alarm_feed, recorded_feed
     from distced.simulations.demo.session import DemoSession, questions
 
     console = messages() if as_json else output()
@@ -106,10 +119,22 @@ def demo(
         raise BusError("a port for a server that is not started here", given=port, advice="put it into the URL")
     if not nodes and starts:
         raise BusError("no broker nodes at a server that is started here", advice="name their server with --server")
-    check_report(report, shown.REPORT_FILES, force=force, inputs=[input_, mapping, *(patterns or ())])
+    check_report(report, shown.REPORT_FILES, force=force, inputs=[input_, mapping, causes, links, *(patterns or ())])
     actors = bool(nodes) and use_ray(ray)
-    feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
-    asked, derived = questions(feed.types, patterns or [])
+    if scenario == "office":
+        if causes is not None or links is not None:
+            raise DistcedError("causal edges or links without alarms", advice="add --scenario alarms")
+        feed = office_feed(seed, minutes) if input_ is None else recorded_feed(input_, mapping)
+    elif input_ is None:
+        if causes is not None or links is not None:
+            raise DistcedError("causal edges or links without a recording", advice="name it with --input")
+        feed = alarm_feed(seed, minutes)
+    elif mapping is None or causes is None:
+        advice = "its --mapping, as simulations/recordings/alarms.toml, and --causes, the causal edges of its experts"
+        raise DistcedError("recorded alarms without what they mean", given=str(input_), advice=advice)
+    else:
+        feed = recorded_alarm_feed(input_, mapping, causes, links)
+    asked, derived = questions(feed.types, patterns or [], feed.patterns)
     quieten()
     with ExitStack() as stack:
         began = time.perf_counter()

@@ -185,7 +185,18 @@ def summary(session: DemoSession, verdict: Verdict, seconds: float) -> dict[str,
             "only_run": len(verdict.only_run),
             "complete": verdict.complete,
         },
+        **_root_causes(verdict),
     }
+
+
+def _root_causes(verdict: Verdict) -> dict[str, Any]:
+    """Figures of a feed with faults; empty for others."""
+    causes = verdict.root_causes
+    if causes is None:
+        return {}
+    figures = {"found": causes.found, "true": causes.true, "known": causes.known}
+    shares = {"precision": causes.precision, "recall": causes.recall, "chance": causes.chance}
+    return {"root_causes": figures | {name: None if each is None else round(each, 4) for name, each in shares.items()}}
 
 
 def show_figures(console: Console, session: DemoSession, verdict: Verdict, seconds: float) -> None:
@@ -206,6 +217,14 @@ def show_figures(console: Console, session: DemoSession, verdict: Verdict, secon
     console.print()
     console.print(nodes_table(figures["nodes"]))
     console.print()
+    if causes := figures.get("root_causes"):
+        shares = [f"{name} {causes[name]:.1%}" for name in ("precision", "recall") if causes[name] is not None]
+        what = "root causes" if causes["chance"] is None else "causal edges of the recording"
+        by_chance = "" if causes["chance"] is None else f" (a guess: {causes['chance']:.1%})"
+        console.print(
+            f"{what}: {causes['found']:,} found, {causes['true']:,} of them true, of {causes['known']:,}: "
+            f"{', '.join(shares)}{by_chance}\n"
+        )
     if verdict.holds:
         line = f"live = run: the same {verdict.same:,} composite events, found again in the recorded events"
         console.print(Text.assemble(("✓ ", "bold green"), line))

@@ -1,9 +1,9 @@
-"""Feeds of the demonstration: the Active Office, or a recording, in steps of virtual time."""
+"""Feeds of the demonstration: the Active Office, a carrier network, or a recording, in steps of virtual time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -11,9 +11,23 @@ from typing import Final
 from distced.middleware.event_files import read_events
 from distced.middleware.event_files.pacing import Feed
 from distced.middleware.mapping import load_mapping
+from distced.middleware.model.errors import EventError
 from distced.middleware.model.event_types import EventType
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.simulations.carrier import (
+    ALARM,
+    CLEARED,
+    RECORDED_WITHIN,
+    CarrierAlarms,
+    RootCauses,
+    edges_found,
+    evaluated,
+    fault_patterns,
+    made_network,
+    placed,
+    read_network,
+)
 from distced.simulations.office import ActiveOffice, OfficeStep
 from distced.simulations.office.sensors import TYPES
 
@@ -31,6 +45,8 @@ class DemoFeed:
         sources: the types each source publishes, by name.
         steps: steps of virtual time, each with its published events; to be iterated once.
         places: returns the present place of each person; empty where unknown.
+        patterns: pattern files of this feed by name; those of the Active Office where empty.
+        root_causes: compares composite events with the truth, from these and all events; None where there is none.
     """
 
     title: str
@@ -39,6 +55,8 @@ class DemoFeed:
     sources: Mapping[str, tuple[str, ...]]
     steps: Iterable[OfficeStep]
     places: Callable[[], dict[str, str]] = dict
+    patterns: Mapping[str, str] = field(default_factory=dict)
+    root_causes: Callable[[Iterable[CompositeEvent], Sequence[Event]], RootCauses] | None = None
 
 
 def office_feed(seed: int, minutes: float) -> DemoFeed:
@@ -57,6 +75,47 @@ def recorded_feed(path: Path, mapping: Path | None) -> DemoFeed:
     sources = {source: tuple(types) for source, types in feed.sources.items()}
     steps = _steps(feed.events, feed.start)
     return DemoFeed(title, feed.start, _with_office_types(list(reader.types)), sources, steps)
+
+
+def alarm_feed(seed: int, minutes: float) -> DemoFeed:
+    """Alarms of a made carrier network, for a number of minutes of virtual time."""
+    network = made_network(Random(seed))
+    alarms = CarrierAlarms(Random(seed + 1), network)
+    title = f"carrier network of {len(network.devices)} devices, seed {seed}, {minutes:g} minutes"
+    return DemoFeed(
+        title,
+        alarms.now,
+        [ALARM, CLEARED],
+        alarms.sources,
+        alarms.run(round(minutes * MINUTE)),
+        patterns=fault_patterns(network),
+        root_causes=lambda composites, events: evaluated(composites, alarms.truth),
+    )
+
+
+def recorded_alarm_feed(path: Path, mapping: Path, causes: Path, links: Path | None) -> DemoFeed:
+    """Recorded alarms of a carrier's network, with the causal edges of its experts and its links."""
+    reader = read_events(path, load_mapping(mapping))
+    events = list(reader)
+    for event in events:
+        if event.type != ALARM.name or not {"alarm", "device"} <= event.attributes.keys():
+            raise EventError(
+                "not an alarm", given=f"{event.type} {event.attributes}", where=str(path),
+                advice="its mapping has to give events of type Alarm with `alarm` and `device`, as alarms.toml does",
+            )  # fmt: skip
+    network = read_network(causes, links, (str(event.attributes["device"]) for event in events))
+    feed = Feed([placed(event, network) for event in events], name=str(path))
+    title = f"{path.name}, {len(feed.events):,} alarms of {len(network.devices)} devices"
+    sources = {source: tuple(types) for source, types in feed.sources.items()}
+    return DemoFeed(
+        title,
+        feed.start,
+        [ALARM, CLEARED],
+        sources,
+        _steps(feed.events, feed.start),
+        patterns=fault_patterns(network, RECORDED_WITHIN),
+        root_causes=lambda composites, events: edges_found(list(events), network),
+    )
 
 
 def _steps(events: list[Event], start: int) -> Iterator[OfficeStep]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import cycle
@@ -29,6 +29,7 @@ from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, SECOND
+from distced.simulations.carrier import RootCauses
 from distced.simulations.demo.feed import DemoFeed
 from distced.simulations.office.scenarios import read_scenario
 
@@ -45,10 +46,14 @@ class Question:
     compiled: Compiled
 
 
-def questions(types: Iterable[EventType], files: Sequence[Path]) -> tuple[list[Question], list[EventType]]:
-    """Patterns of files, or of both scenarios, and the derived types of their files."""
+def questions(
+    types: Iterable[EventType], files: Sequence[Path], patterns: Mapping[str, str] | None = None
+) -> tuple[list[Question], list[EventType]]:
+    """Patterns of files, or those of a feed by name, or of both scenarios of the office, and the derived types of their
+    files."""
     registry = TypeRegistry(types)
-    texts = [(path.name, read_source(path).text) for path in files] or [(name, read_scenario(name)) for name in DEFAULT]
+    usual = patterns or {name: read_scenario(name) for name in DEFAULT}
+    texts = [(path.name, read_source(path).text) for path in files] or list(usual.items())
     before = {each.name for each in registry}
     asked: list[Question] = []
     for name, text in texts:
@@ -99,12 +104,15 @@ class Verdict:
     Attributes:
         same: number of composite events of both; `only_live` and `only_run` are those of one alone.
         complete: whether every subscription reached the end in time.
+        root_causes: how well faults were found; None for a feed without any.
     """
 
     same: int
     only_live: list[CompositeEvent]
     only_run: list[CompositeEvent]
     complete: bool
+
+    root_causes: RootCauses | None = None
 
     @property
     def holds(self) -> bool:
@@ -196,6 +204,7 @@ class DemoSession:
             [event for identity, event in detected.items() if identity not in expected],
             [event for identity, event in expected.items() if identity not in detected],
             complete,
+            None if self.feed.root_causes is None else self.feed.root_causes(detected.values(), events),
         )
 
     def _promise(self, watermark: int) -> None:
