@@ -6,7 +6,7 @@ storms, flapping, alarms that are not cleared (composite-event-framework-2004, F
 
 Precision is the share of explanations that are true, recall that of true ones that were found, by what has set off an
 alarm in a made network. A recording does not say so: there the kinds of alarms that follow each other nearby more often
-than by chance are compared with the causal edges of its experts.
+than at random are compared with the causal edges of its experts.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def evaluated(composites: Iterable[CompositeEvent], truth: Iterable[tuple[EventI
 
 
 def edges_found(events: Sequence[Event], network: CarrierNetwork, within: int = RECORDED_WITHIN) -> RootCauses:
-    """Causal edges of a recording: as many pairs of kinds as the experts know, those that begin one after the other at a
+    """Causal edges of a recording: as many pairs of kinds as the experts know, those that begin one after another at a
     device or a neighbour most often beyond chance, in standard deviations of a count."""
     kinds = sorted({_kind(event) for event in events})
     known = {edge for edge in network.causes if set(edge) <= set(kinds)}
