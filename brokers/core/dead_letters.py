@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from distced.brokers.core.effects import Effect, Publish, warning
 from distced.middleware.model.events import Event
@@ -17,6 +17,23 @@ from distced.middleware.wire.administration import DeadLetter
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.frames import Rejected
 from distced.middleware.wire.topics import ROOT, dead_letter_topic
+
+Reason: TypeAlias = Literal[
+    "malformed",
+    "mistyped",
+    "unknown-type",
+    "rejected",
+    "late",
+    "ahead",
+    "too-large",
+    "too-many",
+    "too-often",
+    "refused",
+]
+"""Reason of a dead letter, in its topic and in metrics."""
+
+REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
+"""All of them."""
 
 LONGEST: Final = 4096
 """Bytes of the payload in a dead letter at most."""
@@ -65,11 +82,11 @@ class DeadLetters:
         reason = f"more than {self._most:,} dead letters a second: they are counted; see --max-dead-letters"
         return [warning("dead letters not published", number=number, reason=reason)]
 
-    def count(self, reason: str, number: int) -> None:
+    def count(self, reason: Reason, number: int) -> None:
         """Count what further dead letters of a reason would say."""
         self.counts[reason] += number
 
-    def message(self, reason: str, problem: str, topic: str, payload: bytes) -> Letters:
+    def message(self, reason: Reason, problem: str, topic: str, payload: bytes) -> Letters:
         """Dead letter of a message that is unusable as a whole."""
         return self._letter(reason, problem, topic, None, payload) if self._counted(reason) else ()
 
@@ -79,14 +96,14 @@ class DeadLetters:
             return ()
         return self._letter("malformed", rejected.reason, topic, rejected.row, rejected.raw)
 
-    def event(self, reason: str, problem: str | Callable[[], str], event: Event, topic: str) -> Letters:
+    def event(self, reason: Reason, problem: str | Callable[[], str], event: Event, topic: str) -> Letters:
         """Dead letter of an event that was read, and is unusable; a problem that is costly to say as a function."""
         if not self._counted(reason):
             return ()
         content = encode([event.lo, event.hi, event.source, str(event.seq), event.attributes])
         return self._letter(reason, problem if isinstance(problem, str) else problem(), topic, None, content)
 
-    def _counted(self, reason: str) -> bool:
+    def _counted(self, reason: Reason) -> bool:
         """Count a dead letter; whether it is to be published."""
         self.counts[reason] += 1
         if self._left <= 0:
@@ -95,6 +112,6 @@ class DeadLetters:
         self._left -= 1
         return True
 
-    def _letter(self, reason: str, problem: str, topic: str, row: int | None, payload: bytes) -> Letters:
+    def _letter(self, reason: Reason, problem: str, topic: str, row: int | None, payload: bytes) -> Letters:
         letter = DeadLetter(reason, problem, topic, row, payload[:LONGEST])
         return (Publish(dead_letter_topic(reason, self.node, root=self.root), encode(letter)),)

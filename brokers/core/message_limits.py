@@ -42,7 +42,9 @@ LARGER: Final = "a larger message than nodes read"
 OFTENER: Final = "more events of one publisher than nodes read"
 """Problems of messages, and reasons of losses."""
 
-TOO_LARGE, TOO_MANY, TOO_OFTEN = "too-large", "too-many", "too-often"
+TOO_LARGE: Final = "too-large"
+TOO_MANY: Final = "too-many"
+TOO_OFTEN: Final = "too-often"
 """Reasons of dead letters."""
 
 

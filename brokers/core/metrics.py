@@ -68,6 +68,10 @@ METRICS: Final = (
     Metric(LOSSES, "counter", "Losses that detectors have reported to their readers."),
     Metric(EXCLUSIONS, "counter", "Detectors excluded: beyond their limits, or lost with several nodes."),
     Metric("distced_clients_quarantined_total", "counter", "Clients whose entries the node stopped reading."),
+    Metric("distced_entries_refused_total", "counter", "Entries of the directory beyond a limit, but subscriptions."),
+    Metric("distced_patterns_refused_total", "counter", "Patterns beyond a limit of their automaton."),
+    Metric("distced_delayed_messages_total", "counter", "Messages of publishers beyond their rate, which waited."),
+    Metric("distced_durable_events_dropped_total", "counter", "Events of durable subscriptions without room."),
     Metric(MIGRATIONS_BEGUN, "counter", "Migrations begun with the node as origin; replicas, too.", ("kind",)),
     Metric(
         MIGRATIONS_ENDED,
@@ -107,6 +111,7 @@ METRICS: Final = (
     ),
     # Of all participants.
     Metric(DEAD_LETTERS, "counter", "Unusable messages and events, published as dead letters, by reason.", ("reason",)),
+    Metric("distced_unpublished_dead_letters_total", "counter", "Dead letters that were only counted."),
     Metric("distced_unsent_messages_total", "counter", "Messages dropped, as too many waited for a server."),
     Metric("distced_connected", "gauge", "1 where the server is connected, else 0.", ("home",)),
     Metric("distced_reconnections_total", "counter", "Connections to a server after the first.", ("home",)),
@@ -202,7 +207,3 @@ def put(values: Values, name: str, value: float, *labels: str) -> None:
 def by_reason(values: Values, name: str, counts: Mapping[str, int], known: Iterable[str] = ()) -> None:
     """Put the counts of each reason; of known ones also where there were none, so that a first one is a change."""
     values[name] = {(reason,): counts.get(reason, 0) for reason in dict.fromkeys((*known, *counts))}
-
-
-DEAD_LETTER_REASONS: Final = ("malformed", "mistyped", "unknown-type", "rejected", "late", "ahead")
-"""Reasons of dead letters."""

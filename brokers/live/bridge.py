@@ -8,8 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from distced.brokers.bridge import LATENESS, LEASE, Bridge
+from distced.brokers.core.dead_letters import REASONS
 from distced.brokers.core.effects import Effect
-from distced.brokers.core.metrics import DEAD_LETTER_REASONS, DEAD_LETTERS, Delays, Values, by_reason, put
+from distced.brokers.core.metrics import DEAD_LETTERS, Delays, Values, by_reason, put
 from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.participant import Participant
 from distced.middleware.bus import parse_address
@@ -106,7 +107,7 @@ class LiveBridge(Participant):
         put(values, "distced_bridge_rejected_total", counts["rejected"])
         put(values, "distced_bridge_retained_messages_total", counts["retained"])
         put(values, "distced_sources", len(self.bridge.sources) - 1)
-        by_reason(values, DEAD_LETTERS, self.bridge.dead_letters.counts, DEAD_LETTER_REASONS)
+        by_reason(values, DEAD_LETTERS, self.bridge.dead_letters.counts, REASONS)
         return values, None
 
     def _end(self, now: int) -> Iterable[Effect]:

@@ -13,10 +13,10 @@ from heapq import nlargest
 from itertools import islice
 from typing import Final
 
+from distced.brokers.core.dead_letters import REASONS as DEAD_LETTER_REASONS
 from distced.brokers.core.metrics import (
     CHECKPOINTS_FAILED,
     CHECKPOINTS_SAVED,
-    DEAD_LETTER_REASONS,
     DEAD_LETTERS,
     EXCLUSIONS,
     LOSSES,
@@ -66,6 +66,10 @@ _COUNTS: Final = {
     "duplicates": "distced_duplicate_events_total",
     "detectors excluded": EXCLUSIONS,
     "clients quarantined": "distced_clients_quarantined_total",
+    "entries refused": "distced_entries_refused_total",
+    "patterns refused": "distced_patterns_refused_total",
+    "events delayed": "distced_delayed_messages_total",
+    "durable events dropped": "distced_durable_events_dropped_total",
 }
 """Metrics by the name of a node's counter."""
 
@@ -105,6 +109,7 @@ class NodeMetrics:
         for tally, number in path.tallies.items():
             put(values, tally[0], number, *tally[1:])
         by_reason(values, DEAD_LETTERS, path.dead_letters.counts, DEAD_LETTER_REASONS)
+        put(values, "distced_unpublished_dead_letters_total", path.dead_letters.unpublished)
         put(values, "distced_subscriptions", len(node.hosting.by_subscription))
         put(values, "distced_migrations_in_progress", len(node.migration.moving))
         put(values, "distced_backlog_seconds", node.backlog.behind / SECOND)

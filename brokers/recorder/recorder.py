@@ -21,10 +21,10 @@ from msgspec.structs import replace
 
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.clock_bound import ClockBound
-from distced.brokers.core.dead_letters import DeadLetters, foreign_promise
+from distced.brokers.core.dead_letters import REASONS, DeadLetters, foreign_promise
 from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Publish, warning
-from distced.brokers.core.metrics import DEAD_LETTER_REASONS, DEAD_LETTERS, SOURCES, Values, by_reason, put
+from distced.brokers.core.metrics import DEAD_LETTERS, SOURCES, Values, by_reason, put
 from distced.brokers.core.topic_routes import TopicRoute, TopicRoutes
 from distced.brokers.recorder.inputs import KEPT, Inputs, Interest, RecorderFilters
 from distced.brokers.recorder.state import (
@@ -242,7 +242,7 @@ class Recorder:
         slowest = nsmallest(SOURCES, policy.sources.items(), key=lambda each: each[1].watermark)
         for source, state in slowest:
             put(values, "distced_watermark_lag_seconds", (now - max(state.watermark, 0)) / SECOND, source)
-        by_reason(values, DEAD_LETTERS, self.dead_letters.counts, DEAD_LETTER_REASONS)
+        by_reason(values, DEAD_LETTERS, self.dead_letters.counts, REASONS)
         return values
 
     # What is to be done.

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distced import brokers
+from distced.brokers.core.dead_letters import REASONS
+from distced.brokers.core.message_limits import MessageLimits
 from distced.brokers.core.metrics import BOUNDS, METRICS, SOURCES, DelayHistogram, Values
 from distced.brokers.core.node_location import SubscriptionLimits
 from distced.brokers.node import node_metrics
@@ -14,7 +21,8 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.topics import administration_topic, event_topic
+from distced.middleware.wire.directory_entries import ClientEntry
+from distced.middleware.wire.topics import administration_topic, directory_topic, event_topic
 from tests.brokers.test_node import event, prepared, subscribed
 from tests.support.virtual_nodes import Network, VirtualClient
 
@@ -78,6 +86,57 @@ def test_counters_agree_with_events_moves_refusals_and_dead_letters() -> None:
     for values in after:
         for name, figures in values.items():
             assert all(len(labels) == len(LABELS[name]) for labels in figures), name
+
+
+def reasons_in_code() -> set[object]:
+    """First arguments of all calls that make or count dead letters, names resolved in their modules."""
+    found: set[object] = set()
+    for path in (Path(brokers.__file__).parent).rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
+                continue
+            owner = ast.unparse(call.func.value)
+            if not (owner.endswith("dead_letters") and call.func.attr in ("message", "event", "count")):
+                continue
+            match call.args[0]:
+                case ast.Constant(value=reason):
+                    found.add(reason)
+                case ast.Name(id=name):
+                    module = ".".join(path.relative_to(Path(brokers.__file__).parent).with_suffix("").parts)
+                    found.add(getattr(import_module(f"distced.brokers.{module}"), name))
+                case other:
+                    raise AssertionError(f"{path}: {ast.unparse(other)}")
+    return found
+
+
+def test_every_reason_of_dead_letters_is_exported_from_the_start() -> None:
+    assert reasons_in_code() == set(REASONS)
+    network, _ = prepared(nodes=1)
+    values = NodeMetrics(network.nodes[0].node).read(network.now)
+    assert {reason for (reason,) in values["distced_dead_letters_total"]} == set(REASONS)
+
+
+def test_what_is_beyond_a_limit_is_exported() -> None:
+    network, client = prepared(
+        nodes=1,
+        limits=SubscriptionLimits(states=4, kept_bytes=2_000),
+        message_limits=MessageLimits(rate=5, letters=1, entries=4),
+    )
+    node = network.nodes[0].node
+    metrics = NodeMetrics(node)
+    names = ("entries_refused", "patterns_refused", "delayed_messages", "unpublished_dead_letters")
+    before = metrics.read(network.now)
+    assert [one(before, f"distced_{name}_total") for name in (*names, "durable_events_dropped")] == [0] * 5
+    client.subscribe("large", "[A] ; [B] ; [A] ; [B] ; [A]")
+    for number in range(6):
+        network.publish(directory_topic("client", f"c{number}"), encode(ClientEntry(1)), retain=True)
+    network.run()
+    for _ in range(20):
+        network.nodes[0].do(node.receive(event_topic("A", "s"), b"nonsense", network.now))
+    network.run()
+    after = metrics.read(network.now)
+    assert all(one(after, f"distced_{name}_total") > 0 for name in names), {name: after.get(name) for name in names}
+    assert one(after, "distced_delayed_messages_total") == node.counts["events delayed"]
 
 
 @given(st.lists(st.integers(-10 * SECOND, 1_000 * SECOND), max_size=30))
