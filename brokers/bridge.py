@@ -16,7 +16,7 @@ their lease lets detectors continue without them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from typing import Final
@@ -31,13 +31,15 @@ from distced.middleware.model.errors import DistcedError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, format_duration
-from distced.middleware.wire.administration import RENEW_EVERY, Heartbeat, Missing, renewal
+from distced.middleware.wire.administration import RENEW_EVERY, Filtered, Heartbeat, Missing, renewal
 from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.declared_reads import DeclaredReads, any_filters
 from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss
 from distced.middleware.wire.published_streams import PublishedStreams
+from distced.middleware.wire.source_filter import CONCERNS, SourceFilter, reader_name
 from distced.middleware.wire.topics import (
     ROOT,
     Area,
@@ -77,7 +79,9 @@ class Bridge:
         listening: whether the directory was read and the devices were subscribed to.
         ready: whether the server has taken these subscriptions.
         problem: error that keeps it from beginning; None for none.
-        counts: messages received, events published, late ones, rejections, retained messages ignored.
+        counts: messages received, events published, late ones, rejections, retained messages ignored, and events left
+            out, as nobody reads them.
+        filter: leaves these out, where it is enabled (`middleware.wire.source_filter`).
     """
 
     def __init__(
@@ -91,6 +95,7 @@ class Bridge:
         retained: bool = False,
         home: str = "",
         root: str = ROOT,
+        filters: bool = False,
     ) -> None:
         self.name = name
         self.since = now
@@ -113,7 +118,10 @@ class Bridge:
         self.ready = False
         self.problem: DistcedError | None = None
         self.dead_letters = DeadLetters(name, root)
-        self.counts = {"messages": 0, "events": 0, "late": 0, "rejected": 0, "retained": 0}
+        self.counts = {"messages": 0, "events": 0, "late": 0, "rejected": 0, "retained": 0, "left_out": 0}
+        self.filter = SourceFilter(filters)
+        # It reads no events, and says so.
+        self._reads = DeclaredReads(reader_name("client", name))
         self._own = f"{check_root(root)}/"
         self._directory_filter = area_filter(Area.DIRECTORY, root=root)
         self._handshake = DirectoryHandshake(name, root)
@@ -132,6 +140,7 @@ class Bridge:
         self._reading = True
         self.directory = Directory()
         self._missing = set()
+        self.filter.lost()
         return [
             *(self._missed(now) if self.listening else ()),
             Subscribe(self._directory_filter),
@@ -145,7 +154,8 @@ class Bridge:
         """Effects of the end: the bridge withdraws its sources."""
         left = list(self.sources) if self.listening else []
         self.listening = self.ready = False
-        return [*(self._clear(each) for each in left), self.will()]
+        declared = Publish(directory_topic("reader", self._reads.reader, root=self.root), b"", retain=True)
+        return [*(self._clear(each) for each in left), *([declared] if self._reads.active else ()), self.will()]
 
     def will(self) -> Publish:
         """Last will, published when the bridge is lost."""
@@ -154,7 +164,7 @@ class Bridge:
     def receive(self, topic_filter: str, topic: str, payload: bytes, retained: bool, now: int) -> list[Effect]:
         """Effects of a message through a filter; one that matches several filters comes once through each."""
         if topic_filter == self._directory_filter:
-            return self._entry(topic, payload)
+            return self._entry(topic, payload, now)
         if topic_filter == self._handshake.topic:
             return self._known(now) if self._handshake.answered(payload) else []
         if topic_filter == self._asked:
@@ -189,6 +199,7 @@ class Bridge:
         if now - self._reconciled_at >= RECONCILE_EVERY:
             self._reconciled_at = now
             effects += self._reconcile()
+            self.filter.look(self.directory, now)
         return effects
 
     # Messages of devices.
@@ -230,6 +241,12 @@ class Bridge:
                 effects += self.dead_letters.event("rejected", problem, event, topic)
             return effects
         topic = event_topic(type_name, source, root=self.root)
+        if self.filter.enabled:
+            wanted = [event for event in timely if self.filter.passes(event)]
+            self.counts["left_out"] += len(timely) - len(wanted)
+            timely = wanted
+            if not timely:
+                return effects
         effects += self._announced(source, type_name, now)
         self.counts["events"] += len(timely)
         number, top = self.streams.position(source, type_name, None)
@@ -267,10 +284,41 @@ class Bridge:
 
     # The directory.
 
-    def _entry(self, topic: str, payload: bytes) -> list[Effect]:
-        with suppress(DistcedError):  # The nodes report it.
-            self.directory.read(parse_topic(topic, root=self.root).levels, payload, where=topic)
-        return []
+    def _entry(self, topic: str, payload: bytes, now: int) -> list[Effect]:
+        levels: tuple[str, ...] = ()
+        try:
+            levels = parse_topic(topic, root=self.root).levels
+            change = self.directory.read(levels, payload, where=topic)
+        except DistcedError:
+            # The nodes report it.
+            if levels[:1] == ("reader",):
+                self.filter.unreadable(levels[-1])
+            return []
+        if change.kind not in CONCERNS:
+            return []
+        effects: list[Effect] = []
+        if change.kind == "reader":
+            effects += self._acknowledged(self.filter.declared(change.name, change.entry, now))
+            if change.name == self._reads.reader and self.listening:
+                self._reads.seen(change.entry, now)
+        self.filter.look(self.directory, now)
+        return [*effects, *self._declared(now)]
+
+    def _declared(self, now: int) -> list[Effect]:
+        """Declaration of the bridge, from the first source that filters on."""
+        if self._reading or not self.listening or not any_filters(self.directory):
+            return []
+        self._reads.activate(now)
+        entry = self._reads.take()
+        topic = directory_topic("reader", self._reads.reader, root=self.root)
+        return [] if entry is None else [Publish(topic, encode(entry), retain=True)]
+
+    def _acknowledged(self, acks: Iterable[tuple[str, Filtered]]) -> list[Effect]:
+        """Acknowledgements of declarations."""
+        return [
+            Publish(administration_topic("filtered", reader, self.name, root=self.root), encode(ack))
+            for reader, ack in acks
+        ]
 
     def _known(self, now: int) -> list[Effect]:
         """Continue behind a barrier: first the directory is read, then devices are subscribed to."""
@@ -303,6 +351,10 @@ class Bridge:
         if not self.listening:
             self.listening = True
             effects += [Subscribe(each) for each in self._device_filters()]
+        if self.filter.enabled:
+            effects += self._acknowledged(self.filter.known(self.directory, now))
+        self._reads.repeat()
+        effects += self._declared(now)
         return [*effects, self._handshake.begin(now)]
 
     def _reconcile(self) -> list[Effect]:
@@ -335,7 +387,7 @@ class Bridge:
     def _announce(self, source: str) -> Publish:
         # Types that are new come last: positions of heartbeats are in their order.
         types, first = tuple(self.sources[source]), self._first[source]
-        entry = SourceEntry(types, self.watermark, self.lease, self.name, first=first)
+        entry = SourceEntry(types, self.watermark, self.lease, self.name, first=first, filters=self.filter.enabled)
         return Publish(directory_topic("source", source, root=self.root), encode(entry), retain=True)
 
     def _clear(self, source: str) -> Publish:

@@ -30,7 +30,7 @@ BESIDE = {
     *("distced_durable_events_dropped_total", "distced_bridge_late_events_total"),
     *("distced_recorder_written_files_total", "distced_recorder_late_events_total"),
     *("distced_recorder_duplicate_events_total", "distced_recorder_unwritten_events"),
-    "distced_bridge_retained_messages_total",
+    *("distced_bridge_retained_messages_total", "distced_bridge_left_out_events_total"),
 }
 """Metrics that the dashboard and the alerts do without."""
 

@@ -218,6 +218,10 @@ class BrokerOptions:
         int, duration_option(help="Silence of the bridge after which detectors drop its sources; 0s for never.")
     ] = Duration("1min")
     retained: Annotated[bool, Option("--retained", help="Bridge messages retained before the start, too.")] = False
+    filters: Annotated[
+        bool,
+        Option("--filter", help="The bridge does not send events that no participant has declared to read."),
+    ] = False
     metrics: MetricsOption = ""
     traces: TracesOption = False
     log_format: LogFormatOption = "text"
@@ -325,6 +329,7 @@ def host(options: BrokerOptions, log: Logger) -> int:
                 lateness=options.lateness,
                 lease=options.lease,
                 retained=options.retained,
+                filters=options.filters,
                 board=board,
                 traces=traces,
             )

@@ -136,6 +136,7 @@ METRICS: Final = (
     Metric("distced_bridge_late_events_total", "counter", "Events beyond the allowed lateness, not published."),
     Metric("distced_bridge_rejected_total", "counter", "Messages and events of devices that were rejected."),
     Metric("distced_bridge_retained_messages_total", "counter", "Retained messages of devices, ignored."),
+    Metric("distced_bridge_left_out_events_total", "counter", "Events not sent, as nobody reads them."),
 )
 
 SOURCES: Final = 20

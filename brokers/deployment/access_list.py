@@ -19,6 +19,7 @@ from distced.middleware.client.directory_session import KINDS_READ, OF_DURABLE
 from distced.middleware.client.durable import durable_id
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import RECORDER
+from distced.middleware.wire.source_filter import reader_name
 from distced.middleware.wire.topics import (
     ROOT,
     Area,
@@ -109,6 +110,10 @@ def _present(name: str, root: str) -> Iterator[AccessRule]:
     yield from _reads(directory_filter(each, root=root) for each in (*KINDS_READ, "detector"))
     yield from _reads([pointer_topic(root=root)])
     yield from _writes([directory_topic("client", name, root=root), administration("alive", "client", name)])
+    # What it reads, for sources that filter, and their acknowledgements.
+    reader = reader_name("client", name)
+    yield from _writes([directory_topic("reader", reader, root=root)])
+    yield from _reads([area_filter(Area.ADMINISTRATION, "filtered", reader, root=root)])
     yield AccessRule("readwrite", area_filter(Area.ADMINISTRATION, "known", name, root=root))
 
 
@@ -132,6 +137,7 @@ def _publishes(name: str, sources: Iterable[str | None], types: tuple[str, ...],
             yield from _writes([directory_topic("source", source, root=root), *answers])
             yield from _reads([area("ack", source)])
     yield from _writes([administration("heartbeat", name)])
+    yield from _writes([area("filtered", None, name).removesuffix("/#")])
     yield from _reads([administration("covered", name), administration("missing", "source", name)])
     yield from _writes(directory_topic("type", each, root=root) for each in types)
 
@@ -177,6 +183,8 @@ def _recorder(name: str, participant: DeployedUser, root: str) -> Iterator[Acces
     yield from _reads([area("heartbeat"), area("fence"), area("again", speaker), area("lost", speaker)])
     yield from _reads([pointer_topic(root=root)])
     yield from _writes([directory_topic("recorder", name, root=root), area("missing")])
+    yield from _writes([directory_topic("reader", speaker, root=root)])
+    yield from _reads([area("filtered", speaker)])
     yield from _writes([_exactly(area("ack", None, speaker)), administration("alive", "recorder", name)])
     yield from _writes([_exactly(area_filter(Area.DEAD_LETTERS, None, speaker, root=root))])
     for each in (name, speaker):

@@ -42,6 +42,7 @@ class LiveBridge(Participant):
         lateness: int = LATENESS,
         lease: int = LEASE,
         retained: bool = False,
+        filters: bool = False,
         clock: Clock | None = None,
         root: str = ROOT,
         board: MetricsBoard | None = None,
@@ -58,6 +59,7 @@ class LiveBridge(Participant):
             retained=retained,
             home=str(parse_address(url)),
             root=root,
+            filters=filters,
         )
         self._begun = threading.Event()
         # No session: messages kept for an absent bridge would be taken for new ones.
@@ -106,6 +108,7 @@ class LiveBridge(Participant):
         put(values, "distced_bridge_late_events_total", counts["late"])
         put(values, "distced_bridge_rejected_total", counts["rejected"])
         put(values, "distced_bridge_retained_messages_total", counts["retained"])
+        put(values, "distced_bridge_left_out_events_total", counts["left_out"])
         put(values, "distced_sources", len(self.bridge.sources) - 1)
         by_reason(values, DEAD_LETTERS, self.bridge.dead_letters.counts, REASONS)
         return values, None

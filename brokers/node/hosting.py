@@ -30,11 +30,12 @@ from distced.brokers.node.json_output import JsonTopic
 from distced.brokers.node.planning import Planned, Planner, home_of, is_away
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
+from distced.brokers.node.wanted_reads import WantedReads
 from distced.detectors.runtime.detector import Detector
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
-from distced.middleware.wire.administration import Answer, Listening
+from distced.middleware.wire.administration import Answer, Filtered, Listening
 from distced.middleware.wire.bounded_values import following
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import DetectorEntry, Measured, SubscriptionEntry
@@ -57,6 +58,7 @@ class DetectorHosting(NodePart):
         by_subscription: detector of each subscription served here.
         topic_filters, announcements: MQTT filters for the detectors; messages about them.
         upstream: sources and detectors that they wait for.
+        wanted: what they look at, for sources that filter.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -66,6 +68,7 @@ class DetectorHosting(NodePart):
         self.announcements = Announcements(shared)
         self.planner = Planner(shared.name, shared.directory, shared.root)
         self.upstream = Upstream(shared, self.topic_filters, self.planner)
+        self.wanted = WantedReads(shared)
         # By subscription to a part for a detector here: the detector, and the part.
         self._for_parts: dict[str, tuple[str, str]] = {}
         # Those that were published and not cleared since.
@@ -155,6 +158,7 @@ class DetectorHosting(NodePart):
             notes.append(warning("checkpoint refused", detector=planned.id, reason=str(error)))
             return self._created(planned, home, expected)
         self.event_path.tallies[TAKEOVERS, "checkpoint"] += 1
+        self.wanted.reads.runs(planned.id)
         notes.append(info("detector recovered", detector=planned.id, until=checkpoint.output.watermark))
         return hosted
 
@@ -168,7 +172,7 @@ class DetectorHosting(NodePart):
             detector.id = planned.id
         for part in planned.parts:
             self._for_parts[part_subscription(planned.id, part, self.name)] = (planned.id, part)
-        return HostedDetector(
+        hosted = HostedDetector(
             detector,
             planned,
             # One object for all that read the same.
@@ -179,6 +183,8 @@ class DetectorHosting(NodePart):
             self._changed,
             attributes_read=types_of_detectors(compiled, self.directory),
         )
+        self.wanted.need(hosted)
+        return hosted
 
     def _next_generation(self, identity: str) -> int:
         """Number of a primary after those that the directory, or a replica here, knows of."""
@@ -211,6 +217,7 @@ class DetectorHosting(NodePart):
         self.event_path.inventory.host(hosted)
         hosted.arrived(state, self.directory.subscriptions, now, replica=replica)
         self.upstream.update_readers(hosted)
+        self.wanted.begun(hosted)
         self.by_subscription |= dict.fromkeys(hosted.subscriptions, identity)
         if hosted.subscriptions:
             self._update_json(hosted)
@@ -395,7 +402,7 @@ class DetectorHosting(NodePart):
 
     def _begin(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Run a detector if a client listens and every part runs, and answer its subscriptions."""
-        if hosted.phase is not Phase.WAITING or not all(hosted.parts.values()):
+        if hosted.phase is not Phase.WAITING or not all(hosted.parts.values()) or not self.wanted.covers(hosted):
             return []
         ready = hosted.ready_subscriptions()
         hosted.run(now)
@@ -411,7 +418,18 @@ class DetectorHosting(NodePart):
         if not (shared and self.topic_filters.covers_member(hosted)):
             effects += self.topic_filters.refilter()
         effects += self._announce_active(hosted, ready, now)
-        return [*effects, *self.event_path.begin(hosted, now)]
+        effects += self.event_path.begin(hosted, now)
+        lost = self.wanted.begun(hosted)
+        return [*effects, *self.event_path.lose(hosted, lost, now)] if lost else effects
+
+    def filtered(self, publisher: str, ack: Filtered, now: int) -> list[Effect]:
+        """A publisher sends what this node has declared: detectors may begin."""
+        effects = self.wanted.acknowledged(publisher, ack, now)
+        return [*effects, *self.begin_some(now)]
+
+    def begin_some(self, now: int) -> list[Effect]:
+        """Run the detectors that may begin by now."""
+        return [effect for hosted in self.event_path.inventory.unsettled() for effect in self._begin(hosted, now)]
 
     def withdrawn(self, name: str, now: int) -> list[Effect]:
         """A subscription has ended; a detector without any is destroyed."""

@@ -72,6 +72,7 @@ from distced.middleware.wire.administration import (
     Acknowledgement,
     Answers,
     Drain,
+    Filtered,
     Heartbeat,
     Listening,
     Missing,
@@ -228,6 +229,7 @@ class Node(NodePart):
         self.membership.connected(now)
         self.renewals.connected()
         self.absent_clients.connected()
+        self.hosting.wanted.connected()
         if self.hosted:
             missing = "events published meanwhile"
             effects.append(warning("node reconnected", detectors=len(self.hosted), missing=missing))
@@ -268,9 +270,9 @@ class Node(NodePart):
         if self.claim.lost:
             return []
         self.stories.begin(Stopping(), self._now)
-        load = self.clear("load", self.name)
+        cleared = [self.clear("load", self.name), *self.hosting.wanted.stop()]
         return self.stories.end(
-            [*self.checkpoints.last(self._now), *self.replication.leave(), load, self.claim.give_up(), self.will()]
+            [*self.checkpoints.last(self._now), *self.replication.leave(), *cleared, self.claim.give_up(), self.will()]
         )
 
     def linked(self, home: str, now: int) -> list[Effect]:
@@ -353,7 +355,12 @@ class Node(NodePart):
         """Effects of a message that is no event."""
         self.stories.begin(MessageArrived(topic, home), now)
         effects = self.stories.end(
-            [*self._message(topic, payload, now, home), *self._ask_positions(now), *self.exclusion.take(now)]
+            [
+                *self._message(topic, payload, now, home),
+                *self._declare(now),
+                *self._ask_positions(now),
+                *self.exclusion.take(now),
+            ]
         )
         if self.validates:
             self.validate()
@@ -370,19 +377,23 @@ class Node(NodePart):
         if self._stopped:
             return []
         self.stories.begin(StoreAnswered(), now)
-        return self.stories.end(self._loaded(detector, contents, problem, now))
+        return self.stories.end([*self._loaded(detector, contents, problem, now), *self._declare(now)])
 
     def compiled(self, order: Compile, cache: PatternCache, now: int) -> list[Effect]:
         """Effects of the end of a `Compile`; requests go on with `serve`."""
         if self._stopped:
             return []
         self.stories.begin(PatternCompiled(), now)
-        return self.stories.end(self.admission.compiled(order, cache, now))
+        return self.stories.end([*self.admission.compiled(order, cache, now), *self._declare(now)])
 
     def _loaded(self, detector: str, contents: Iterable[Pieces], problem: str, now: int) -> list[Effect]:
         hosted, effects = self.checkpoints.found(detector, contents, problem, now)
         self.admission.recover(detector, hosted)
         return effects
+
+    def _declare(self, now: int) -> list[Effect]:
+        """Declare what the detectors read by now, where sources filter."""
+        return self.hosting.wanted.look(now) if self._handshake.settled and self.hosting.wanted.reads.active else []
 
     def quarantine_all(self, clients: Iterable[str], now: int) -> list[Effect]:
         """Effects of the quarantine of clients, unless the directory is being read: retained entries come in crowds."""
@@ -465,7 +476,7 @@ class Node(NodePart):
             served = self.admission.serve(request, now)
         except DistcedError as error:
             served = list(self.dead_letters.message("malformed", str(error), request.where, b""))
-        effects = self.stories.end([*served, *self._ask_positions(now), *self.exclusion.take(now)])
+        effects = self.stories.end([*served, *self._declare(now), *self._ask_positions(now), *self.exclusion.take(now)])
         if self.validates:
             self.validate()
         return effects
@@ -572,6 +583,7 @@ class Node(NodePart):
                 effects += [
                     *self.migration.tick(now),
                     *self.admission.tick(now),
+                    *self.hosting.wanted.tick(now),
                     *self.hosting.tick(now),
                     *self.absent_clients.tick(now),
                 ]
@@ -669,7 +681,12 @@ class Node(NodePart):
     def _changed(self, change: Change, now: int) -> list[Effect]:
         if change.kind == "detector":
             self.hosting.upstream.readers_changed(change)
-        return [*self.placement.changed(change), *self._react(change, now)]
+        wanted = self.hosting.wanted.changed(change, now, known=self._handshake.settled)
+        effects = [*self.placement.changed(change), *self._react(change, now), *wanted]
+        if change.kind in ("client", "source") and self.hosting.wanted.reads.active:
+            # A publisher that detectors have waited for may have gone.
+            effects += self.hosting.begin_some(now)
+        return effects
 
     def _react(self, change: Change, now: int) -> list[Effect]:
         match change.kind:
@@ -770,6 +787,8 @@ class Node(NodePart):
                 return self.event_path.unavailable(read_unavailable(kind, source, payload), now, home)
             case ("missing", "detector"):
                 return self.event_path.answer(decode(payload, Missing, where=topic), home)
+            case ("filtered", self.hosting.wanted.reads.reader, publisher):
+                return self.hosting.filtered(publisher, decode(payload, Filtered, where=topic), now)
             case ("ready", _):
                 listening = decode(payload, Listening, where=topic).subscriptions
                 for name in listening:
@@ -877,7 +896,7 @@ class Node(NodePart):
             # The claim is the one entry that nobody else clears.
             forgotten = bool(effects)
             effects += [*self.hosting.compare(shown, now), *self.durable.put_back(shown, forgotten=forgotten)]
-        return [*effects, *self.admission.take_up(), *self._inspect()]
+        return [*effects, *self.hosting.wanted.look(now), *self.admission.take_up(), *self._inspect()]
 
     def _inspect(self) -> Iterable[Effect]:
         """Inspect all events of the site for unregistered types, on one node of it."""

@@ -102,6 +102,9 @@ class RecorderFilters:
         # Answers about missing messages.
         self._again = area_filter(Area.ADMINISTRATION, "again", f"{RECORDER}{name}", root=root)
         self._lost = area_filter(Area.ADMINISTRATION, "lost", f"{RECORDER}{name}", root=root)
+        # Its declaration for sources that filter, and their acknowledgements.
+        self._declared = directory_topic("reader", f"{RECORDER}{name}", root=root)
+        self._filtered = area_filter(Area.ADMINISTRATION, "filtered", f"{RECORDER}{name}", root=root)
         self._root = root
         self._interest = interest
         self.streams: dict[str, Streams] = {}
@@ -138,7 +141,7 @@ class RecorderFilters:
     def _beside(self) -> set[tuple[str, str]]:
         """The directory, heartbeats, barriers."""
         found = {("", area_filter(Area.DIRECTORY, kind, root=self._root)) for kind in KEPT}
-        found.add(("", self.topic))
+        found |= {("", each) for each in (self.topic, self._declared, self._filtered)}
         found.add(("", area_filter(Area.ADMINISTRATION, "fence", root=self._root)))
         found.add(("", area_filter(Area.ADMINISTRATION, "heartbeat", root=self._root)))
         of_detectors = {home for streams in self.streams.values() for home in streams.homes}

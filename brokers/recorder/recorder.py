@@ -47,9 +47,10 @@ from distced.brokers.recorder.state import (
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import CompositeEvent, Event
-from distced.middleware.model.timestamps import MINUTE, SECOND
+from distced.middleware.model.timestamps import INSTANT_MIN, MINUTE, SECOND
 from distced.middleware.wire.administration import (
     RENEW_EVERY,
+    Filtered,
     Heartbeat,
     Missing,
     MissingMessages,
@@ -58,11 +59,20 @@ from distced.middleware.wire.administration import (
     renewal,
 )
 from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.declared_reads import DeclaredReads, any_filters, types_whole
 from distced.middleware.wire.directory_entries import MAX_AHEAD, RECORDER, RecorderEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import decode_any
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
-from distced.middleware.wire.topics import ROOT, Area, administration_topic, composite_topic, event_topic, parse_topic
+from distced.middleware.wire.topics import (
+    ROOT,
+    Area,
+    administration_topic,
+    composite_topic,
+    directory_topic,
+    event_topic,
+    parse_topic,
+)
 
 
 class Recorder:
@@ -113,6 +123,9 @@ class Recorder:
         self._routes = TopicRoutes(self.directory, lambda detector: published.get(detector, ""))
         self._interest = Interest(self.state, self.directory)
         self._filters = RecorderFilters(name, root, self._interest, self.homes)
+        # Not withdrawn when it stops: sources go on sending what the server keeps for it.
+        self._reads = DeclaredReads(speaker)
+        self._reads.need(speaker, None if self._entry.types is None else types_whole(self._entry.types), now, runs=True)
         self._handshake = DirectoryHandshake(speaker, root)
         self._inputs = Inputs(
             self._journaled,
@@ -319,6 +332,8 @@ class Recorder:
             case ("lost", self._speaker, kind, source):
                 self._unavailable(read_unavailable(kind, source, payload), now, home)
                 return []
+            case ("filtered", self._speaker, publisher):
+                return list(self._filtered(publisher, decode(payload, Filtered, where=topic)))
             case ("fence", source):
                 self._journaled.do(Fenced(source, now))
                 return [warning("source fenced off", source=source)]
@@ -414,20 +429,45 @@ class Recorder:
         if self._subscribed_again_at is not None:
             self._listens(self._subscribed_again_at, now)
             self._subscribed_again_at = None
-        return [self._entered(), *self._inputs.unsent()]
+        self._reads.repeat()
+        return [*self._declared(now), self._entered(), *self._inputs.unsent()]
+
+    def _declared(self, now: int) -> list[Effect]:
+        """Declaration of what it records, from the first source that filters on."""
+        if not self._handshake.settled or self._handshake.reading or not any_filters(self.directory):
+            return []
+        self._reads.activate(now)
+        entry = self._reads.take()
+        topic = directory_topic("reader", self._speaker, root=self._root)
+        return [] if entry is None else [Publish(topic, encode(entry), retain=True)]
+
+    def _filtered(self, publisher: str, ack: Filtered) -> list[Effect]:
+        """Take the acknowledgement of a publisher that filters: what was left out since the begin is missing."""
+        since = INSTANT_MIN if self.state.since is None else self.state.since - 1
+        self._lose(
+            [
+                replace(loss, since=max(loss.since, since))
+                for _, loss in self._reads.acknowledged(publisher, ack)
+                if loss.until > since
+            ]
+        )
+        return []
 
     # The directory.
 
     def _changed(self, change: Change, payload: bytes, now: int) -> list[RecorderEffect]:
         if change.kind == "recorder":
             return self._namesake(change)
+        if change.kind == "reader" and change.name == self._speaker:
+            self._reads.seen(change.entry, now)
+            return list(self._declared(now))
         if change.kind not in KEPT:
             return []
         if self.state.entries.get((change.kind, change.name), b"") != payload:
             self._journaled.do(Entered(change.kind, change.name, payload))
         match change.kind:
             case "source":
-                return list(self._inputs.source_changed(change.name, change.entry, now))
+                return [*self._declared(now), *self._inputs.source_changed(change.name, change.entry, now)]
             case "detector":
                 self._routes.forget()
                 notes = self._interest.about_detector(change.name, change.entry)

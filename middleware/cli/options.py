@@ -195,11 +195,12 @@ def _limits(
 
 
 @contextmanager
-def connected(url: str, home: str | None = None, *, traces: bool = False) -> Iterator[Client]:
-    """Client of this server, at home at that of its own site; `BusError` where one does not answer soon."""
+def connected(url: str, home: str | None = None, *, traces: bool = False, filters: bool = False) -> Iterator[Client]:
+    """Client of this server, at home at that of its own site, whose sources leave out what nobody reads if it filters;
+    `BusError` where one does not answer soon."""
     from distced.middleware.client.client import Client
 
-    client = Client(url, home=home, traces=traces)
+    client = Client(url, home=home, traces=traces, filters=filters)
     client.start(PATIENCE)
     try:
         yield client

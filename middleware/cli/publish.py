@@ -62,6 +62,10 @@ class PublishOptions:
         int, duration_option(help="Advance the watermark this far beyond the recording, for time events.")
     ] = Duration("0s")
     traces: TracesOption = False
+    filters: Annotated[
+        bool,
+        typer.Option("--filter", help="Do not send events of a recording that no participant has declared to read."),
+    ] = False
     as_json: AsJson = False
 
 
@@ -109,10 +113,8 @@ def _event(options: PublishOptions, type_name: str) -> int:
 def _recording(options: PublishOptions, file: Path) -> int:
     reader = read_events(file, None if options.mapping is None else load_mapping(options.mapping))
     feed = Feed(reader, speed=options.speed, name=str(file))
-    with (
-        connected(options.server, options.home, traces=options.traces) as client,
-        progress("publishing", len(feed.events)) as watch,
-    ):
+    connection = connected(options.server, options.home, traces=options.traces, filters=options.filters)
+    with connection as client, progress("publishing", len(feed.events)) as watch:
         done = publish_recording(client, reader, feed, watch, beyond=options.beyond)
         notes = _without_nodes(len(client.nodes))
     if options.as_json:
@@ -128,6 +130,8 @@ def _recording(options: PublishOptions, file: Path) -> int:
         notes.append(f"{rows} gave no event: {reader.rejected[0].error}")
     if reader.mapping is not None:
         notes += map(str, reader.mapping.missing_paths)
+    if done.left_out:
+        notes.append(f"{done.left_out:,} events were not sent, for nobody reads them")
     if done.composite:
         notes.append(f"{done.composite:,} composite events were left out, for detectors make those")
     show_notes(notes)
@@ -231,13 +235,15 @@ def guess(text: str) -> Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Result of publishing a recording: counts, among them rows without an event, and duration in seconds."""
+    """Result of publishing a recording: counts, among them rows without an event and events that were left out as
+    nobody reads them, and duration in seconds."""
 
     events: int
     types: int
     sources: int
     rejected: int
     composite: int
+    left_out: int
     seconds: float
 
 
@@ -277,7 +283,13 @@ def publish_recording(
     _flush(client)
     seconds = (time.monotonic_ns() - began) / SECOND
     return Published(
-        len(feed.events), len(types), len(sources), reader.counts["rejected"], feed.composite, round(seconds, 3)
+        len(feed.events),
+        len(types),
+        len(sources),
+        reader.counts["rejected"],
+        feed.composite,
+        sum(client.left_out.values()),
+        round(seconds, 3),
     )
 
 

@@ -57,6 +57,7 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         patience: float,
         outbox: Outbox | None = None,
         traces: ClientTraces | None = None,
+        filters: bool = False,
     ) -> None:
         connections = AsyncConnections(url, home, **self._settings(name, clock, root, traces))
         super().__init__(
@@ -68,6 +69,7 @@ class AsyncDriver(BaseDriver[AsyncBus]):
             patience=patience,
             outbox=outbox,
             traces=traces,
+            filters=filters,
         )
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -192,6 +194,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             patience=patience,
             outbox=self._outbox,
             traces=self._traces,
+            filters=self._filters,
         )
 
     async def start(self, timeout: float = 10.0) -> Self:

@@ -89,6 +89,7 @@ class BaseClient(ABC, Generic[D, S]):
         patience: float = 5.0,
         outbox: Outbox | str | Path | None = None,
         traces: bool | TracerProvider = False,
+        filters: bool = False,
     ) -> None:
         """Describe a client; nothing happens before `start`.
 
@@ -103,6 +104,9 @@ class BaseClient(ABC, Generic[D, S]):
                 away. A path is that of an outbox that outlives the process.
             traces: whether its events are followed by traces of OpenTelemetry, by the provider that the application has
                 set, or else by the variables `OTEL_...`; or another provider. It needs the extra `traces`.
+            filters: whether its sources leave out events that no participant of the directory has declared to read. Of
+                use where all readers are distced's: an MQTT client that subscribes to topics of events by itself is not
+                known, and misses events.
 
         Raises:
             BusError: invalid URL of a server.
@@ -122,6 +126,7 @@ class BaseClient(ABC, Generic[D, S]):
         self._finds = home is None
         self._outbox = Outbox(path=outbox) if isinstance(outbox, str | Path) else outbox
         self._traces = None if not traces else open_traces(traces, self.name, self.clock, root)
+        self._filters = filters
         self._sources: dict[str, S] = {}
         # Messages are numbered in the order in which they are handed to the bus.
         self._publishing = self._lock()
@@ -165,6 +170,11 @@ class BaseClient(ABC, Generic[D, S]):
         """Broker nodes, by name."""
         with self._driver.lock:
             return dict(self._session.entries.nodes)
+
+    @property
+    def left_out(self) -> dict[str, int]:
+        """Number of events that its sources have not sent, as nobody reads them, by type."""
+        return dict(self._session.filters.filter.left_out)
 
     @property
     def _session(self) -> ClientSession:
@@ -344,6 +354,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             patience=patience,
             outbox=self._outbox,
             traces=self._traces,
+            filters=self._filters,
         )
 
     # From start to stop.
@@ -686,6 +697,7 @@ class OwnedSource(SourceState, Generic[K]):
             streams=streams,
             max_ahead=client._session.sources.max_ahead,
             max_message=client._session.sources.max_message,
+            wanted=client._session.filters.filter,
         )
         self.client = client
 

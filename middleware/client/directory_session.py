@@ -40,7 +40,7 @@ from distced.middleware.wire.topics import (
     pointer_topic,
 )
 
-KINDS_READ: Final = ("type", "client", "source", "node", "recorder", "topology")
+KINDS_READ: Final = ("type", "client", "source", "node", "recorder", "topology", "reader")
 """Kinds of entries of which a client reads all."""
 
 OF_DURABLE: Final = ("subscription", "durable", "position")

@@ -81,6 +81,7 @@ class BaseDriver(ABC, Generic[B]):
         patience: float,
         outbox: Outbox | None = None,
         traces: ClientTraces | None = None,
+        filters: bool = False,
     ) -> None:
         """Driver over connections made with `_settings`, not started; patience of nodes and servers in seconds."""
         self._traces = traces
@@ -93,6 +94,7 @@ class BaseDriver(ABC, Generic[B]):
             server=str(self._main.address),
             patience=round(patience * SECOND),
             outbox=outbox,
+            filters=filters,
         )
         self._sources = self.session.sources
         self._outbox = self._sources.outbox
@@ -351,6 +353,7 @@ class ClientDriver(BaseDriver[Bus]):
         patience: float,
         outbox: Outbox | None = None,
         traces: ClientTraces | None = None,
+        filters: bool = False,
     ) -> None:
         connections = Connections(url, home, **self._settings(name, clock, root, traces))
         super().__init__(
@@ -362,6 +365,7 @@ class ClientDriver(BaseDriver[Bus]):
             patience=patience,
             outbox=outbox,
             traces=traces,
+            filters=filters,
         )
         # The thread of the main bus, once it has run.
         self._thread: int | None = None

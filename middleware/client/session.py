@@ -18,10 +18,11 @@ from msgspec.structs import replace
 
 from distced.middleware.client.client_effects import ClientEffect, Done, Operations, SessionTimers
 from distced.middleware.client.directory_session import DirectorySession
+from distced.middleware.client.filter_session import FilterSession
 from distced.middleware.client.source_session import SourceSession, SourceState
 from distced.middleware.client.subscription_session import SubscriptionSession
 from distced.middleware.client.subscription_state import SubscriptionState
-from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError, TypeRegistryError
+from distced.middleware.model.errors import BusError, DistcedError, FrameError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory import Entries
@@ -41,6 +42,7 @@ class ClientSession:
         home: server of the client's site; empty for that of the directory.
         directory: its entries, and those of all others.
         subscriptions, sources: those of the client.
+        filters: what it declares to read, and what its sources leave out.
     """
 
     def __init__(
@@ -52,9 +54,10 @@ class ClientSession:
         server: str = "",
         patience: int = PATIENCE,
         outbox: Outbox | None = None,
+        filters: bool = False,
     ) -> None:
-        """Session with the server of the directory, for errors, the time for nodes and servers to answer, ns, and the
-        outbox of its sources, if chosen."""
+        """Session with the server of the directory, for errors, the time for nodes and servers to answer, ns, the
+        outbox of its sources, if chosen, and whether these leave out events that nobody reads."""
         self.name = name
         self.home = home
         self._root = root
@@ -62,9 +65,16 @@ class ClientSession:
         self._timers = SessionTimers()
         self._operations = Operations(self._timers)
         self.directory = DirectorySession(name, root, home, self._timers)
-        self.subscriptions = SubscriptionSession(name, root, server, patience, self.directory, self._timers)
         chosen = Outbox(queues=False) if outbox is None else outbox
-        self.sources = SourceSession(name, root, home, server, patience, self.directory, self._timers, outbox=chosen)
+        self.sources = SourceSession(
+            name, root, home, server, patience, self.directory, self._timers, outbox=chosen, filters=filters
+        )
+        self.filters = FilterSession(
+            name, root, home, self.directory, self._timers, self.sources.sources, filters=filters
+        )
+        self.subscriptions = SubscriptionSession(
+            name, root, server, patience, self.directory, self._timers, self.filters
+        )
         self._pointer_topic = pointer_topic(root=root)
         self._missing = administration_topic("missing", "source", name, root=root)
         self._covered = administration_topic("covered", name, root=root)
@@ -92,11 +102,14 @@ class ClientSession:
         answers = Subscribe(administration_topic("answer", self.name, root=self._root))
         acknowledgements = Subscribe(area_filter(Area.ADMINISTRATION, "ack", root=self._root))
         asked = [Subscribe(each, home=self.home) for each in (self._missing, self._covered)]
-        return [*self.directory.filters(), answers, *self.subscriptions.listening_at(""), acknowledgements, *asked]
+        listening = self.subscriptions.listening_at("")
+        return [*self.directory.filters(), answers, *listening, acknowledgements, *asked, *self.filters.begin()]
 
     def connected(self, home: str, now: int) -> list[ClientEffect]:
         """Take a new connection; the driver has made its subscriptions."""
         self.directory.now = now
+        if not home:
+            self.filters.lost()
         return [
             *(self.directory.connected(now) if not home else ()),
             *self.sources.connected(home),
@@ -107,6 +120,7 @@ class ClientSession:
         """Take the loss of a connection, or a failed attempt; the driver tries again."""
         if not home:
             self.directory.lost()
+            self.filters.lost()
         self.sources.lost(home)
         return self.subscriptions.lost(home, reason)
 
@@ -139,7 +153,11 @@ class ClientSession:
 
     def _receive(self, topic: str, payload: bytes, now: int, home: str) -> list[ClientEffect]:
         if topic == self.directory.handshake.topic:
-            return [*self.directory.answered(payload), *self.sources.changed(), *self._operations.look()]
+            reading = self.directory.handshake.reading
+            effects = self.directory.answered(payload)
+            if reading and not self.directory.handshake.reading:
+                effects = [*effects, *self.filters.known(now)]
+            return [*effects, *self.sources.changed(), *self._operations.look()]
         if topic.startswith(self._barriers):
             return self.directory.passed(topic)
         if topic == self.subscriptions.progress_topic:
@@ -154,13 +172,20 @@ class ClientSession:
             return []
         area, levels = _parse(topic, root=self._root)
         if area is Area.DIRECTORY:
-            change, effects = self.directory.entry(levels, payload, topic, now)
+            try:
+                change, effects = self.directory.entry(levels, payload, topic, now)
+            except FrameError:
+                self.filters.unreadable(levels)
+                raise
             effects += self.subscriptions.changed(change)
+            effects += self.filters.changed(change, now)
             if change.kind in ("node", "recorder"):
                 effects += self.sources.changed()
             return effects + self._operations.look()
         if levels[0] == "answer":
             return self.subscriptions.answered(topic, payload)
+        if levels[0] == "filtered" and len(levels) == 3:
+            return self.filters.acknowledged(levels[2], payload, topic)
         if levels[0] == "again" and len(levels) == 4:
             return self.subscriptions.missing.redelivered(levels[2], levels[3], payload, home)
         if levels[0] == "lost" and len(levels) == 4:
@@ -288,7 +313,7 @@ class ClientSession:
 
     def stop(self, operation: object) -> list[ClientEffect]:
         """End all subscriptions and sources, and leave the directory; the connections end afterwards."""
-        effects = self.subscriptions.stop()
+        effects = [*self.subscriptions.stop(), *self.filters.stop()]
         return effects + self.sources.close(
             list(self.sources.sources), lambda: [self.directory.stop(), Done(operation)]
         )

@@ -25,6 +25,7 @@ from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.mqtt_effects import Note, Publish
 from distced.middleware.wire.outbox import Outbox, waits_for
 from distced.middleware.wire.published_streams import PublishedStreams
+from distced.middleware.wire.source_filter import SourceFilter
 from distced.middleware.wire.topics import ROOT, administration_topic, event_topic
 
 FRAME: Final = 500  # most events in one frame; decoding, not matching, limits the throughput of a node
@@ -47,6 +48,8 @@ class SourceState:
         next_seq: sequence number of the next event; beyond those of an earlier life of the source.
         uncertainty: of the clock of its instants, ns, given one of them.
         streams: of all sources of its publisher.
+        owes_since: instant at which its watermark came with an event that was left out, and is to be published yet, ns;
+            None for not.
     """
 
     def __init__(
@@ -63,10 +66,11 @@ class SourceState:
         streams: PublishedStreams | None = None,
         max_ahead: Callable[[], int] = lambda: MAX_AHEAD,
         max_message: Callable[[], int] = lambda: MAX_MESSAGE,
+        wanted: SourceFilter | None = None,
     ) -> None:
         """Source of a client, the publisher; events and heartbeats go to its home, messages into `streams`. What is
         further than `max_ahead` beyond the client's clock is refused, ns, and so is an event whose message has more
-        bytes than `max_message`."""
+        bytes than `max_message`; what is not `wanted` is not sent."""
         self.name = name
         self.types = dict(types)
         self.published = 0
@@ -78,6 +82,8 @@ class SourceState:
         self.first, self.next_seq = mark.first, max(start, mark.seq)
         self.resumed = start if mark.first < start else 0
         self.watermark = max(watermark, mark.promised)
+        self.owes_since: int | None = None
+        self._wanted = wanted if wanted is not None and wanted.enabled else None
         self._publisher = publisher
         self._max_ahead = max_ahead
         self._max_message = max_message
@@ -109,6 +115,7 @@ class SourceState:
         """Messages that publish events in this order, several of one type in one frame, each message with its events.
 
         A message counts as published when the next one is asked for; until then no other one of the source may be made.
+        Events that nobody reads are left out where the source filters.
         The watermark, ns, promises no further event with `hi` at or before it.
 
         Raises:
@@ -120,6 +127,10 @@ class SourceState:
         for event in events:
             self._check(event)
             self.check_ahead("an event", event.hi, now)
+        all_wanted = True
+        if self._wanted is not None and events:
+            wanted = [each for each in events if self._wanted.passes(each)]
+            all_wanted, events = len(wanted) == len(events), wanted
         # Readers of one of several types do not get the frames of another.
         apart = watermark is not None and (not events or len(self.types) > 1)
         groups = [list(group) for _, group in groupby(events, key=lambda event: event.type)]
@@ -149,7 +160,12 @@ class SourceState:
                 self.published += len(frame)
         if watermark is not None:
             self.promise(watermark)
-            if apart:
+            owes = apart and not events and not all_wanted
+            self.owes_since = None if not owes else now if self.owes_since is None else self.owes_since
+            if owes:
+                # It goes out in a moment, with those of other sources (`middleware.client.filter_session`).
+                self.streams.promising([self.name], watermark)
+            elif apart:
                 yield (), heartbeat(self._publisher, [self], watermark, now, home=self._home, root=self._root)
 
     def message(self, type_name: str, payload: bytes) -> Publish:
@@ -220,12 +236,21 @@ def heartbeat(
         source.check_ahead("a promise", watermark, now)
     for source in sources:
         source.promise(watermark)
+        source.owes_since = None
     if sources:
         sources[0].streams.promising([each.name for each in sources], watermark)
     names, positions = [each.name for each in sources], [each.positions(watermark) for each in sources]
     beat = encode(Heartbeat(tuple(names), watermark, tuple(positions)))
     qos = max((source.qos for source in sources), default=0)
     return Publish(administration_topic("heartbeat", publisher, root=root), beat, qos, home=home)
+
+
+def last_beat(publisher: str, sources: Sequence[SourceState], *, home: str = "", root: str = ROOT) -> Publish:
+    """Heartbeat of sources that repeats the last promise of each, at least the least one, with their positions."""
+    watermark = min(each.watermark for each in sources)
+    names, positions = [each.name for each in sources], [each.positions(watermark) for each in sources]
+    beat = encode(Heartbeat(tuple(names), watermark, tuple(positions)))
+    return Publish(administration_topic("heartbeat", publisher, root=root), beat, home=home)
 
 
 def check_watermark(watermark: int) -> int:
@@ -262,6 +287,7 @@ class SourceSession:
         patience: time for nodes and recorders to acknowledge a source, ns.
         sources: the open ones, by name.
         outbox: their messages, recent ones and those that nodes have not acknowledged.
+        filters: whether they leave out events that nobody reads.
         streams: numbers of their messages.
     """
 
@@ -274,6 +300,7 @@ class SourceSession:
     timers: SessionTimers
     sources: dict[str, SourceState] = field(default_factory=dict)
     outbox: Outbox = field(default_factory=Outbox)
+    filters: bool = False
     streams: PublishedStreams = field(init=False)
     _opening: dict[str, _Opening] = field(default_factory=dict)
     # Whether the server of the home is connected.
@@ -304,7 +331,7 @@ class SourceSession:
         least = None if log is None else log.floor(source.name)
         watermark = source.watermark if least is None else min(source.watermark, max(least - 1, INSTANT_MIN))
         types = tuple(source.types)
-        return SourceEntry(types, watermark, lease, self.name, self.home, source.first, source.resumed)
+        return SourceEntry(types, watermark, lease, self.name, self.home, source.first, source.resumed, self.filters)
 
     def close(self, names: Iterable[str], then: Callable[[], list[ClientEffect]]) -> list[ClientEffect]:
         """End sources: detectors do not wait for them any more; continue when their events are at the server."""
@@ -393,11 +420,7 @@ class SourceSession:
         return True
 
     def _last_beat(self, sources: Sequence[SourceState]) -> Publish:
-        """Heartbeat of sources that repeats the last promise of each, with their positions."""
-        watermark = min(each.watermark for each in sources)
-        names, positions = [each.name for each in sources], [each.positions(watermark) for each in sources]
-        beat = encode(Heartbeat(tuple(names), watermark, tuple(positions)))
-        return Publish(administration_topic("heartbeat", self.name, root=self.root), beat, home=self.home)
+        return last_beat(self.name, sources, home=self.home, root=self.root)
 
     def acknowledged(self, levels: tuple[str, ...], payload: bytes, topic: str) -> list[ClientEffect]:
         """Take the acknowledgement of a source by a node or a recorder."""

@@ -34,6 +34,7 @@ from distced.middleware.client.client_effects import (
 )
 from distced.middleware.client.directory_session import OF_DURABLE, DirectorySession
 from distced.middleware.client.durable import differences, durable_id
+from distced.middleware.client.filter_session import FilterSession
 from distced.middleware.client.listening import Attempt, Course, ListeningPlaces, missing_note
 from distced.middleware.client.missing_requests import MissingRequests
 from distced.middleware.client.subscription_state import Place, SubscriptionState
@@ -103,9 +104,17 @@ class SubscriptionSession:
     """
 
     def __init__(
-        self, name: str, root: str, server: str, patience: int, directory: DirectorySession, timers: SessionTimers
+        self,
+        name: str,
+        root: str,
+        server: str,
+        patience: int,
+        directory: DirectorySession,
+        timers: SessionTimers,
+        filters: FilterSession,
     ) -> None:
         self.patience = patience
+        self._filters = filters
         self._name = name
         self._root = root
         self._server = server
@@ -630,11 +639,35 @@ class SubscriptionSession:
             return self._not_listened(course, missing)
         effects: list[ClientEffect] = [missing_note(course, *each) for each in missing.items()]
         if course.state.type_name:
-            return [*effects, *self.missing.positions([course]), *self._complete(course)]
+            return [*effects, *self._declare(course)]
         effects += self._ready(course, READY_AGAIN[0])
         if attempt.activated:
             return effects + self._activate(course)
         return effects + (self._await_answer(course) if course.operation is not None else [])
+
+    def _declare(self, course: Course) -> list[ClientEffect]:
+        """Declare that a type is read, and continue when no source leaves out its events any more."""
+        state = course.state
+
+        def sent() -> list[ClientEffect]:
+            return [*self.missing.positions([course]), *self._complete(course)]
+
+        effects = self._filters.reading(state.id, state.type_name, self._directory.now, sent)
+        if not self._filters.waits_for(state.id) or course.operation is None:
+            return effects
+        self._answered_in_time(course)
+        timer = self._timers.set(self.patience, lambda now: self._undeclared(course))
+        course.answer_timer = timer.number
+        return [*effects, timer]
+
+    def _undeclared(self, course: Course) -> list[ClientEffect]:
+        error = SubscriptionError(
+            "publishers that leave out what nobody reads have not acknowledged a subscription",
+            given=", ".join(self._filters.waits_for(course.state.id)),
+            where=self._server,
+            advice="look whether they run and reach this server; a dead one leaves the directory after a while",
+        )
+        return self._give_back(course, error)
 
     def _ready(self, course: Course, again: int) -> list[ClientEffect]:
         """Publish that the client listens, again after an interval, ns."""
@@ -728,6 +761,7 @@ class SubscriptionSession:
     def _drop(self, course: Course) -> list[ClientEffect]:
         del self._courses[course.state.id]
         if course.state.type_name:
+            self._filters.read_no_more(course.state.id, self._directory.now)
             typed = self._typed[course.state.type_name]
             del typed[course.state.id]
             if not typed:

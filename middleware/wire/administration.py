@@ -5,6 +5,7 @@ Messages are not kept, but for the retained ones.
     <root>/a/heartbeat/<publisher>     its sources are beyond a watermark      Heartbeat
     <root>/a/alive/<kind>/<name>       the node, client or recorder is there      (empty)
     <root>/a/ack/<source>/<node>       a node, or a recorder, counts with a source   Acknowledgement
+    <root>/a/filtered/<reader>/<publisher>   a publisher sends what a reader has declared   Filtered
     <root>/a/answer/<client>           the fate of subscriptions               Answers
     <root>/a/progress/<client>         its subscriptions are beyond a watermark   Progress
     <root>/a/ready/<client>            the client listens: begin               Listening
@@ -141,6 +142,22 @@ class Acknowledgement(msgspec.Struct, frozen=True):
     watermark: Instant
 
 
+class Filtered(msgspec.Struct, frozen=True):
+    """Acknowledgement of a declaration by a publisher that filters: whatever its sources publish from now on is sent if
+    the declaration wants it.
+
+    Attributes:
+        version: of the declaration.
+        before: of the declaration of this reader that was in force up to now; 0 for none.
+        lost: by type, the event time of events that were left out while the declaration was not in force, and of which
+            it may want some: after the first instant, up to the second, ns.
+    """
+
+    version: Count
+    before: Count = 0
+    lost: dict[str, tuple[Instant, Instant]] = {}
+
+
 class Answer(msgspec.Struct, frozen=True):
     """Answer to a subscription.
 
@@ -275,6 +292,7 @@ declare(
     Unavailable,
     Covered,
     Acknowledgement,
+    Filtered,
     Answers,
     Progress,
     Listening,

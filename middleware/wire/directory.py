@@ -21,6 +21,7 @@ from distced.middleware.wire.directory_entries import (
     LoadEntry,
     NodeEntry,
     PositionEntry,
+    ReaderEntry,
     RecorderEntry,
     SourceEntry,
     SubscriptionEntry,
@@ -43,6 +44,7 @@ KINDS: Final[dict[str, type[msgspec.Struct]]] = {
     "exclusion": ExclusionEntry,
     "durable": DurableEntry,
     "position": PositionEntry,
+    "reader": ReaderEntry,
 }
 declare(*KINDS.values(), SubscriptionHead)
 
@@ -99,6 +101,7 @@ class Entries:
         self.exclusions: dict[str, ExclusionEntry] = {}
         self.durables: dict[str, DurableEntry] = {}
         self.positions: dict[str, PositionEntry] = {}
+        self.readers: dict[str, ReaderEntry] = {}
         # Values of fields of detectors and subscriptions, by themselves or packed.
         self._shared: dict[object, Any] = {}
 

@@ -14,6 +14,7 @@ server by its URL, and that of the directory by an empty string (`home`).
     <root>/d/subscription/<client>/<n> the subscription <client>.<n>           SubscriptionEntry
     <root>/d/load/<node>               the load of a node                      LoadEntry
     <root>/d/recorder/<name>           a recorder of events                    RecorderEntry
+    <root>/d/reader/<kind>:<name>      what a participant reads, for sources   ReaderEntry
     <root>/d/topology/<name>           the network                             TopologyEntry
     <root>/d/hint/<id>                 where a detector should be placed       HintEntry
     <root>/d/exclusion/<id>            a detector that no node hosts           ExclusionEntry
@@ -29,6 +30,7 @@ from typing import Final
 import msgspec
 
 from distced.middleware.model.timestamps import HOUR
+from distced.middleware.sets.wanted import Test
 from distced.middleware.wire.bounded_values import Count, Instant, Level, Name
 
 NODE_CLIENT: Final = "node:"
@@ -67,6 +69,8 @@ class SourceEntry(msgspec.Struct, frozen=True):
         first: number of its first message of each type (`middleware.wire.numbered_stream`); 0 where they have none.
         resumed: microsecond at which another process has continued this life; 0 for none. Readers to which the source
             is new ask for its position.
+        filters: whether its publisher leaves out events that nobody has declared to read
+            (`middleware.wire.source_filter`).
     """
 
     types: tuple[Level, ...]
@@ -76,6 +80,7 @@ class SourceEntry(msgspec.Struct, frozen=True):
     home: str = ""
     first: Count = 0
     resumed: Count = 0
+    filters: bool = False
 
     def __post_init__(self) -> None:
         if not self.publisher and (self.home or self.first):
@@ -121,6 +126,21 @@ class RecorderEntry(msgspec.Struct, frozen=True):
     since: Instant
     types: tuple[str, ...] | None = None
     home: str = ""
+
+
+class ReaderEntry(msgspec.Struct, frozen=True):
+    """Declaration of the primitive events that a node, client or recorder reads, for sources that leave out others.
+
+    Attributes:
+        version: greater with each change.
+        life: first version of the reader's process.
+        types: by type conjunctions of tests of attributes, one of which holds of each event that is read
+            (`middleware.sets.wanted`); None for all events of all types.
+    """
+
+    version: Count
+    life: Count
+    types: dict[str, tuple[dict[str, Test], ...]] | None = None
 
 
 class Measured(msgspec.Struct, frozen=True, gc=False):

@@ -86,6 +86,8 @@ def scenario(seed: int, kinds: Sequence[str]) -> Scenario:
         torn="torn" in kinds,
         clock_error=random.randrange(10 * SECOND) if "clock" in kinds else 0,
         outboxes="publisher" in kinds,
+        # By a choice of its own: schedules are as they were without it.
+        filters="filters" in kinds and Random(-seed - 1).random() < 0.5,
     )
 
 
@@ -226,6 +228,7 @@ KINDS: Final[Mapping[str, str]] = {
     "clock": "clocks of nodes are wrong by seconds, by others after each start",
     "disk": "the store of checkpoints fails at times",
     "torn": "checkpoints whose node is lost as it writes them may be written in part",
+    "filters": "publishers of half of the runs leave out events that nobody reads",
     "delay": "messages over the links of a site take longer for a while",
     "reorder": "a server lets messages with events overtake each other for a while",
     "clock-jump": "the clock of a node is set forward or back",

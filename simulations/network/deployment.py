@@ -34,7 +34,7 @@ from distced.simulations.network.transport.virtual_store import VirtualDisk
 class Deployment:
     """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a disk
     where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start. With
-    `outboxes` those of publishers outlive these."""
+    `outboxes` those of publishers outlive these; with `filters` publishers leave out events that nobody reads."""
 
     network: Fabric
     tick: int = TICK
@@ -42,6 +42,7 @@ class Deployment:
     disk: VirtualDisk | None = None
     clock_error: int = 0
     outboxes: dict[str, VirtualOutbox] | None = None
+    filters: bool = False
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
     subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
@@ -82,7 +83,9 @@ class Deployment:
         """Connect a publisher of the topology."""
         described = self.topology.publishers[name]
         folder = None if self.outboxes is None else self.outboxes.setdefault(name, VirtualOutbox())
-        publisher = self.publishers[name] = SimulatedPublisher(self.network, described.place, described.loss, folder)
+        publisher = self.publishers[name] = SimulatedPublisher(
+            self.network, described.place, described.loss, folder, filters=self.filters
+        )
         publisher.begin()
         return publisher
 

@@ -285,6 +285,7 @@ class Scenario:
         torn: whether a write whose node is lost may leave a part of its file.
         clock_error: greatest error of the clocks of nodes, another one after each start, ns.
         outboxes: whether the outboxes of publishers outlive these.
+        filters: whether publishers leave out events that nobody reads.
     """
 
     topology: Topology
@@ -311,6 +312,7 @@ class Scenario:
     torn: bool = False
     clock_error: int = 0
     outboxes: bool = False
+    filters: bool = False
 
     def __post_init__(self) -> None:
         topology = self.topology

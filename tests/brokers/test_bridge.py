@@ -192,7 +192,7 @@ def test_source_is_announced_before_its_first_event_and_again_with_another_type(
         Event("Motion", NOW, NOW, "hall", 101, {"moving": False}),
         Event("Door", NOW, NOW, "hall", 102, {"open": True}),
     ]
-    assert server.bridge.counts == {"messages": 3, "events": 3, "late": 0, "rejected": 0, "retained": 0}
+    assert server.bridge.counts == {"messages": 3, "events": 3, "late": 0, "rejected": 0, "retained": 0, "left_out": 0}
 
 
 def test_promises_are_for_all_sources_and_only_grow() -> None:
@@ -256,7 +256,7 @@ def test_rejected_message_is_a_dead_letter_and_others_are_mapped() -> None:
     assert "neither true nor false: perhaps" in server.letters[0].message
     assert server.letters[1].payload == b"{"
     assert [p.topic for p in server.published if p.topic.startswith("ced/x/")] == ["ced/x/rejected/bridge"] * 4
-    assert server.bridge.counts == {"messages": 5, "events": 1, "late": 0, "rejected": 4, "retained": 0}
+    assert server.bridge.counts == {"messages": 5, "events": 1, "late": 0, "rejected": 4, "retained": 0, "left_out": 0}
 
 
 def test_retained_messages_are_ignored() -> None:

@@ -504,7 +504,16 @@ def test_client_reads_detectors_and_subscriptions_it_needs_only() -> None:
     session = ClientSession("ann")
     filters = [each.topic_filter for each in session.begin() if isinstance(each, Subscribe)]
     read = [each.removeprefix("ced/d/") for each in filters if each.startswith("ced/d/")]
-    assert read == ["type/#", "client/#", "source/#", "node/#", "recorder/#", "topology/#", "subscription/ann/+"]
+    assert read == [
+        "type/#",
+        "client/#",
+        "source/#",
+        "node/#",
+        "recorder/#",
+        "topology/#",
+        "reader/#",
+        "subscription/ann/+",
+    ]
     driven = Driven()
     driven.take(driven.session.read_detectors("op"))
     assert next(each.topic_filter for each in driven.of(Subscribe)) == "ced/d/detector/#"

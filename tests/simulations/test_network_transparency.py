@@ -71,12 +71,15 @@ class Checked(NamedTuple):
     homes: int
 
 
-def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bool = False) -> Checked:
+def check(
+    seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bool = False, filters: bool = False
+) -> Checked:
     """One run; asserts that every subscription got what it should.
 
     Args:
         lose: one of at least three nodes is lost, everything is to be reliable, and nothing else happens.
         disturbed: servers restart and links are down while sources and subscriptions come about.
+        filters: publishers leave out what nobody reads.
         crowded: many more subscribers, whose detectors share inputs; some come or go while events flow.
     """
     random = Random(seed)
@@ -130,6 +133,7 @@ def check(seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bo
         one_home=random.random() < 0.3,
         tick=200 * MILLISECOND,
         policies=changes,
+        filters=filters,
     )
     simulation = Simulation(scenario)
     outcome = simulation.run()

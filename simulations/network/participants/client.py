@@ -57,17 +57,25 @@ class SimulatedClient(Participant):
     """
 
     def __init__(
-        self, network: Fabric, place: Place, name: str = "", patience: int = PATIENCE, outbox: Outbox | None = None
+        self,
+        network: Fabric,
+        place: Place,
+        name: str = "",
+        patience: int = PATIENCE,
+        outbox: Outbox | None = None,
+        *,
+        filters: bool = False,
     ) -> None:
         """
         Args:
             name: in the directory; by default of kind and name, for names in a topology are unique by kind only.
             patience: time that nodes and servers have to answer, ns.
             outbox: of its sources, if chosen.
+            filters: whether these leave out events that nobody reads.
         """
         super().__init__(network, place)
         called = name or f"{place.kind}-{place.name}"
-        self.session = ClientSession(called, home=self.home, patience=patience, outbox=outbox)
+        self.session = ClientSession(called, home=self.home, patience=patience, outbox=outbox, filters=filters)
         self.subscriptions: dict[str, SubscriptionState] = {}
         # The subscriptions behind each `Listen`, by home and filter, then by id.
         self._routes: dict[tuple[str, str], dict[str, SubscriptionState]] = {}

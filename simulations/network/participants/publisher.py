@@ -42,18 +42,27 @@ class SimulatedPublisher(SimulatedClient):
 
     Attributes:
         sources: by name.
-        published: events sent, in order.
+        published: events sent, in order, with those that a filter has left out.
         lost: number of messages lost on the way to the server, which readers request again.
         late: events not sent, at or before the watermark of their new source.
     """
 
-    def __init__(self, network: Fabric, place: Place, loss: float, folder: VirtualOutbox | None = None) -> None:
-        """`loss`: probability of losing a message; `folder`: of an outbox that outlives the publisher."""
+    def __init__(
+        self,
+        network: Fabric,
+        place: Place,
+        loss: float,
+        folder: VirtualOutbox | None = None,
+        *,
+        filters: bool = False,
+    ) -> None:
+        """`loss`: probability of losing a message; `folder`: of an outbox that outlives the publisher; `filters`:
+        whether its sources leave out events that nobody reads."""
         outbox = None
         if folder is not None:
             outbox = Outbox()
             outbox.attach(OutboxLog(folder, str(place), outbox.most_bytes, network.engine.instant))
-        super().__init__(network, place, outbox=outbox)
+        super().__init__(network, place, outbox=outbox, filters=filters)
         self.sources: dict[str, _Source] = {}
         self.published: list[Event] = []
         self.lost = 0
@@ -89,7 +98,15 @@ class SimulatedPublisher(SimulatedClient):
             floor = now - 1 if stream.floor is None else stream.floor
             named = {name: types[name] for name in stream.types}
             source.state = SourceState(
-                session.name, stream.source, named, floor, qos, now, home=self.home, streams=session.sources.streams
+                session.name,
+                stream.source,
+                named,
+                floor,
+                qos,
+                now,
+                home=self.home,
+                streams=session.sources.streams,
+                wanted=session.filters.filter,
             )
             self.do(session.open_sources([source.state], stream.lease, partial(self._opened, source)))
 
@@ -127,7 +144,7 @@ class SimulatedPublisher(SimulatedClient):
         watermark = None if send.watermark is None else max(send.watermark, source.watermark)
         for frame, message in source.messages(events, watermark, self.network.engine.instant):
             self._publish(message, events=bool(frame))
-            self.published += frame
+        self.published += events
 
     def _publish(self, message: Publish, *, events: bool) -> None:
         """Send a message, unless it is lost, or waits in the outbox."""

@@ -86,6 +86,7 @@ class ScenarioOutcome:
     Attributes:
         subscriptions: by name, with their composite events.
         published: events that reached a server, or will.
+        left_out: number of events that a filter has left out, by type; they count as published.
         lost: number of messages lost at QoS 0.
         late: events not published, at or before the watermark of their new source.
         nodes: present at the end, by name.
@@ -102,6 +103,7 @@ class ScenarioOutcome:
     scenario: Scenario
     subscriptions: Mapping[str, SimulatedSubscription]
     published: tuple[Event, ...]
+    left_out: Mapping[str, int]
     lost: int
     late: tuple[Event, ...]
     links: tuple[LinkTraffic, ...]

@@ -21,9 +21,15 @@ AREAS = {"e": "events", "c": "composite", "d": "directory", "a": "administration
 _NOTES_SHOWN = 12
 
 
-def as_dict(outcome: ScenarioOutcome, compared: Mapping[str, Comparison], seconds: float) -> dict[str, Any]:
-    """All figures, for JSON."""
+def as_dict(
+    outcome: ScenarioOutcome,
+    compared: Mapping[str, Comparison],
+    seconds: float,
+    unfiltered: ScenarioOutcome | None = None,
+) -> dict[str, Any]:
+    """All figures, for JSON; of a run with filters beside those of the same scenario without."""
     scenario = outcome.scenario
+    without = {} if unfiltered is None else _by_link(unfiltered.links)
     return {
         "seed": scenario.seed,
         "digest": outcome.digest,
@@ -35,6 +41,14 @@ def as_dict(outcome: ScenarioOutcome, compared: Mapping[str, Comparison], second
         "lost": outcome.lost,
         "not_published": len(outcome.late),
         "bytes": outcome.bytes,
+        "filters": None
+        if unfiltered is None
+        else {
+            "left_out": dict(outcome.left_out),
+            "bytes_without": unfiltered.bytes,
+            "saved": unfiltered.bytes - outcome.bytes,
+            "same": _same(outcome, unfiltered),
+        },
         "cost": outcome.cost,
         "subscriptions": {
             name: {
@@ -69,7 +83,8 @@ def as_dict(outcome: ScenarioOutcome, compared: Mapping[str, Comparison], second
         },
         "links": [
             {"from": each.origin, "to": each.target, "bytes": _named(each.bytes), "messages": _named(each.messages),
-             "cost": each.cost}
+             "cost": each.cost,
+             "saved": None if unfiltered is None else without.get((each.origin, each.target), 0) - _size(each)}
             for each in outcome.links
         ],
         "moved": [
@@ -85,8 +100,14 @@ def as_dict(outcome: ScenarioOutcome, compared: Mapping[str, Comparison], second
     }  # fmt: skip
 
 
-def show(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comparison], seconds: float) -> None:
-    """All figures, in tables for reading."""
+def show(
+    console: Console,
+    outcome: ScenarioOutcome,
+    compared: Mapping[str, Comparison],
+    seconds: float,
+    unfiltered: ScenarioOutcome | None = None,
+) -> None:
+    """All figures, in tables for reading; of a run with filters beside those of the same scenario without."""
     begin = outcome.scenario.start - outcome.scenario.lead
     console.print(
         f"{(outcome.ended - begin) / SECOND:.1f} s from {format_instant(begin)} in {seconds:.1f} s: "
@@ -94,7 +115,10 @@ def show(console: Console, outcome: ScenarioOutcome, compared: Mapping[str, Comp
     )
     if outcome.late:
         console.print(f"{len(outcome.late):,} events not published: at or before the watermark of their new source")
-    for table in (_subscriptions(outcome, compared), _links(outcome.links), _nodes(outcome), _moves(outcome)):
+    if unfiltered is not None:
+        _show_filters(console, outcome, unfiltered)
+    links = _links(outcome.links, None if unfiltered is None else unfiltered.links)
+    for table in (_subscriptions(outcome, compared), links, _nodes(outcome), _moves(outcome)):
         if table.rows:
             console.print()
             console.print(table.rendered())
@@ -117,22 +141,57 @@ def _subscriptions(outcome: ScenarioOutcome, compared: Mapping[str, Comparison])
     return ReportTable([*left, *right, Column("check")], rows)
 
 
-def _links(links: Iterable[LinkTraffic]) -> ReportTable:
+def _links(links: Iterable[LinkTraffic], unfiltered: Iterable[LinkTraffic] | None = None) -> ReportTable:
+    """Bytes by link; `unfiltered`: the traffic without filters, for the share that they save."""
     used = [each for each in links if each.bytes]
     total = Counter[str]()
     for each in used:
         total.update(each.bytes)
+    without = {} if unfiltered is None else _by_link(unfiltered)
+    without["all", ""] = sum(without.values())
     summed = LinkTraffic("all", "", {}, total, sum(each.cost for each in used))
     rows: list[list[Cell]] = [
         [
             f"{each.origin} → {each.target}" if each.target else each.origin,
-            _bytes(sum(each.bytes.values())),
+            _bytes(_size(each)),
+            *([] if unfiltered is None else [_share(without.get((each.origin, each.target), 0), _size(each))]),
             each.cost,
             *(_bytes(each.bytes.get(area, 0)) for area in AREAS),
         ]
         for each in [*used, summed][: len(used) + (len(used) > 1)]
     ]
-    return ReportTable([Column("link"), *number_columns(",.0f", "bytes", "cost", *AREAS.values())], rows)
+    saved = [] if unfiltered is None else ["saved by filters"]
+    return ReportTable([Column("link"), *number_columns(",.0f", "bytes", *saved, "cost", *AREAS.values())], rows)
+
+
+def _by_link(links: Iterable[LinkTraffic]) -> dict[tuple[str, str], int]:
+    return {(each.origin, each.target): _size(each) for each in links}
+
+
+def _size(link: LinkTraffic) -> int:
+    return sum(link.bytes.values())
+
+
+def _share(before: int, after: int) -> str:
+    """Share of bytes that are saved."""
+    return f"{(before - after) / before:.1%}" if before else ""
+
+
+def _show_filters(console: Console, outcome: ScenarioOutcome, unfiltered: ScenarioOutcome) -> None:
+    left, published = sum(outcome.left_out.values()), len(outcome.published)
+    by_type = ", ".join(f"{name} {number:,}" for name, number in sorted(outcome.left_out.items()))
+    console.print(
+        f"filters left out {left:,} of {published:,} events ({left / max(published, 1):.0%}): {by_type or 'none'}"
+    )
+    if not _same(outcome, unfiltered):
+        console.print(Text("✗ not the same composite events as without filters", "bold red"))
+
+
+def _same(outcome: ScenarioOutcome, unfiltered: ScenarioOutcome) -> bool:
+    """Whether all subscriptions got the same composite events in both runs."""
+    return all(
+        each.found.keys() == unfiltered.subscriptions[name].found.keys() for name, each in outcome.subscriptions.items()
+    )
 
 
 def _nodes(outcome: ScenarioOutcome) -> ReportTable:

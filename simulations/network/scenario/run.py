@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import IO, Final, TypeAlias
@@ -83,6 +84,7 @@ class Simulation:
             disk=disk,
             clock_error=scenario.clock_error,
             outboxes={} if scenario.outboxes else None,
+            filters=scenario.filters,
         )
         self.administrator = Administrator(self.network)
         self.subscribed: dict[str, SimulatedSubscription] = {}
@@ -147,6 +149,7 @@ class Simulation:
             self.scenario,
             dict(self.subscribed),
             tuple(event for each in publishers for event in each.published),
+            dict(sum((each.session.filters.filter.left_out for each in publishers), Counter[str]())),
             sum(each.lost for each in publishers),
             tuple(event for each in publishers for event in each.late),
             tuple(_traffic(each) for each in network.links.all.values()),

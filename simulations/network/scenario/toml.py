@@ -85,6 +85,7 @@ class _ScenarioFile(msgspec.Struct, forbid_unknown_fields=True):
     keepalive: int = 30 * SECOND
     again: float = 0.0
     one_home: bool = False
+    filters: bool = False
     policy: str = ""
     values: dict[str, dict[str, Any]] = {}
     streams: dict[str, Any] = {}
@@ -142,6 +143,7 @@ def _scenario(file: _ScenarioFile, folder: Path, seed: int | None) -> Scenario:
         keepalive=file.keepalive,
         again=file.again,
         one_home=file.one_home,
+        filters=file.filters,
         distribution=file.policy,
         policies=tuple(_policy(raw, f"policies {number}") for number, raw in enumerate(file.policies, 1)),
     )
