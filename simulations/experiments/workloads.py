@@ -6,6 +6,7 @@
 * *zipf*: many subscriptions to few patterns, with Zipf's popularity.
 * *office*: the Active Office (composite-event-framework-2004, "Motivation"): its sensors are at the sites of the
   topology's publishers, room by room, and its scenarios are subscribed to by the topology's subscribers in turn.
+* *recorded*: stretches of a history, such as alarms of a network or contacts of badges (`recorded_workload`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 from typing import Final, Literal
 
@@ -27,6 +29,13 @@ from distced.middleware.model.timestamps import MILLISECOND, SECOND, parse_durat
 from distced.policies.topology.model import Publisher
 from distced.policies.topology.topology import Topology
 from distced.simulations.experiments.model import SpecError
+from distced.simulations.experiments.recorded_workload import (
+    RecordedSpec,
+    check_recorded,
+    patterns_of,
+    resolved,
+    stretch,
+)
 from distced.simulations.experiments.spec_checks import at_key, check_known, check_range
 from distced.simulations.network.scenario.random_scenario import random_patterns, random_scenario
 from distced.simulations.network.scenario_model import (
@@ -60,11 +69,12 @@ class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         duration: of publishing, as text.
         phases: of a drift, alternately with publishers at one and the other half of the sites.
         patterns, exponent: of Zipf's popularity: number of patterns, and of popularity by rank.
-        heartbeat: interval between promises of the office's sensors, as text.
+        heartbeat: interval between promises of the office's sensors, and of recorded sources, as text.
+        recorded: history and patterns of the kind `recorded`.
     """
 
     name: str
-    kind: Literal["synthetic", "drift", "zipf", "office"]
+    kind: Literal["synthetic", "drift", "zipf", "office", "recorded"]
     subscriptions: int = 5
     duration: str = "80s"
     phases: int = 2
@@ -72,6 +82,15 @@ class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     exponent: float = 1.0
     heartbeat: str = "5s"
     scenarios: tuple[str, ...] = ("scenario1", "scenario2-residents")
+    recorded: RecordedSpec | None = None
+
+
+def resolved_workload(spec: WorkloadSpec, folder: Path, path: Sequence[str | int]) -> WorkloadSpec:
+    """The spec with what it needs of its files."""
+    if spec.recorded is None:
+        return spec
+    with at_key(*path, "recorded"):
+        return msgspec.structs.replace(spec, recorded=resolved(spec.recorded, folder))
 
 
 def check_workload(spec: WorkloadSpec, path: Sequence[str | int]) -> None:
@@ -84,6 +103,12 @@ def check_workload(spec: WorkloadSpec, path: Sequence[str | int]) -> None:
     check_range(spec.phases, 2, 1_000, (*path, "phases"), "number of phases")
     check_range(spec.patterns, 1, 100_000, (*path, "patterns"), "number of patterns")
     check_range(spec.exponent, 0, 10, (*path, "exponent"), "exponent")
+    if (spec.kind == "recorded") != (spec.recorded is not None):
+        raise SpecError("a table that goes with the kind recorded, and with no other", path, given=spec.kind,
+                        allowed='kind = "recorded" and a table recorded')  # fmt: skip
+    if spec.recorded is not None:
+        with at_key(*path, "recorded"):
+            check_recorded(spec.recorded, (*path, "recorded"))
     if not spec.scenarios:
         raise SpecError("no scenario of the office", (*path, "scenarios"), allowed=", ".join(scenario_names()))
     for place, name in enumerate(spec.scenarios):
@@ -96,6 +121,8 @@ def scenario_of(spec: WorkloadSpec, topology: Topology, seed: int) -> Scenario:
     match spec.kind:
         case "office":
             made = _office(spec, topology, random, seed)
+        case "recorded" if spec.recorded is not None:
+            made = _recorded(spec, spec.recorded, topology, random, seed)
         case _:
             made = random_scenario(
                 seed, topology=topology, subscriptions=spec.subscriptions, duration=parse_duration(spec.duration)
@@ -161,13 +188,30 @@ def _office(spec: WorkloadSpec, topology: Topology, random: Random, seed: int) -
     placed = Topology(
         topology.sites.values(), topology.nodes.values(), publishers, topology.subscribers.values(), topology.links
     )
+    asked = _in_turns(_patterns(spec.scenarios, types), topology, spec.subscriptions)
+    return Scenario(placed, types, tuple(streams), asked, seed=seed, duration=duration)
+
+
+def _recorded(spec: WorkloadSpec, recorded: RecordedSpec, topology: Topology, random: Random, seed: int) -> Scenario:
+    duration, heartbeat = parse_duration(spec.duration), parse_duration(spec.heartbeat)
+    types, events = stretch(recorded, sorted(topology.publishers), duration, random)
+    names = tuple(each.name for each in types)
+    publishers = [replace(each, types=names, rates={}, uncertainty=0) for each in topology.publishers.values()]
+    placed = Topology(
+        topology.sites.values(), topology.nodes.values(), publishers, topology.subscribers.values(), topology.links
+    )
+    streams = tuple(_stream(name, names, own, duration, heartbeat, random) for name, own in events.items())
+    asked = _in_turns(patterns_of(recorded, types), topology, spec.subscriptions)
+    return Scenario(placed, types, streams, asked, seed=seed, duration=duration)
+
+
+def _in_turns(patterns: Sequence[str], topology: Topology, count: int) -> tuple[ScenarioSubscription, ...]:
+    """Subscriptions of the topology's subscribers in turn, to the patterns in turn."""
     subscribers = sorted(topology.subscribers)
-    patterns = _patterns(spec.scenarios, types)
-    asked = [
+    return tuple(
         ScenarioSubscription(f"q{place + 1}", subscribers[place % len(subscribers)], patterns[place % len(patterns)])
-        for place in range(spec.subscriptions)
-    ]
-    return Scenario(placed, types, tuple(streams), tuple(asked), seed=seed, duration=duration)
+        for place in range(count)
+    )
 
 
 def _patterns(scenarios: Sequence[str], types: Sequence[EventType]) -> list[str]:

@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.history import HistoryWriter
+from distced.middleware.model.event_types import event_type
+from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import DAY, SECOND
 from distced.simulations.experiments.experiment_file import load_experiment, parse_experiment
 from distced.simulations.experiments.kinds.policies_kind import KIND, PoliciesSpec
 from distced.simulations.experiments.model import ExperimentError
@@ -199,3 +202,75 @@ def test_tiny_experiment_is_the_same_to_the_byte_and_has_its_report(tmp_path: Pa
     assert not any(isinstance(each, Claim) for each in sections)  # a single named policy beats nobody
     page = write_report(tmp_path / "one")
     assert "Paired tests" in page.read_text(encoding="utf-8")
+
+
+RECORDED = (
+    TEXT.replace('kind = "synthetic"\nsubscriptions = 4', 'kind = "recorded"\nsubscriptions = 3')
+    + """
+[policies.workloads.recorded]
+history = "alarms"
+patterns = "own.pattern"
+divide_by = "device"
+"""
+)
+PATTERNS = """# two alarms of a device
+[Alarm as a] ; [Alarm as b where number > a.number] within 5s by device -> Worse(device = b.device)
+[Alarm where number == 0] -> First()
+"""
+
+
+def recorded(folder: Path, text: str = RECORDED) -> Any:
+    """The experiment, with a history of ten minutes of alarms of six devices beside it."""
+    kind = event_type("Alarm", {"device": "string", "number": "number"})
+    random = Random(1)
+    instants = sorted(random.randrange(600 * SECOND) for _ in range(1_500))
+    events = [
+        Event("Alarm", DAY + at, DAY + at, "center", seq, {"device": f"d{random.randrange(6)}", "number": seq % 3})
+        for seq, at in enumerate(instants)
+    ]
+    HistoryWriter(folder / "alarms", "test", [kind]).write(events)
+    (folder / "own.pattern").write_text(PATTERNS)
+    # The table of the recording belongs to the workload, which comes before the topologies.
+    before, topologies = text.split("[[policies.topologies]]")
+    pair, table = topologies.split("[policies.workloads.recorded]")
+    (folder / "lab.toml").write_text(f"{before}[policies.workloads.recorded]{table}\n[[policies.topologies]]{pair}")
+    return load_experiment(folder / "lab.toml")
+
+
+@pytest.mark.slow
+def test_recorded_events_are_divided_and_detected_as_by_one_engine(tmp_path: Path) -> None:
+    spec: PoliciesSpec = recorded(tmp_path).spec
+    network = build(spec.topologies[0], Random(1))
+    scenarios = [scenario_of(spec.workloads[0], network, seed) for seed in (1, 2)]
+    devices: dict[Any, set[str]] = {}
+    for made in scenarios:
+        events = [event for stream in made.streams for send in stream.sends for event in send.events]
+        assert len(events) > 20 and all(made.start < event.hi <= made.start + made.duration for event in events)
+        for event in events:
+            devices.setdefault(event.attributes["device"], set()).add(event.source)
+    assert len(devices) == 6 and all(len(sources) == 1 for sources in devices.values())
+    one, other = ([send.at for send in made.streams[0].sends if send.events] for made in scenarios)
+    assert one != other  # another stretch for each seed
+    outcome = simulate(scenarios[0])
+    compared = compare(outcome)
+    assert outcome.complete and all(each.holds for each in compared.values()) and sum(
+        len(each.found) for each in outcome.subscriptions.values()
+    )  # fmt: skip
+
+
+RECORDED_FAULTS = {
+    "no such attribute": ('"device"\n', '"devise"\n', "no attribute of the recorded events: devise",
+                          "policies.workloads.1.recorded.divide_by"),
+    "no such history": ('"alarms"', '"nowhere"', "nowhere", "policies.workloads.1.recorded"),
+    "no such patterns": ('"own.pattern"', '"no.pattern"', "cannot read the patterns", "policies.workloads.1.recorded"),
+    "of another kind": ('kind = "recorded"', 'kind = "zipf"', "a table that goes with the kind recorded",
+                        "policies.workloads.1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "problem", "key"), RECORDED_FAULTS.values(), ids=RECORDED_FAULTS)
+def test_faulty_recording_is_refused(old: str, new: str, problem: str, key: str, tmp_path: Path) -> None:
+    assert old in RECORDED
+    with pytest.raises(ExperimentError) as caught:
+        recorded(tmp_path, RECORDED.replace(old, new))
+    assert problem in str(caught.value) and str(caught.value.where).endswith(f", {key}")

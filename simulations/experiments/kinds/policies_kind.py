@@ -32,7 +32,13 @@ from distced.simulations.experiments.model import Cell, ExperimentKind, Row
 from distced.simulations.experiments.policy_runs import check_treatment, treated
 from distced.simulations.experiments.spec_checks import at_key, check_range, named_once
 from distced.simulations.experiments.topologies import TopologySpec, build, check_topology, resolved
-from distced.simulations.experiments.workloads import WorkloadSpec, check_workload, drifts_at, scenario_of
+from distced.simulations.experiments.workloads import (
+    WorkloadSpec,
+    check_workload,
+    drifts_at,
+    resolved_workload,
+    scenario_of,
+)
 
 
 class PoliciesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -55,9 +61,10 @@ class _Settings(msgspec.Struct, frozen=True):
 
 
 def resolve(spec: PoliciesSpec, folder: Path) -> PoliciesSpec:
-    """The spec with the tables of topology files."""
-    made = [resolved(each, folder, ("topologies", place)) for place, each in enumerate(spec.topologies)]
-    return msgspec.structs.replace(spec, topologies=made)
+    """The spec with the tables of topology files, and with patterns of recordings."""
+    topologies = [resolved(each, folder, ("topologies", place)) for place, each in enumerate(spec.topologies)]
+    workloads = [resolved_workload(each, folder, ("workloads", place)) for place, each in enumerate(spec.workloads)]
+    return msgspec.structs.replace(spec, topologies=topologies, workloads=workloads)
 
 
 def check(spec: PoliciesSpec) -> None:

@@ -6,7 +6,8 @@ for prints in grey.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import BytesIO
 from itertools import cycle, islice
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -35,6 +36,7 @@ DPI: Final = 200
 _WIDTH: Final = 7.2
 _GRID: Final[Any] = {"color": "#dddddd", "linewidth": 0.8}
 _MOST_PANELS: Final = 3  # in one row
+_LEGEND: Final = 5  # names in a line of a legend
 _MOST_BANDS: Final = 3  # in one plot
 _RAISED: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCALED: Final = ("B", "B/s", "bit/s")
@@ -92,8 +94,8 @@ def _dots(plot: Dots) -> Figure:
         axes.set_axis_off()
     if len(names) > 1:
         handles = [every[0].plot([], [], marker, color=colour)[0] for colour, marker in _looks(len(names))]
-        figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 5 if columns > 2 else 4),
-                      fontsize=8)  # fmt: skip
+        lines = -(-len(names) // _LEGEND)
+        figure.legend(handles, names, loc="outside upper center", ncols=-(-len(names) // lines), fontsize=8)
     return figure
 
 
@@ -118,11 +120,20 @@ def _panel(axes: Axes, panel: Panel, names: Sequence[str], groups: Sequence[str]
     axes.set_ylim(len(groups) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x", **_GRID)
-    _set_axis(axes, "x", panel.axis)
-    if not panel.axis.logarithmic:
+    axis = _fitting(panel.axis, panel.series.values())
+    _set_axis(axes, "x", axis)
+    if not axis.logarithmic:
         _linear_limits(axes, panel)
     if panel.title:
         axes.set_title(panel.title, size=9)
+
+
+def _fitting(axis: Axis, groups: Iterable[Mapping[Any, Interval]]) -> Axis:
+    """The axis; a linear one where values are not above 0, which no logarithmic one shows."""
+    if axis.logarithmic and not axis.threshold:
+        means = [each.mean for made in groups for each in made.values()]
+        return replace(axis, logarithmic=bool(means) and min(means) > 0)
+    return axis
 
 
 def _linear_limits(axes: Axes, panel: Panel) -> None:
@@ -154,10 +165,11 @@ def _curves(axes: Axes, plot: Curves) -> None:
             axes.errorbar(xs, [each.mean for each in made], yerr=_bars(made), fmt="none", color=colour, capsize=2,
                           elinewidth=0.9)  # fmt: skip
     _references(axes, plot.reference, across=True)
+    up = _fitting(plot.up, plot.series.values())
     _set_axis(axes, "x", plot.across)
-    _set_axis(axes, "y", plot.up)
+    _set_axis(axes, "y", up)
     _diagonal(axes, plot.diagonal, plot.across)
-    if not plot.up.logarithmic:
+    if not up.logarithmic:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if _lowest(plot) < 0 else 0.0)
     axes.grid(**_GRID)
     _legend(axes, [*plot.series, *filter(None, [plot.diagonal])])
@@ -251,7 +263,9 @@ def _set_axis(axes: Axes, which: Literal["x", "y"], axis: Axis) -> None:
         axes.set(**{f"{which}scale": "log"})
         low, high = limits()
         # Within a decade or two, numbers between its ends.
-        shown.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 20 * low else (1, 3) if high < 99 * low else (1,)))
+        between = ((1.2, 1.5, 2, 3, 5, 7) if high < 4 * low else (2, 5) if high < 20 * low else (3,) if high < 99 * low
+                   else ())  # fmt: skip
+        shown.set_major_locator(LogLocator(subs=(1, *between)))
         shown.set_minor_formatter(NullFormatter())
     if axis.logarithmic:
         shown.set_major_formatter(FuncFormatter(lambda value, _: number_text(value)))
