@@ -19,7 +19,7 @@ JOBS ?= $(shell echo $$(( 2 * $$(getconf _NPROCESSORS_ONLN) - 1 )))
 # The tests start hundreds of processes, and each would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench clean programs mosquitto graphviz java \
+.PHONY: demo test quick lint types contracts kernel docs bytecode properties bench experiments clean programs mosquitto graphviz java \
   images lock up down logs containers
 
 ## make demo: a server, three broker nodes, the Active Office, and composite events on the screen
@@ -93,6 +93,11 @@ lock: $(VENV)/.dev
 	  printf 'setuptools>=77\n' | env $${index:+UV_DEFAULT_INDEX=$$index} $(BIN)/uv pip compile pyproject.toml - \
 	  --extra ray --extra tables --extra remote --extra init --extra metrics --python-version 3.11 --universal --upgrade \
 	  --generate-hashes --no-annotate --no-header --quiet --output-file docker/requirements.lock
+
+## make experiments: the shipped experiments with their reports, in experiments/; what is there is kept
+experiments: $(VENV)/.dev
+	for each in $(notdir $(basename $(wildcard simulations/experiments/files/*.toml))); do \
+	  $(BIN)/distced experiment run $$each --jobs 0 || exit 1; done
 
 ## make bench: all benchmarks, with plots in reports/bench
 bench: $(VENV)/.dev mosquitto java

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Final
 
@@ -21,7 +25,7 @@ from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import HintEntry
-from distced.policies.distribution.policy import parse_policy
+from distced.policies.distribution.policy import GROUP, parse_policy
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
@@ -58,6 +62,15 @@ def check_treatment(text: str) -> None:
     """Check the name of a treatment; raises `DistcedError`."""
     if text != CENTRAL and text not in OPTIMA:
         parse_policy(text.removeprefix(STATIC))
+
+
+def code_of(treatment: str) -> str:
+    """Digest of the module of an installed policy; empty for the named ones, which are part of distced."""
+    for point in entry_points(group=GROUP, name=treatment.removeprefix(STATIC)):
+        found = find_spec(point.module)
+        if found is not None and found.origin is not None:
+            return sha256(Path(found.origin).read_bytes()).hexdigest()[:16]
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -274,3 +274,30 @@ def test_faulty_recording_is_refused(old: str, new: str, problem: str, key: str,
     with pytest.raises(ExperimentError) as caught:
         recorded(tmp_path, RECORDED.replace(old, new))
     assert problem in str(caught.value) and str(caught.value.where).endswith(f", {key}")
+
+
+OWN_POLICY = """
+from distced.policies.distribution.policy import DistributionPolicy
+
+policy = DistributionPolicy("my-policy", "none", "none", "none", objective=lambda candidate: (0.0, candidate.delay))
+"""
+
+
+@pytest.mark.slow
+def test_installed_policy_is_a_treatment_and_runs_again_when_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "own_policy_of_a_test.py"
+    module.write_text(OWN_POLICY)
+    info = tmp_path / "own_policy-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own-policy\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[distced.policies]\nmy-policy = own_policy_of_a_test:policy\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = TEXT.replace('"central"', '"my-policy"').replace("losses = true", "")
+    made = parse_experiment(text)
+    assert run_experiment(made, tmp_path / "out").failed == {}
+    results, _ = ResultFolder(tmp_path / "out").results(made, made.cells())
+    assert len(results.where(treatment="my-policy").rows) == 2
+    module.write_text(OWN_POLICY + "\n# better\n")
+    assert run_experiment(parse_experiment(text), tmp_path / "out").kept == 2  # those of min-latency

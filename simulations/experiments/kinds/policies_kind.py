@@ -29,7 +29,7 @@ import msgspec
 from distced.middleware.model.timestamps import parse_duration
 from distced.simulations.experiments.kinds.policies_figures import figures
 from distced.simulations.experiments.model import Cell, ExperimentKind, Row
-from distced.simulations.experiments.policy_runs import check_treatment, treated
+from distced.simulations.experiments.policy_runs import check_treatment, code_of, treated
 from distced.simulations.experiments.spec_checks import at_key, check_range, named_once
 from distced.simulations.experiments.topologies import TopologySpec, build, check_topology, resolved
 from distced.simulations.experiments.workloads import (
@@ -42,13 +42,18 @@ from distced.simulations.experiments.workloads import (
 
 
 class PoliciesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Table of the kind."""
+    """Table of the kind.
+
+    Attributes:
+        codes: digests of the modules of installed policies, filled in: with another module they run again.
+    """
 
     treatments: list[str]
     workloads: list[WorkloadSpec]
     topologies: list[TopologySpec]
     measured_from: float = 0.5
     losses: bool = False
+    codes: dict[str, str] = {}
 
 
 class _Settings(msgspec.Struct, frozen=True):
@@ -58,13 +63,15 @@ class _Settings(msgspec.Struct, frozen=True):
     topology: TopologySpec
     measured_from: float
     losses: bool
+    code: str = ""
 
 
 def resolve(spec: PoliciesSpec, folder: Path) -> PoliciesSpec:
     """The spec with the tables of topology files, and with patterns of recordings."""
     topologies = [resolved(each, folder, ("topologies", place)) for place, each in enumerate(spec.topologies)]
     workloads = [resolved_workload(each, folder, ("workloads", place)) for place, each in enumerate(spec.workloads)]
-    return msgspec.structs.replace(spec, topologies=topologies, workloads=workloads)
+    codes = {each: code for each in spec.treatments if (code := code_of(each))}
+    return msgspec.structs.replace(spec, topologies=topologies, workloads=workloads, codes=codes)
 
 
 def check(spec: PoliciesSpec) -> None:
@@ -88,7 +95,7 @@ def cells(spec: PoliciesSpec, seeds: Sequence[int]) -> list[Cell]:
         Cell(
             {"workload": workload.name, "topology": topology.name, "treatment": treatment},
             seed,
-            _Settings(workload, topology, spec.measured_from, spec.losses),
+            _Settings(workload, topology, spec.measured_from, spec.losses, spec.codes.get(treatment, "")),
         )
         for seed in seeds
         for workload in spec.workloads
