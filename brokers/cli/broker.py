@@ -58,6 +58,7 @@ from distced.middleware.model.clock import SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import format_duration
+from distced.middleware.wire.event_encoding import MOST_ATTRIBUTES
 from distced.policies.distribution.hint_files import read_hint_file
 from distced.policies.topology.notes import notes_on
 
@@ -190,7 +191,13 @@ class BrokerOptions:
         MESSAGE_LIMITS.types
     )
     max_attributes: Annotated[
-        int, Option(metavar="N", help="Attributes of an event type at most; types with more are refused.", min=1)
+        int,
+        Option(
+            metavar="N",
+            help="Attributes of an event type at most; types with more are refused.",
+            min=1,
+            max=MOST_ATTRIBUTES,
+        ),
     ] = MESSAGE_LIMITS.attributes
     max_entries: Annotated[
         int, Option(metavar="N", help="Sources, clients, and so on in the directory at most, of each.", min=1)

@@ -8,7 +8,6 @@ composite events are not beyond those they were made of. Clamping an event was r
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from msgspec.structs import replace
@@ -44,9 +43,8 @@ class ClockBound:
             frame = replace(frame, watermark=None)
         beyond = [event for event in events if event.hi > limit]
         if beyond:
-            for event in beyond:
-                problem = partial(self._problem, "an event", event.hi, now)
-                effects += self._dead_letters.event(AHEAD, problem, event, topic)
+            letters = self._dead_letters
+            effects += letters.events(AHEAD, lambda each: self._problem("an event", each.hi, now), beyond, topic)
             frame = replace(frame, events=[event for event in events if event.hi <= limit])
         return frame, effects
 

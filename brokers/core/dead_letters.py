@@ -1,14 +1,15 @@
 """Dead letters: unusable messages and events, published with the reason to a topic of their own, and counted.
 
 A frame of a megabyte may have 100,000 unusable events, each a message of its own a hundred times as large: so a limited
-number is published a second, and all are counted.
+number is published of a message and of all in a second, and all are counted.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Final, Literal, TypeAlias, get_args
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
 from distced.brokers.core.effects import Effect, Publish, warning
 from distced.middleware.model.events import Event
@@ -17,6 +18,9 @@ from distced.middleware.wire.administration import DeadLetter
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.frames import Rejected
 from distced.middleware.wire.topics import ROOT, dead_letter_topic
+
+MOST_ATTRIBUTES: Final = 1_000
+"""Attributes of an event in a dead letter; its payload is cut off before, in general."""
 
 Reason: TypeAlias = Literal[
     "malformed",
@@ -41,8 +45,13 @@ LONGEST: Final = 4096
 MOST: Final = 1_000
 """Dead letters published a second."""
 
+MOST_OF_MESSAGE: Final = 100
+"""Dead letters of the events of one message: a millisecond or two."""
+
 LOGGED_EVERY: Final = 10 * SECOND
 """Least interval between log events on those that are not published, ns."""
+
+_T = TypeVar("_T")
 
 Letters: TypeAlias = tuple[Effect, ...]
 """Dead letter, or nothing where it is only counted."""
@@ -88,30 +97,40 @@ class DeadLetters:
 
     def message(self, reason: Reason, problem: str, topic: str, payload: bytes) -> Letters:
         """Dead letter of a message that is unusable as a whole."""
-        return self._letter(reason, problem, topic, None, payload) if self._counted(reason) else ()
+        return tuple(self._letter(reason, problem, topic, None, each) for each in self._published(reason, [payload]))
 
-    def row(self, rejected: Rejected, topic: str) -> Letters:
-        """Dead letter of a malformed event of a frame."""
-        if not self._counted("malformed"):
-            return ()
-        return self._letter("malformed", rejected.reason, topic, rejected.row, rejected.raw)
+    def rows(self, rejected: Sequence[Rejected], topic: str) -> Letters:
+        """Dead letters of malformed events of a frame."""
+        return tuple(
+            self._letter("malformed", each.reason, topic, each.row, each.raw)
+            for each in self._published("malformed", rejected)
+        )
 
-    def event(self, reason: Reason, problem: str | Callable[[], str], event: Event, topic: str) -> Letters:
-        """Dead letter of an event that was read, and is unusable; a problem that is costly to say as a function."""
-        if not self._counted(reason):
-            return ()
-        content = encode([event.lo, event.hi, event.source, str(event.seq), event.attributes])
-        return self._letter(reason, problem if isinstance(problem, str) else problem(), topic, None, content)
+    def events(self, reason: Reason, problem: Callable[[Event], str], events: Sequence[Event], topic: str) -> Letters:
+        """Dead letters of events of a message that were read, and are unusable."""
+        return tuple(
+            self._letter(reason, problem(each), topic, None, _content(each)) for each in self._published(reason, events)
+        )
 
-    def _counted(self, reason: Reason) -> bool:
-        """Count a dead letter; whether it is to be published."""
-        self.counts[reason] += 1
-        if self._left <= 0:
-            self.unpublished += 1
-            return False
-        self._left -= 1
-        return True
+    def event(self, reason: Reason, problem: str, event: Event, topic: str) -> Letters:
+        """Dead letter of an event that was read, and is unusable."""
+        return self.events(reason, lambda _: problem, [event], topic)
 
-    def _letter(self, reason: Reason, problem: str, topic: str, row: int | None, payload: bytes) -> Letters:
+    def _published(self, reason: Reason, each: Sequence[_T]) -> Sequence[_T]:
+        """Count dead letters of a message; those that are to be published."""
+        number = min(len(each), MOST_OF_MESSAGE, self._left)
+        self.counts[reason] += len(each)
+        self.unpublished += len(each) - number
+        self._left -= number
+        return each[:number]
+
+    def _letter(self, reason: Reason, problem: str, topic: str, row: int | None, payload: bytes) -> Effect:
         letter = DeadLetter(reason, problem, topic, row, payload[:LONGEST])
-        return (Publish(dead_letter_topic(reason, self.node, root=self.root), encode(letter)),)
+        return Publish(dead_letter_topic(reason, self.node, root=self.root), encode(letter))
+
+
+def _content(event: Event) -> bytes:
+    attributes = event.attributes
+    if len(attributes) > MOST_ATTRIBUTES:
+        attributes = dict(islice(attributes.items(), MOST_ATTRIBUTES))
+    return encode([event.lo, event.hi, event.source, str(event.seq), attributes])

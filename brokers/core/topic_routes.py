@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final
 
 from distced.brokers.core.dead_letters import DeadLetters
@@ -55,7 +54,7 @@ class TopicRoute:
         self, frame: Frame, topic: str, payload: bytes, dead_letters: DeadLetters
     ) -> tuple[list[Event] | None, list[Effect]]:
         """Usable events of a frame, None where the whole frame is unusable; and dead letters."""
-        effects: list[Effect] = [letter for each in frame.rejected for letter in dead_letters.row(each, topic)]
+        effects: list[Effect] = [*dead_letters.rows(frame.rejected, topic)] if frame.rejected else []
         events = frame.events
         if frame.type != self.type_name or frame.kind != self.kind:
             carried = "composite" if frame.kind == "c" else "primitive"
@@ -66,13 +65,13 @@ class TopicRoute:
             problem = f"a frame of the source {frame.source!r} on the topic of {self.source!r}"
             return None, [*effects, *dead_letters.message("malformed", problem, topic, payload)]
         if self.type is None:
-            for each in events:
-                effects += dead_letters.event("unknown-type", self.problem, each, topic)
-            return None, effects
+            problem = self.problem
+            return None, [*effects, *dead_letters.events("unknown-type", lambda _: problem, events, topic)]
         usable = self.fitting(events)
-        for event in events if len(usable) < len(events) else ():
-            if not self.fitting([event]):
-                effects += dead_letters.event("mistyped", partial(mismatch, event, self.type, topic), event, topic)
+        if len(usable) < len(events):
+            fit, known = set(map(id, usable)), self.type
+            unfit = [event for event in events if id(event) not in fit]
+            effects += dead_letters.events("mistyped", lambda event: mismatch(event, known, topic), unfit, topic)
         return usable, effects
 
 

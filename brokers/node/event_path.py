@@ -671,7 +671,7 @@ class EventPath:
             self.stories.happened("detector", where, f"events of {source} late")
         reason = "its lease has run out"
         return [
-            *(letter for each in result.late for letter in self.dead_letters.event("late", problem, each, where)),
+            *self.dead_letters.events("late", lambda _: problem, result.late, where),
             *(warning("source fenced off", source=each, detector=where, reason=reason) for each in result.fenced),
             *(
                 warning("events lost", detector=where, since=each.since, until=each.until, reason=each.reason)

@@ -41,6 +41,7 @@ from distced.middleware.model.events import DIGEST_BYTES, Attribute, CompositeEv
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
 from distced.middleware.wire.bounded_values import Instant
 from distced.middleware.wire.event_encoding import (
+    Attributes,
     Checked,
     Digest,
     Id,
@@ -90,7 +91,7 @@ class _CompositeRow(msgspec.Struct, Generic[V], array_like=True, gc=False):
     lo: Instant
     hi: Instant
     seq: Digest
-    attributes: dict[str, V]
+    attributes: Attributes[V]
     ids: list[Id]
     events: list[PackedConstituent[V]] = []
     derivations: tuple[PackedDerivation[V], ...] = ()

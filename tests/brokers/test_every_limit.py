@@ -327,6 +327,14 @@ def test_frame_of_another_source_than_that_of_its_topic_is_rejected() -> None:
     assert len(tried.app.composites("q0")) == 1 and not tried.virtual.node.dead_letters.counts["late"]
 
 
+def test_of_the_unusable_events_of_a_message_a_hundred_become_dead_letters() -> None:
+    tried = Tried()
+    tried.ask("[A]")
+    tried.frame(5_000, v="no number")
+    assert sum(each.reason == "mistyped" for each in tried.network.letters) == 100
+    assert tried.counter("dead letters, mistyped") == 5_000 and tried.counter("dead letters not published") == 4_900
+
+
 def test_source_entry_is_still_read_at_the_limit() -> None:
     tried = Tried(message_limits=MessageLimits(entries=1))
     tried.entry("source", "s", SourceEntry(("A",), 7))

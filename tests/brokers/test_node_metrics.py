@@ -96,7 +96,7 @@ def reasons_in_code() -> set[object]:
             if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute)):
                 continue
             owner = ast.unparse(call.func.value)
-            if not (owner.endswith("dead_letters") and call.func.attr in ("message", "event", "count")):
+            if not (owner.endswith("letters") and call.func.attr in ("message", "event", "events", "count")):
                 continue
             match call.args[0]:
                 case ast.Constant(value=reason):

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from distced.middleware.model.errors import FrameError
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.wire.event_encoding import MOST_ATTRIBUTES
 from distced.middleware.wire.frames import MOST_REJECTED, MOST_ROWS, Frame, decode, decode_any, decode_json, encode
 from distced.middleware.wire.numbered_stream import Loss
 from tests.support.wire_strategies import ANYTHING, INSTANT, composite_events, open_gaps, primitive_events
@@ -273,6 +274,15 @@ def test_rest_of_a_frame_with_many_malformed_events_is_not_read() -> None:
     assert len(frame.rejected) == MOST_REJECTED + 1
     assert frame.rejected[-1].row is None
     assert frame.rejected[-1].reason.startswith("2,000 further events are not read")
+
+
+def test_event_of_too_many_attributes_is_rejected_alone() -> None:
+    names = {str(number): None for number in range(MOST_ATTRIBUTES + 1)}
+    made = frame(rows=[[1, 2, 3, {"k": 1}], [1, 2, 4, names], [1, 2, 5, dict(list(names.items())[1:])]])
+    found = decode(msgpack.packb(made))
+    assert [each.seq for each in found.events] == [3, 5]
+    (rejected,) = found.rejected
+    assert rejected.row == 1 and f"length <= {MOST_ATTRIBUTES}" in rejected.reason
 
 
 def test_message_of_too_many_events_is_not_published() -> None:
