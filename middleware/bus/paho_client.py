@@ -2,9 +2,10 @@
 
 Seams of paho are used, all checked on import. `_create_socket`: paho blocks to open a socket and reads a packet with
 three system calls; here the loop opens the socket, and one call fills the memory that paho reads from with hundreds of
-packets. `_packet_read`: messages and acknowledgements that were read wholly are taken in one step. `_handle_publish`:
-paho makes an object with a lock and a condition for each message, and under MQTT 5 a table of all properties; here
-topic and properties stay bytes, which lead to the handlers through one dictionary. `_send_publish`,
+packets. `_packet_read`: messages and acknowledgements that were read wholly are taken in one step, and long messages
+are read apart. `_handle_publish`: paho makes an object with a lock and a condition for each message, and under MQTT 5
+a table of all properties; here topic and properties stay bytes, which lead to the handlers through one dictionary.
+`_send_publish`,
 `_handle_pubackcomp`: it makes such objects for each message to be sent, too, 1.6 kB until the server has acknowledged
 it, and ten thousand may wait for that. `_send_subscribe`, `_handle_suback`: of each packet paho makes tables, and a
 client may have ten thousand subscriptions. Together a message costs 2 us instead of 12, or instead of 24 under MQTT 5.
@@ -42,6 +43,7 @@ _OPTIONS: Final = {
     for retained in (True, False)
 }
 _PIECE: Final = 65_536  # bytes read from the socket at once
+_LONG: Final = 2 * 1024 * 1024  # bytes kept for long messages
 _SEAMS: Final = (
     *("_create_socket", "_packet_read", "_loop_rc_handle", "_handle_publish", "_send_publish", "_mid_generate"),
     *("_packet_write", "_call_socket_register_write", "_send_subscribe", "_handle_suback", "_handle_pubackcomp"),
@@ -52,15 +54,26 @@ if missing := [name for name in _SEAMS if not hasattr(paho.Client, name)]:
 
 
 class BufferedSocket:
-    """Socket read and written in large pieces, whatever the small ones that paho asks for and hands over."""
+    """Socket read and written in large pieces, whatever the small ones that paho asks for and hands over.
+
+    A message that is longer than a piece is read into memory that is kept. At paho memory grows piece by piece: with a
+    megabyte it is returned to the system and taken from it with every message, which takes longer than its bytes.
+
+    Attributes:
+        long: first byte of a long message that is being read; 0 for none.
+    """
 
     def __init__(self, raw: SocketLike) -> None:
         self.raw = raw
+        self.long = 0
         self._encrypted = isinstance(raw, ssl.SSLSocket)
         self._piece = b""
         self._given = 0
         # Handed over and not written, at most `_PIECE` bytes.
         self._unsent = bytearray()
+        # Memory for long messages; number of bytes of the one that is read, and of those that were read of it.
+        self._memory = bytearray()
+        self._length = self._filled = 0
 
     @property
     def waiting(self) -> bool:
@@ -77,9 +90,18 @@ class BufferedSocket:
         self._given = end
         return piece[start:end]
 
+    def fill(self) -> bool:
+        """Read a piece where nothing is left of the last one; whether there was any. Of errors paho learns with its
+        own call."""
+        if self._given < len(self._piece):
+            return False
+        with contextlib.suppress(OSError):
+            self._piece, self._given = self.raw.recv(_PIECE), 0
+        return self._given < len(self._piece)
+
     def take_packet(self) -> tuple[int, bytes] | None:
         """Take a PUBLISH, PUBACK or SUBACK packet that was read wholly: its first byte, and what follows its length;
-        None for another."""
+        None for another. A long message goes on with `read_long`."""
         piece, start = self._piece, self._given
         size = len(piece)
         if start >= size or not _TAKEN[piece[start]]:
@@ -93,11 +115,35 @@ class BufferedSocket:
             if byte < 0x80:
                 end = position + length
                 if end > size:
+                    if length > _PIECE and piece[start] & 0xF0 == _PUBLISH:
+                        self._begin_long(length, piece, start, position)
                     return None
                 self._given = end
                 return piece[start], piece[position:end]
             shift += 7
         return None
+
+    def _begin_long(self, length: int, piece: bytes, start: int, position: int) -> None:
+        self.long, self._length, self._filled = piece[start], length, len(piece) - position
+        self._given = len(piece)
+        if len(self._memory) < length:
+            self._memory = bytearray(max(length, _LONG))
+        self._memory[: self._filled] = piece[position:]
+
+    def read_long(self) -> memoryview | None:
+        """Read what there is of a long message: what follows its length, until the next one begins; None where there
+        is more to come. `EOFError` at the end of the stream."""
+        with memoryview(self._memory) as memory:
+            number: int = self.raw.recv_into(memory[self._filled : self._length])  # type: ignore[attr-defined]
+        if not number:
+            raise EOFError
+        self._filled += number
+        if self._filled < self._length:
+            return None
+        self.long, memory = 0, memoryview(self._memory)[: self._length]
+        if self._length > _LONG:
+            self._memory = bytearray()
+        return memory
 
     @property
     def unsent(self) -> bool:
@@ -250,7 +296,7 @@ class Client(paho.Client):
         """Take a message or an acknowledgement that was read wholly, in one step instead of paho's for each of its
         parts; False for none.
 
-        What paho notes of the connection it notes with each piece that is read.
+        What paho notes of the connection is noted with each piece that is read.
         """
         found = None if self.stream is None or self._in_packet["command"] else self.stream.take_packet()
         if found is None:
@@ -267,8 +313,37 @@ class Client(paho.Client):
 
     def read_packet(self) -> None:
         """Read a packet in paho's steps, or the part of it that is there; `loop_read` may read many."""
-        if self.socket() is not None and (code := self._packet_read()) > 0:
+        stream = self.stream
+        if self.socket() is None or stream is None:
+            return
+        if not self._in_packet["command"] and not stream.long and stream.fill():
+            self._heard()
+            if self.take_published():
+                return
+        if (code := self._read_long(stream) if stream.long else self._packet_read()) > 0:
             self._loop_rc_handle(code)
+
+    def _read_long(self, stream: BufferedSocket) -> MQTTErrorCode:
+        flags = stream.long
+        try:
+            packet = stream.read_long()
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            return MQTTErrorCode.MQTT_ERR_AGAIN
+        except (OSError, EOFError):
+            return MQTTErrorCode.MQTT_ERR_CONN_LOST
+        self._heard()
+        if packet is None:
+            return MQTTErrorCode.MQTT_ERR_AGAIN
+        start = 2 + (packet[0] << 8 | packet[1]) + (2 if flags & 0x06 else 0)
+        if self._with_properties:
+            start += 1 + packet[start] if packet[start] < 0x80 else _long_properties(packet, start)
+        self._published(flags, bytes(packet[:start]), bytes(packet[start:]))
+        return MQTTErrorCode.MQTT_ERR_SUCCESS
+
+    def _heard(self) -> None:
+        """Note for keep-alive that bytes were read."""
+        with self._msgtime_mutex:
+            self._last_bytes_received = paho.time_func()
 
     def _handle_publish(self) -> MQTTErrorCode:
         self._published(self._in_packet["command"], bytes(self._in_packet["packet"]))
@@ -303,7 +378,7 @@ class Client(paho.Client):
         refusal = ReasonCode(PacketTypes.SUBACK, identifier=codes[0]).getName() if codes else None
         self._subscribed(packet[0] << 8 | packet[1], refusal)
 
-    def _published(self, flags: int, packet: bytes) -> None:
+    def _published(self, flags: int, packet: bytes, payload: bytes | None = None) -> None:
         end = 2 + (packet[0] << 8 | packet[1])
         topic, number = packet[:end], 0
         if flags & 0x06:
@@ -313,7 +388,8 @@ class Client(paho.Client):
         if self._with_properties:
             length = packet[end]
             end += 1 + length if length < 0x80 else _long_properties(packet, end)
-        self._deliver(topic + packet[start:end], packet[end:], flags & 0x01 == 1, number)
+        payload = packet[end:] if payload is None else payload
+        self._deliver(topic + packet[start:end], payload, flags & 0x01 == 1, number)
 
 
 def split_key(key: bytes) -> tuple[bytes, tuple[int, ...], bool]:
@@ -376,7 +452,7 @@ def _identifier_property(identifier: int) -> bytes:
     return bytes(value)
 
 
-def _long_properties(packet: bytes | bytearray, start: int) -> int:
+def _long_properties(packet: bytes | bytearray | memoryview, start: int) -> int:
     """Bytes of properties, their length included, where that is a number of several bytes."""
     value = 0
     for position in range(4):

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paho.mqtt.client import topic_matches_sub
 from paho.mqtt.enums import MQTTProtocolVersion
@@ -453,6 +453,11 @@ class Pieces:
             self.pieces.insert(0, piece[size:])
         return piece[:size]
 
+    def recv_into(self, memory: memoryview) -> int:
+        piece = self.recv(len(memory))
+        memory[: len(piece)] = piece
+        return len(piece)
+
 
 @settings(deadline=None)
 @given(st.lists(st.binary(min_size=1, max_size=9), max_size=8), st.lists(st.integers(1, 12), min_size=40))
@@ -570,7 +575,7 @@ def packet(topic: str, payload: bytes, number: int) -> tuple[bytes, tuple[bytes,
 @given(
     st.lists(
         st.tuples(
-            st.sampled_from([0, 1, 130, 20_000]),
+            st.sampled_from([0, 1, 130, 20_000, 65_530, 150_000]),
             st.integers(0, 3),
             st.sampled_from([b"", PINGRESP, SUBACK, REFUSED, PUBACK]),
         ),
@@ -578,12 +583,14 @@ def packet(topic: str, payload: bytes, number: int) -> tuple[bytes, tuple[bytes,
     ),
     st.lists(st.sampled_from([1, 2, 3, 40, 5_000, 70_000]), max_size=60),
 )
+@example([(3_000_000, 0, b""), (1, 1, PUBACK), (70_000, 2, b"")], [65_536, 1, 70_000])
 def test_messages_are_delivered_in_order_however_they_are_cut(
     messages: list[tuple[int, int, bytes]], cuts: list[int]
 ) -> None:
     data, expected = b"", []
     for size, number, answered in messages:
-        raw, delivered = packet(f"t/{len(expected)}", bytes(size), number)
+        content = (bytes(range(251)) * (size // 251 + 1))[:size]
+        raw, delivered = packet(f"t/{len(expected)}", content, number)
         data += raw + answered
         expected.append(delivered)
     pieces = []
