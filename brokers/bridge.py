@@ -33,13 +33,12 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE, SECOND, format_duration
 from distced.middleware.wire.administration import RENEW_EVERY, Filtered, Heartbeat, Missing, renewal
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.declared_reads import DeclaredReads, any_filters
 from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss
 from distced.middleware.wire.published_streams import PublishedStreams
-from distced.middleware.wire.source_filter import CONCERNS, SourceFilter, reader_name
+from distced.middleware.wire.source_filter import CONCERNS, SourceFilter
 from distced.middleware.wire.topics import (
     ROOT,
     Area,
@@ -120,8 +119,7 @@ class Bridge:
         self.dead_letters = DeadLetters(name, root)
         self.counts = {"messages": 0, "events": 0, "late": 0, "rejected": 0, "retained": 0, "left_out": 0}
         self.filter = SourceFilter(filters)
-        # It reads no events, and says so.
-        self._reads = DeclaredReads(reader_name("client", name))
+        self.filter.publishes([each.name for each in self._types], now)
         self._own = f"{check_root(root)}/"
         self._directory_filter = area_filter(Area.DIRECTORY, root=root)
         self._handshake = DirectoryHandshake(name, root)
@@ -154,8 +152,7 @@ class Bridge:
         """Effects of the end: the bridge withdraws its sources."""
         left = list(self.sources) if self.listening else []
         self.listening = self.ready = False
-        declared = Publish(directory_topic("reader", self._reads.reader, root=self.root), b"", retain=True)
-        return [*(self._clear(each) for each in left), *([declared] if self._reads.active else ()), self.will()]
+        return [*(self._clear(each) for each in left), self.will()]
 
     def will(self) -> Publish:
         """Last will, published when the bridge is lost."""
@@ -299,19 +296,8 @@ class Bridge:
         effects: list[Effect] = []
         if change.kind == "reader":
             effects += self._acknowledged(self.filter.declared(change.name, change.entry, now))
-            if change.name == self._reads.reader and self.listening:
-                self._reads.seen(change.entry, now)
         self.filter.look(self.directory, now)
-        return [*effects, *self._declared(now)]
-
-    def _declared(self, now: int) -> list[Effect]:
-        """Declaration of the bridge, from the first source that filters on."""
-        if self._reading or not self.listening or not any_filters(self.directory):
-            return []
-        self._reads.activate(now)
-        entry = self._reads.take()
-        topic = directory_topic("reader", self._reads.reader, root=self.root)
-        return [] if entry is None else [Publish(topic, encode(entry), retain=True)]
+        return effects
 
     def _acknowledged(self, acks: Iterable[tuple[str, Filtered]]) -> list[Effect]:
         """Acknowledgements of declarations."""
@@ -353,8 +339,6 @@ class Bridge:
             effects += [Subscribe(each) for each in self._device_filters()]
         if self.filter.enabled:
             effects += self._acknowledged(self.filter.known(self.directory, now))
-        self._reads.repeat()
-        effects += self._declared(now)
         return [*effects, self._handshake.begin(now)]
 
     def _reconcile(self) -> list[Effect]:
@@ -382,7 +366,7 @@ class Bridge:
 
     def _present(self) -> Publish:
         topic = directory_topic("client", self.name, root=self.root)
-        return Publish(topic, encode(ClientEntry(self.since)), retain=True)
+        return Publish(topic, encode(ClientEntry(self.since, declares=True)), retain=True)
 
     def _announce(self, source: str) -> Publish:
         # Types that are new come last: positions of heartbeats are in their order.

@@ -310,7 +310,7 @@ class DirectorySession:
         return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind][name]), retain=True)
 
     def _put_itself(self, now: int) -> Publish:
-        return self.put("client", self._name, ClientEntry(now, self.home))
+        return self.put("client", self._name, ClientEntry(now, self.home, declares=True))
 
     def _ask_later(self) -> ClientEffect:
         self._timers.cancel(self._timer)

@@ -1,10 +1,11 @@
 """Filters of a client: what it declares to read, and what its sources leave out, with their promises.
 
-A client has two roles. As a reader it declares the types it listens to by their names (`DeclaredReads`); nodes declare
-those of patterns. As a publisher that filters it takes the declarations of all readers in (`SourceFilter`),
-acknowledges them, and publishes the promises that came with events that were left out: of all its sources together,
-and only where the application has not promised as much within `PROMISE_AFTER`, as a promise for each would take as many
-bytes as the event. So guaranteed detection goes on, later by that at most.
+A client has two roles. As a reader it declares the types it listens to by their names (`DeclaredReads`), from the first
+one on, whether any source filters or not: without a declaration it reads nothing. Nodes declare the types of patterns.
+As a publisher that filters it takes the declarations of all readers in (`SourceFilter`), acknowledges them, and
+publishes the promises that came with events that were left out: of all its sources together, and only where the
+application has not promised as much within `PROMISE_AFTER`, as a promise for each would take as many bytes as the
+event. So guaranteed detection goes on, later by that at most.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from distced.middleware.client.source_session import SourceState, last_beat
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.administration import Filtered, Unavailable
 from distced.middleware.wire.codec import decode, encode
-from distced.middleware.wire.declared_reads import LEFT_OUT, DeclaredReads, any_filters, types_whole
+from distced.middleware.wire.declared_reads import LEFT_OUT, DeclaredReads, types_whole
 from distced.middleware.wire.directory import Change
 from distced.middleware.wire.mqtt_effects import Publish, Subscribe
 from distced.middleware.wire.source_filter import CONCERNS, SourceFilter, reader_name
@@ -81,7 +82,7 @@ class FilterSession:
     def known(self, now: int) -> list[ClientEffect]:
         """The directory was read, perhaps again."""
         acks = self.filter.known(self._directory.entries, now) if self.filter.enabled else []
-        return [*self._acks(acks), *self._activate(now)]
+        return self._acks(acks)
 
     def changed(self, change: Change, now: int) -> list[ClientEffect]:
         """Take a change of the directory."""
@@ -94,8 +95,8 @@ class FilterSession:
             effects += self._acks(self.filter.declared(change.name, change.entry, now))
         if self.filter.enabled:
             self.filter.look(self._directory.entries, now)
-        if change.kind == "source":
-            effects += self._activate(now)
+        if change.kind == "source" and change.entry is not None and change.entry.publisher == self._name:
+            effects += self._acks(self.filter.publishes(change.entry.types, now)) if self.filter.enabled else []
         return [*effects, *self._declare(), *self._go_on()]
 
     def unreadable(self, levels: tuple[str, ...]) -> None:
@@ -111,7 +112,7 @@ class FilterSession:
         """Continue when all events of a type are sent from then on, for a subscription."""
         self.reads.need(subscription, types_whole([type_name]), now)
         self._waiting[subscription] = then
-        return [*self._declare(), *self._go_on()]
+        return [*self._activate(now), *self._declare(), *self._go_on()]
 
     def waits_for(self, subscription: str) -> list[str]:
         """Publishers that a subscription waits for."""
@@ -143,16 +144,15 @@ class FilterSession:
         return effects
 
     def _activate(self, now: int) -> list[ClientEffect]:
-        """Declare what is read, from the first source that filters on."""
-        known, entries = self._directory.known, self._directory.entries
-        if self._stopped or self.reads.active or not known or not any_filters(entries):
+        """Declare what is read, from the first subscription to a type on."""
+        if self._stopped or self.reads.active:
             return []
-        mine = entries.readers.get(self.reads.reader)
+        mine = self._directory.entries.readers.get(self.reads.reader)
         if mine is not None:
             self.reads.seen(mine, now)
         self.reads.activate(now)
         answers = Subscribe(area_filter(Area.ADMINISTRATION, "filtered", self.reads.reader, root=self._root))
-        return [answers, *self._declare(), *(() if self._ticks else self._tick_later())]
+        return [answers, *(() if self._ticks else self._tick_later())]
 
     def _declare(self) -> list[ClientEffect]:
         entry = None if self._stopped else self.reads.take()

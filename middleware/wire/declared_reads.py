@@ -16,7 +16,8 @@ declared there before it is withdrawn here. An entry of the reader's own earlier
 What was left out nevertheless while a need was running, as a declaration was lost on the way, comes with the
 acknowledgement, and is a loss: composite events are the same with and without filters, or a loss says where not.
 
-Nothing is declared as long as no source filters.
+Nodes and recorders declare nothing as long as no source filters. A client without a declaration reads nothing, so that
+a thousand publishers need no thousand entries: it declares the first type that it listens to, filters or not.
 
 Rejected: an entry for each detector (sources would read ten thousand); patterns in the entries (clients do not
 compile); a watermark of the source from which the filter holds (a filter is about sending, watermarks about event time:

@@ -51,10 +51,15 @@ RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nod
 
 
 class ClientEntry(msgspec.Struct, frozen=True):
-    """Client connected since an instant, ns. Its subscriptions are cleared a while after it has gone."""
+    """Client connected since an instant, ns. Its subscriptions are cleared a while after it has gone.
+
+    `declares`: whether it declares the events that it reads, for sources that filter; without a `ReaderEntry` it reads
+    none.
+    """
 
     since: Instant
     home: str = ""
+    declares: bool = False
 
 
 class SourceEntry(msgspec.Struct, frozen=True):

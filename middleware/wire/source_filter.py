@@ -10,10 +10,10 @@ participant of the directory without a declaration, as one of an older version, 
 entry that cannot be read.
 
 **It widens at once and narrows late.** A filter is *open*, and holds nothing back: without a connection to the server
-of the directory; until the directory was read; without any node; as long as a node, client or recorder there has not
-declared itself; and for `NARROW_AFTER` behind the last of these. A reader that disappears from the directory counts for
-`GONE_FOR`: its detectors are taken over, it is back, or the server has forgotten it; so does an earlier life of one.
-A narrower filter follows only the entry of the reader's same life.
+of the directory; until the directory was read; without any node; as long as a node or recorder there has not declared
+itself, or a client does not say that it declares what it reads; and for `NARROW_AFTER` behind the last of these. A
+reader that disappears from the directory counts for `GONE_FOR`: its detectors are taken over, it is back, or the server
+has forgotten it; so does an earlier life of one. A narrower filter follows only the entry of the reader's same life.
 
 **What was left out is known.** The filter remembers between which instants it has left out events, and what it held
 meanwhile (`Epoch`). Each declaration is acknowledged with the interval of those that it may have wanted, and with the
@@ -102,6 +102,8 @@ class SourceFilter:
 
     def __init__(self, enabled: bool = True) -> None:
         self.enabled = enabled
+        # Types that are published; acknowledgements of declarations of others would be for nobody.
+        self._types: set[str] = set()
         self.left_out: Counter[str] = Counter()
         self.epoch = Epoch(None)
         self._readers: dict[str, _Reader] = {}
@@ -122,6 +124,16 @@ class SourceFilter:
         epoch.leave_out(event)
         self.left_out[event.type] += 1
         return False
+
+    def publishes(self, types: Iterable[str], now: int) -> list[tuple[str, Filtered]]:
+        """Types are published from now on: acknowledgements of declarations that want them, and no others so far."""
+        new = set(types) - self._types
+        self._types |= new
+        return [
+            (name, Filtered(each.version, each.version, self._lost(each.sets, now)))
+            for name, each in self._readers.items()
+            if self._known and each.gone_at is None and _wants_any(each.sets, new)
+        ]
 
     # The directory.
 
@@ -147,7 +159,8 @@ class SourceFilter:
             self._open()
 
     def declared(self, reader: str, entry: ReaderEntry | None, now: int) -> list[tuple[str, Filtered]]:
-        """Take a declaration, None where it was cleared; its acknowledgement, once the directory was read."""
+        """Take a declaration, None where it was cleared; its acknowledgement where it wants a type that
+        is published, once the directory was read."""
         if not self.enabled:
             return []
         self._unreadable.discard(reader)
@@ -168,7 +181,9 @@ class SourceFilter:
             self._readers[f"{reader}, life {known.life}"] = replace(known, gone_at=now)
         self._readers[reader] = _Reader(entry.version, entry.life, sets)
         self._widen()
-        return [(reader, Filtered(entry.version, before, self._lost(sets, now)))]
+        return (
+            [(reader, Filtered(entry.version, before, self._lost(sets, now)))] if _wants_any(sets, self._types) else []
+        )
 
     def look(self, entries: Entries, now: int) -> None:
         """Narrow the filter where nothing keeps it open: at every change of the directory, and from time to time."""
@@ -192,7 +207,7 @@ class SourceFilter:
     def _all_declared(self, entries: Entries) -> bool:
         tables: tuple[tuple[str, Iterable[str]], ...] = (
             ("node", entries.nodes),
-            ("client", entries.clients),
+            ("client", [name for name, each in entries.clients.items() if not each.declares]),
             ("recorder", entries.recorders),
         )
         return all(reader_name(kind, name) in self._readers for kind, names in tables for name in names)
@@ -233,6 +248,10 @@ class SourceFilter:
                     # One may just be left out on another thread.
                     found[name] = min(known[0], max(least - 1, INSTANT_MIN)), max(known[1], most, now)
         return found
+
+
+def _wants_any(sets: WantedSets | None, types: set[str]) -> bool:
+    return bool(types) if sets is None else not types.isdisjoint(sets)
 
 
 def reader_name(kind: str, name: str) -> str:

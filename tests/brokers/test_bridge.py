@@ -174,7 +174,7 @@ def test_bridge_subscribes_to_devices_when_its_types_are_registered() -> None:
     }
     # Detectors wait for it before any device is known.
     assert server.sources == {"bridge": entry_of("Motion", "Door")}
-    assert decode(server.retained["ced/d/client/bridge"], ClientEntry, where="") == ClientEntry(NOW)
+    assert decode(server.retained["ced/d/client/bridge"], ClientEntry, where="") == ClientEntry(NOW, declares=True)
 
 
 def test_source_is_announced_before_its_first_event_and_again_with_another_type() -> None:

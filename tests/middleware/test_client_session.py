@@ -116,7 +116,7 @@ class Driven:
 
 def test_client_announces_itself_and_asks_until_its_barrier_is_back() -> None:
     driven = Driven()
-    assert decode(driven.published("ced/d/client/ann")[0], ClientEntry, where="") == ClientEntry(0)
+    assert decode(driven.published("ced/d/client/ann")[0], ClientEntry, where="") == ClientEntry(0, declares=True)
     driven.now = SECOND // 2
     driven.fire(driven.of(SetTimer)[0])
     assert driven.published("ced/a/known/ann") == [driven.barrier]

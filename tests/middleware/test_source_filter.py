@@ -43,6 +43,7 @@ def entries_of(*nodes: str) -> Entries:
 def closed(*sets: tuple[str, WantedSets | None]) -> tuple[SourceFilter, Entries]:
     """A filter that has narrowed to what nodes have declared, in a known directory."""
     made, entries = SourceFilter(), entries_of(*(name for name, _ in sets))
+    made.publishes(["Motion"], NOW)
     for name, each in [("client:pub", {}), *((f"node:{name}", each) for name, each in sets)]:
         reads = DeclaredReads(name)
         reads.need("d", each, NOW)
@@ -156,6 +157,21 @@ def test_many_epochs_are_remembered_as_if_they_had_held_nothing() -> None:
     assert ack.lost["Motion"][0] == NOW - 1
 
 
+def test_declarations_are_acknowledged_by_those_who_publish_what_they_want() -> None:
+    made, entries = closed(("n1", room("a")), ("n2", {}))
+    life = entries.readers["node:n2"].life
+    assert made.declared("node:n2", ReaderEntry(2**60, life, {"Door": ({},)}), NOW) == []
+    assert made.publishes(["Motion"], NOW) == []
+    assert made.publishes(["Door"], NOW) == [("node:n2", Filtered(2**60, 2**60))]
+
+
+def test_client_that_declares_and_has_no_declaration_reads_nothing() -> None:
+    made, entries = closed(("n1", room("a")))
+    entries.clients["other"] = ClientEntry(NOW, declares=True)
+    made.look(entries, NOW + MINUTE)
+    assert not made.passes(motion("b"))
+
+
 # Reads.
 
 
@@ -251,6 +267,7 @@ class _Network:
         self.now = NOW
         self.entries = entries_of("n0", "n1")
         self.filter = SourceFilter()
+        self.filter.publishes(["Motion"], NOW)
         self.to_publisher: deque[tuple[str, ReaderEntry | None]] = deque()
         # Acknowledgements of the declarations that it has taken, on their way.
         self.known = Entries()
