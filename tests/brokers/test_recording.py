@@ -22,9 +22,9 @@ from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.event_types import derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import DAY, MINUTE, SECOND
-from distced.middleware.wire.administration import Acknowledgement
-from distced.middleware.wire.codec import decode
-from distced.middleware.wire.directory_entries import RecorderEntry, SourceEntry
+from distced.middleware.wire.administration import Acknowledgement, Filtered
+from distced.middleware.wire.codec import decode, encode
+from distced.middleware.wire.directory_entries import ReaderEntry, RecorderEntry, SourceEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.topics import (
@@ -283,6 +283,30 @@ def test_source_waits_for_a_recorder_and_is_acknowledged() -> None:
     assert recorder.recorder.status()["holding"] == ["s"]
     recorder.stop()
     assert directory_topic("recorder", "r") not in network.retained
+
+
+def test_recorder_declares_what_it_records_where_a_source_filters_and_notes_what_was_left_out() -> None:
+    network, recorder, client = started(flush_every=SECOND)
+    topic = directory_topic("reader", "recorder:r")
+    network.run()
+    assert topic not in network.retained
+    entry = SourceEntry(("A",), 0, publisher="pub", filters=True)
+    client.do([Publish(directory_topic("source", "s"), encode(entry), retain=True)])
+    network.run()
+    declared = decode(network.retained[topic], ReaderEntry, where="")
+    assert declared.types == {"A": ({},), "B": ({},)}
+    since = recorder.recorder.state.since
+    assert since is not None
+    lost = Filtered(declared.version, 0, {"A": (since - 100, since + 5)})
+    client.do([Publish("ced/a/filtered/recorder:r/pub", encode(lost))])
+    network.run()
+    # Events from before the recording are none of its losses.
+    ((begin, until, reason),) = recorder.recorder.state.losses
+    assert (begin, until) == (since - 1, since + 5) and reason.startswith("pub: ")
+    recorder.stop()
+    network.run()
+    # It stays: the server keeps messages for the recorder.
+    assert topic in network.retained
 
 
 def test_late_events_are_kept_apart() -> None:
