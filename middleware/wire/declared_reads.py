@@ -217,8 +217,8 @@ def _filtering(entries: Entries, sets: WantedSets | None) -> set[str]:
     """
     return {
         each.publisher
-        for each in entries.sources.values()
-        if each.filters and each.publisher in entries.clients and _reads(sets, each.types)
+        for each in map(entries.sources.__getitem__, entries.filtering)
+        if each.publisher in entries.clients and _reads(sets, each.types)
     }
 
 
@@ -228,7 +228,7 @@ def _reads(sets: WantedSets | None, types: Iterable[str]) -> bool:
 
 def any_filters(entries: Entries) -> bool:
     """Whether any source filters."""
-    return any(each.filters for each in entries.sources.values())
+    return bool(entries.filtering)
 
 
 def types_whole(names: Iterable[str]) -> WantedSets:

@@ -85,7 +85,12 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Entries:
-    """Entries of the directory by kind and name."""
+    """Entries of the directory by kind and name.
+
+    Attributes:
+        filtering: names of the sources that leave out what nobody reads (`middleware.wire.declared_reads`), kept as
+            entries come and go: whether there is any is asked with every change, and sources may be 100,000.
+    """
 
     def __init__(self) -> None:
         self.types: dict[str, EventType] = {}
@@ -102,6 +107,7 @@ class Entries:
         self.durables: dict[str, DurableEntry] = {}
         self.positions: dict[str, PositionEntry] = {}
         self.readers: dict[str, ReaderEntry] = {}
+        self.filtering: dict[str, None] = {}
         # Values of fields of detectors and subscriptions, by themselves or packed.
         self._shared: dict[object, Any] = {}
 
@@ -147,6 +153,11 @@ class Entries:
             table.pop(name, None)
         else:
             table[name] = entry
+        if kind == "source" and (before is None or not before.filters) != (entry is None or not entry.filters):
+            if name in self.filtering:
+                del self.filtering[name]
+            else:
+                self.filtering[name] = None
         return Change(kind, name, entry, before)
 
     def table(self, kind: str) -> dict[str, Any]:

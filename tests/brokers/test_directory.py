@@ -6,6 +6,8 @@ from random import Random
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from distced.brokers.core.directory import CONFIRM_WITHIN, Directory
@@ -54,6 +56,15 @@ def test_entries_come_in_any_order_change_and_go() -> None:
             assert (change.entry, change.before) == (None, entry)
             assert directory.read((kind, name), b"", where="here").before is None
         assert directory.names() == set()
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([None, False, True])), max_size=12))
+def test_sources_that_filter_are_known_as_entries_change(steps: list[tuple[str, bool | None]]) -> None:
+    directory = Directory()
+    for name, filters in steps:
+        entry = None if filters is None else SourceEntry(("A",), 1, publisher="c", filters=filters)
+        directory.read(("source", name), b"" if entry is None else encode(entry), where="here")
+        assert set(directory.filtering) == {each for each, known in directory.sources.items() if known.filters}
 
 
 def test_entry_of_an_earlier_primary_is_not_taken_while_the_later_one_is_present() -> None:

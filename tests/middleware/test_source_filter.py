@@ -33,7 +33,7 @@ def motion(where: str, at: int = NOW, seq: int = 0) -> Event:
 
 def entries_of(*nodes: str) -> Entries:
     entries = Entries()
-    entries.sources["s"] = SourceEntry(("Motion",), NOW, publisher="pub", filters=True)
+    entries.put("source", "s", SourceEntry(("Motion",), NOW, publisher="pub", filters=True))
     entries.clients["pub"] = ClientEntry(NOW)
     for each in nodes:
         entries.nodes[each] = NodeEntry(NOW)
