@@ -5,7 +5,8 @@
   them; the other treatment of the pair is the policy itself, which goes on to adapt.
 * *central*: all patterns whole, on the one node with the least mean latency from publishers and to subscribers.
 * *optimum-bandwidth*, *optimum-latency*, *optimum-load*: the placement that the mixed-integer programme of placement
-  analysis proves optimal for the mean rates of the whole run, which no policy knows beforehand.
+  analysis proves optimal for the mean rates of the whole run, which no policy knows beforehand. Of several placements
+  that are equally good by these rates it is the one that the installed solver finds.
 """
 
 from __future__ import annotations

@@ -61,6 +61,10 @@ QUIET: Final = 0.1
 """Share of its events that a publisher publishes in a quiet phase."""
 
 
+DRIFT_HEARTBEAT: Final = SECOND
+"""Least interval between promises under a drift, ns: with more of them, the rates of events hardly matter."""
+
+
 class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A workload of an experiment.
 
@@ -130,7 +134,12 @@ def scenario_of(spec: WorkloadSpec, topology: Topology, seed: int) -> Scenario:
     if spec.kind == "zipf":
         made = replace(made, subscriptions=tuple(_popular(spec, topology, random)))
     if spec.kind == "drift":
-        made = replace(made, streams=tuple(_drifting(spec, made, random)))
+        # Rates that publishers announced would be wrong; without them nodes measure.
+        announced = [replace(each, rates={}) for each in topology.publishers.values()]
+        measured = Topology(
+            topology.sites.values(), topology.nodes.values(), announced, topology.subscribers.values(), topology.links
+        )
+        made = replace(made, topology=measured, streams=tuple(_drifting(spec, made, random)))
     apart = min(APART, round(made.duration * SUBSCRIBED_WITHIN / len(made.subscriptions)))
     asked = tuple(replace(each, at=FIRST + place * apart) for place, each in enumerate(made.subscriptions))
     return replace(made, subscriptions=asked, lead=5 * SECOND)
@@ -151,7 +160,7 @@ def _popular(spec: WorkloadSpec, topology: Topology, random: Random) -> Iterator
 
 
 def _drifting(spec: WorkloadSpec, scenario: Scenario, random: Random) -> Iterator[SourceStream]:
-    """Streams of which in each phase one half is quiet; heartbeats go on."""
+    """Streams of which in each phase one half is quiet; heartbeats go on, but not as often."""
     phase = drifts_at(spec)
     publishers = scenario.topology.publishers
     sites = sorted({each.site for each in publishers.values()})
@@ -161,8 +170,12 @@ def _drifting(spec: WorkloadSpec, scenario: Scenario, random: Random) -> Iterato
     if len(sites) == 1:
         late = set(sorted(publishers)[::2])
     for stream in scenario.streams:
-        sends, seq = [], 0
+        sends, seq, promised = [], 0, -DRIFT_HEARTBEAT
         for send in stream.sends:
+            if not send.events and send is not stream.sends[-1]:
+                if send.at - promised < DRIFT_HEARTBEAT:
+                    continue
+                promised = send.at
             quiet = (send.at // phase + (stream.publisher in late)) % 2 == 1
             kept = tuple(event for event in send.events if not quiet or random.random() < QUIET)
             if send.events and not kept:

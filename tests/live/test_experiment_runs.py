@@ -85,11 +85,53 @@ def test_interrupt_ends_all_processes_and_leaves_finished_cells(tmp_path: Path) 
             process.kill()
             process.wait()
     assert process.returncode == 130 and "goes on with what is left" in printed
+    # The tracker of shared resources ends when all others have.
+    until = time.monotonic() + 20
+    while alive(process.pid) and time.monotonic() < until:
+        time.sleep(0.1)
     assert alive(process.pid) == []
     kept = len(list(out.glob("cells/*.parquet")))
     assert 2 <= kept < 500 and not list(out.glob("cells/.*")) and not list(out.glob("cells/*.error.txt"))
     made = load_experiment(file, seeds=kept)
     assert run_experiment(made, out).kept >= 2
+
+
+POLICIES = """
+kind = "policies"
+title = "The same"
+seeds = [5]
+
+[policies]
+treatments = ["static min-load", "max-reliability", "optimum-bandwidth"]
+losses = true
+
+[[policies.workloads]]
+name = "drift"
+kind = "drift"
+subscriptions = 3
+duration = "30s"
+
+[[policies.topologies]]
+name = "tree"
+kind = "tree"
+sites = 4
+nodes = 3
+"""
+
+
+def test_results_do_not_depend_on_hashes_of_the_process(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(POLICIES)
+    (tmp_path / "verbs.py").write_text(SCRIPT)
+    found = []
+    for seed in ("1", "2"):
+        out = tmp_path / seed
+        subprocess.run(
+            [sys.executable, str(tmp_path / "verbs.py"), "experiment", "run", str(tmp_path / "own.toml"), "--no-report",
+             "--out", str(out)],
+            check=True, env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": seed},
+        )  # fmt: skip
+        found.append({path.name: path.read_bytes() for path in (out / "cells").iterdir()})
+    assert len(found[0]) == 3 and found[0] == found[1]
 
 
 @pytest.mark.ray
