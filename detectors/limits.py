@@ -46,6 +46,8 @@ class Limits:
         composites: composite events that one event completes, or that end at one instant.
         client_memory: bytes of instances of all detectors of one client, with its share of those that it has with
             others.
+        waiting: events that wait for sources whose watermark is behind (`brokers.node.silent_sources`); beyond them
+            the slowest source is fenced off for the detector. Ten thousand take some megabytes.
     """
 
     instances: int = 1_000_000
@@ -55,11 +57,12 @@ class Limits:
     losses: int = 4
     composites: int = 100_000
     client_memory: int = 2**32
+    waiting: int = 1_000_000
 
 
 LIMITS: Final = Limits()
 
-UNLIMITED: Final = Limits(*[UNBOUNDED] * 7)
+UNLIMITED: Final = Limits(*[UNBOUNDED] * 8)
 """Limits of a replay, which takes what it needs."""
 
 
@@ -111,6 +114,16 @@ def too_much_memory_of_client(limits: Limits, client: str, number: int) -> Limit
         given=f"{number:,} bytes of {client}",
         allowed=f"{limits.client_memory:,}",
         advice="give its patterns windows, or start nodes with --max-client-memory",
+    )
+
+
+def too_many_wait(limits: Limits, source: str, number: int) -> LimitError:
+    """Error of n events that wait for a silent source."""
+    return LimitError(
+        "more events wait for a silent source than nodes hold",
+        given=f"{number:,} for {source}",
+        allowed=f"{limits.waiting:,}",
+        advice="give it a lease, or start nodes with --max-waiting",
     )
 
 

@@ -26,6 +26,7 @@ for each in METRICS:
 BESIDE = {
     *("distced_frames_total", "distced_load_ratio", "distced_sources", "distced_migrations_begun_total"),
     *("distced_checkpoints_saved_total", "distced_received_messages_total", "distced_sent_messages_total"),
+    "distced_sources_fenced_total",
     *("distced_patterns_refused_total", "distced_unpublished_dead_letters_total"),
     *("distced_durable_events_dropped_total", "distced_bridge_late_events_total"),
     *("distced_recorder_written_files_total", "distced_recorder_late_events_total"),

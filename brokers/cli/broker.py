@@ -172,6 +172,10 @@ class BrokerOptions:
         int,
         Option(metavar="BYTES", help="Memory of all detectors of a client; of more the largest is excluded.", min=1),
     ] = DETECTOR_LIMITS.client_memory
+    max_waiting: Annotated[
+        int,
+        Option(metavar="N", help="Events that wait for a silent source; behind more it is fenced off.", min=1),
+    ] = DETECTOR_LIMITS.waiting
     max_ahead: Annotated[
         int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
     ] = Duration("1h")
@@ -423,6 +427,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.max_losses,
         options.max_composites,
         options.max_client_memory,
+        options.max_waiting,
     )
     messages = MessageLimits(
         options.max_message,

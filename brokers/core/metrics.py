@@ -68,6 +68,7 @@ METRICS: Final = (
     Metric(LOSSES, "counter", "Losses that detectors have reported to their readers."),
     Metric(EXCLUSIONS, "counter", "Detectors excluded: beyond their limits, or lost with several nodes."),
     Metric("distced_clients_quarantined_total", "counter", "Clients whose entries the node stopped reading."),
+    Metric("distced_sources_fenced_total", "counter", "Silent sources fenced off, as too many events waited."),
     Metric("distced_entries_refused_total", "counter", "Entries of the directory beyond a limit, but subscriptions."),
     Metric("distced_patterns_refused_total", "counter", "Patterns beyond a limit of their automaton."),
     Metric("distced_delayed_messages_total", "counter", "Messages of publishers beyond their rate, which waited."),

@@ -28,7 +28,7 @@ from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
 from distced.brokers.node.waiting_frames import WaitingFrame, WaitingFrames
 from distced.detectors.language.derived import reach_of_loss
-from distced.detectors.limits import too_many_composites
+from distced.detectors.limits import Limits, too_many_composites, too_many_wait
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
@@ -42,6 +42,7 @@ from distced.middleware.wire.directory_entries import MAX_AHEAD, LoadEntry, Sour
 from distced.middleware.wire.frames import Frame, decode_any
 from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss, StreamPosition
 from distced.middleware.wire.topics import administration_topic
+from distced.policies.detection.guaranteed import Guaranteed
 
 _RUNNING = Phase.RUNNING
 
@@ -543,6 +544,36 @@ class EventPath:
         if isinstance(reader, HostedInput):
             return self._passed(reader, reader.shared.leave(source, now), now)
         return self._detected(reader, reader.detector.leave(source, now), now)
+
+    def relieve(self, limits: Limits, now: int) -> list[Effect]:
+        """Fence off the slowest source of each input for which too many events wait, and report what that may lose.
+
+        To wait without end would take the memory of all detectors of the node. Rejected: to drop events (guaranteed
+        detection would be wrong for all sources), and to exclude the detector (a stranger's silence would end it).
+        """
+        effects: list[Effect] = []
+        for reader in self.inputs.readers():
+            policy = reader.shared.policy if isinstance(reader, HostedInput) else reader.detector.policy
+            if not isinstance(policy, Guaranteed) or len(policy.waiting) <= limits.waiting:
+                continue
+            slowest = policy.slowest()
+            if slowest is None or slowest[0] in self.directory.detectors:
+                # Of a part its host fences off the source.
+                continue
+            source, number = slowest[0], len(policy.waiting)
+            error = too_many_wait(limits, source, number)
+            self.counts["sources fenced off"] = self.counts.get("sources fenced off", 0) + 1
+            effects.append(warning("source fenced off", source=source, detector=reader.name, reason=str(error)))
+            loss = Loss(policy.sources[source].watermark, now, error.problem)
+            for hosted in reader.members if isinstance(reader, HostedInput) else (reader,):
+                self.stories.happened("detector", hosted.id, f"source {source} fenced off: {error.problem}")
+                # Before what is released by it.
+                self._lose(hosted, [loss], now, effects)
+            if isinstance(reader, HostedInput):
+                effects += self._passed(reader, reader.shared.fence(source, now), now)
+            else:
+                effects += self._detected(reader, reader.detector.fence(source, now), now)
+        return effects
 
     def tick(self, now: int, *, publish_again: bool) -> list[Effect]:
         """Effects of the time. Watermarks are published again from time to time, for later readers."""

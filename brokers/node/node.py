@@ -545,6 +545,7 @@ class Node(NodePart):
     def _tick(self, now: int) -> list[Effect]:
         again = now - self._status_at >= STATUS_EVERY
         effects = self.event_path.tick(now, publish_again=again)
+        effects += self.event_path.relieve(self.shared.limits, now)
         effects += self._request_missing(now)
         self.event_path.bound.tick(now)
         effects += self.dead_letters.tick(now)

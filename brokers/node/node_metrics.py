@@ -66,6 +66,7 @@ _COUNTS: Final = {
     "duplicates": "distced_duplicate_events_total",
     "detectors excluded": EXCLUSIONS,
     "clients quarantined": "distced_clients_quarantined_total",
+    "sources fenced off": "distced_sources_fenced_total",
     "entries refused": "distced_entries_refused_total",
     "patterns refused": "distced_patterns_refused_total",
     "events delayed": "distced_delayed_messages_total",

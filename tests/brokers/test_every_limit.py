@@ -268,6 +268,26 @@ def max_client_memory() -> Tried:
 
 
 @case
+def max_waiting() -> Tried:
+    tried = Tried(detector_limits=Limits(waiting=20))
+    tried.ask("[A]")
+    # Announced, without a lease, and never heard again.
+    tried.entry("source", "silent", SourceEntry(("A",), 0, publisher="c"))
+    for _ in range(25):
+        tried.scene.happen("A")
+    assert not tried.app.composites("q0")
+    tried.network.pass_time(SECOND)
+    # Nothing waits any more, and the readers know what they may have missed.
+    assert len(tried.app.composites("q0")) == 25
+    (loss,) = tried.app.losses["q0"]
+    assert loss.since == 0 and loss.reason == "more events wait for a silent source than nodes hold"
+    assert loss.until >= max(each.hi for each in tried.app.composites("q0"))
+    tried.scene.happen("A")
+    assert len(tried.app.composites("q0")) == 26
+    return tried
+
+
+@case
 def max_text() -> Tried:
     return detector(Limits(text=100), "init s = 'x' : [A set s = s + s]+ [C]", "A" * 12)
 
