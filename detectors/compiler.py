@@ -18,10 +18,18 @@ from distced.detectors.automata.builder import build
 from distced.detectors.automata.properties import can_match
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.language.check import check
+from distced.detectors.language.constants import Constant, constants_in
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.derived import Throttling, without_derived
 from distced.detectors.language.inlining import inline, inline_file
-from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication
+from distced.detectors.language.key_output import with_key_registers
+from distced.detectors.language.parser import (
+    parse_constant,
+    parse_expression,
+    parse_file,
+    parse_pattern,
+    parse_publication,
+)
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
@@ -140,18 +148,25 @@ def check_pattern(
 ) -> Compiled:
     """A single pattern, checked against the registry (without one every type and attribute is accepted), its automaton
     not built."""
+    return _checked(read_pattern(text, definitions), registry, consumption, "" if definitions else text)
+
+
+def read_pattern(text: str, definitions: Mapping[str, str] | None = None) -> Publication:
+    """A single pattern with inlined definitions and constants, unchecked."""
     named: dict[str, Pattern] = {}
     texts = dict(definitions or {})
-    for name, definition in texts.items():
-        try:
-            named[name] = parse_pattern(definition, texts)
-        except PatternError as error:
-            error.where = f"definition {name}, {error.where}" if error.where else f"definition {name}"
-            error.args = (error._message(),)
-            raise
-    publication = parse_publication(text, texts)
-    inlined = replace(publication, pattern=inline(publication.pattern, named, text=text))
-    return _checked(inlined, registry, consumption, "" if texts else text)
+    constants: dict[str, Constant] = {}
+    try:
+        for name in constants_in(texts):
+            constants[name] = parse_constant(texts.pop(name), name)
+        for name, definition in texts.items():
+            named[name] = parse_pattern(definition, texts, constants)
+    except PatternError as error:
+        error.where = f"definition {name}, {error.where}" if error.where else f"definition {name}"
+        error.args = (error._message(),)
+        raise
+    publication = parse_publication(text, texts, constants)
+    return replace(publication, pattern=inline(publication.pattern, named, text=text))
 
 
 def compile_pattern(
@@ -177,9 +192,32 @@ def compile_file(
     compiled: dict[int, Compiled] = {}
     for place, publication in _readers_last(inline_file(file, text=text)):
         compiled[place] = compile_publication(publication, known, consumption=consumption, text=text)
-        if publication.output is not None:
-            known.register(compiled[place].publishes)
+        register_published(compiled.values(), compiled[place], known)
     return tuple(compiled[place] for place in sorted(compiled))
+
+
+def register_published(before: Iterable[Compiled], added: Compiled, registry: TypeRegistry) -> None:
+    """Register the type that a pattern publishes beside others. Attributes of an unknown kind agree with any."""
+    if added.publication.output is None:
+        return
+    made = added.publishes
+    others = [each for each in before if each is not added and each.publishes.name == made.name]
+    known = registry.find(made.name)
+    if not others or known is None:
+        registry.register(made)
+        return
+    unknown = {
+        name
+        for each in (added, *others)
+        for name, _ in (each.publication.output.attributes if each.publication.output else ())
+        if name not in each.publishes.attributes
+    }
+    kinds = {**made.attributes, **known.attributes}
+    agree = all(made.attributes.get(name, kind) == kind for name, kind in known.attributes.items())
+    if agree and all(name in unknown for name in made.attributes.keys() ^ known.attributes.keys()):
+        registry.unregister(made.name)
+        made = EventType(made.name, {name: kind for name, kind in kinds.items() if name not in unknown})
+    registry.register(made)
 
 
 def compile_publication(
@@ -201,7 +239,7 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
     for name in sorted(_read_types(publication.pattern)):
         _check_derived(name, known)
     pattern, throttlings = without_derived(publication.pattern, known)
-    plain = Publication(pattern, publication.output)
+    plain = Publication(*with_key_registers(pattern, publication.output))
     epochs = (publication.consumption or consumption) == "epoch"
     return Compiled(publication, throttlings, publishes, plain, plain, epochs=epochs, source=text)
 

@@ -25,7 +25,7 @@ from distced.detectors.cli.pattern_options import (
     TypesOption,
     registry_of,
 )
-from distced.detectors.compiler import Consumption
+from distced.detectors.compiler import Consumption, register_published
 from distced.detectors.cutting.candidates import CONDITIONS
 from distced.detectors.cutting.cut import cut, full, none
 from distced.detectors.cutting.cut_report import cuts_of
@@ -159,9 +159,8 @@ def running_patterns(file: Path, registry: TypeRegistry | None, consumption: Con
 def with_published(patterns: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
     """The event types, None for any, together with those that patterns publish."""
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
-    for each in patterns.compiled:
-        if each.publication.output is not None:
-            known.register(each.publishes)
+    for place, each in enumerate(patterns.compiled):
+        register_published(patterns.compiled[:place], each, known)
     return known
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from distced.detectors.compiler import Compiled, compile_pattern, register_derived
+from distced.detectors.compiler import Compiled, compile_pattern, register_derived, register_published
 from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match
 from distced.detectors.language.parser import parse_file
 from distced.detectors.runtime.engines import Kinds, make_engine
@@ -92,7 +92,7 @@ def compile_case(case: Case) -> tuple[Compiled, ...]:
         compiled = compile_pattern(text, registry, definitions=case.let, consumption=case.consumption)
         if compiled.publication.output is None:
             raise ConformanceError("a publication without a name", given=text, advice="write -> Name() behind it")
-        registry.register(compiled.publishes)
+        register_published(beside, compiled, registry)
         beside.append(compiled)
     pattern = compile_pattern(case.pattern, registry, definitions=case.let, consumption=case.consumption)
     return (pattern, *beside)

@@ -9,8 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from typing import Final
 
+from distced.detectors.language.key_output import whole_key
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
@@ -59,9 +61,14 @@ class _Checker:
         self.text = text
         self.used_types: dict[str, expressions.Span | None] = {}
         self.used_timers: dict[str, expressions.Span | None] = {}
+        # Attributes that types are seen to have where they are not declared, and the types of the event at hand.
+        self.evident: dict[str, set[str]] = {}
+        self.at_hand: frozenset[str] = frozenset()
 
     def publication(self, publication: tree.Publication) -> EventType:
         pattern, output = publication.pattern, publication.output
+        if self.registry.open and all_registers(pattern):
+            self.evident = _evident(pattern, output)
         scope = self.pattern(pattern, _Scope())
         for name, span in self.used_timers.items():
             if name in self.used_types:
@@ -74,7 +81,9 @@ class _Checker:
             )
         if output is None:
             return EventType("", {})
-        return self.output(output, replace(scope, registers=self.registers_of(pattern, scope)))
+        # The value of the key is the same for all events, whatever they are.
+        registers = self.registers_of(pattern, scope)
+        return self.output(output, replace(scope, registers=registers, keys=whole_key(pattern)))
 
     # Patterns: each gives the scope of what comes behind it.
 
@@ -130,6 +139,7 @@ class _Checker:
         if atom.domain is not None:
             self.set(atom.domain, scope)
         after = scope
+        self.at_hand = _types_in(atom.label)
         if atom.variable:
             if atom.variable in scope.registers:
                 raise self.error("a variable and a register of one name", atom.span, given=atom.variable)
@@ -201,6 +211,7 @@ class _Checker:
                         each.span,
                         allowed=f"{each.end}(x) of a variable x that is bound before",
                     )
+            self.at_hand = frozenset()
             registers[name] = self.kind(initial, scope, {})
         inside = self.pattern(pattern.body, replace(scope, registers=registers, open=scope.open | names))
         return replace(inside, open=scope.open)
@@ -224,6 +235,12 @@ class _Checker:
     def registers_of(self, pattern: tree.Pattern, scope: _Scope) -> Mapping[str, Kind | None]:
         return {**dict.fromkeys(all_registers(pattern)), **scope.registers}
 
+    def kind_of_key(self, attribute: str) -> Kind | None:
+        """The kind of a key's attribute, where it is one for all types."""
+        types = [self.registry.find(name) for name in self.used_types]
+        kinds = {each.attributes.get(attribute) for each in types if each is not None}
+        return kinds.pop() if len(kinds) == 1 and not self.registry.open else None
+
     # Sets.
 
     def set(self, described: DescribableSet, scope: _Scope) -> Kinds | None:
@@ -239,6 +256,7 @@ class _Checker:
             self.filters(child, scope)
         if isinstance(described, Filtered):
             known = self.common_attributes(described.base, scope)
+            self.at_hand = _types_in(described.base)
             kind = self.kind(described.condition, scope, known)
             self.boolean(kind, described.condition)
 
@@ -316,7 +334,14 @@ class _Checker:
     def kind(self, expression: expressions.Expression, scope: _Scope, known: Kinds | None) -> Kind | None:
         """The kind of an expression's value; None if unknown. `known` are the attributes in scope."""
         match expression:
-            case expressions.Literal(value=value):
+            case expressions.Literal(value=value, constant=constant):
+                if constant and known is not None and constant in known:
+                    raise self.error(
+                        "both a constant and an attribute",
+                        expression.span,
+                        given=constant,
+                        advice="rename the constant",
+                    )
                 return kind_of(value)
             case expressions.Name():
                 return self.name(expression, scope, known)
@@ -343,7 +368,8 @@ class _Checker:
     def name(self, expression: expressions.Name, scope: _Scope, known: Kinds | None) -> Kind | None:
         name = expression.name
         if name in scope.registers:
-            if known is not None and name in known:
+            evident = known is None and (name in scope.keys or any(map(self.has, self.at_hand, repeat(name))))
+            if evident or (known is not None and name in known):
                 raise self.error(
                     "both a register and an attribute", expression.span, given=name, advice="rename the register"
                 )
@@ -357,6 +383,11 @@ class _Checker:
             allowed = ", ".join((*scope.registers, *known)) or None
             raise self.error("unknown attribute", expression.span, given=name, allowed=allowed, advice=advice)
         return known[name]
+
+    def has(self, type_name: str, attribute: str) -> bool:
+        """Whether a type that need not be declared is seen to have an attribute."""
+        found = self.registry.find(type_name)
+        return attribute in self.evident.get(type_name, ()) or (found is not None and attribute in found.attributes)
 
     def field(self, expression: expressions.Field, scope: _Scope) -> Kind | None:
         known = self.bound(expression.variable, expression, scope)
@@ -453,10 +484,12 @@ class _Checker:
         self.name_of(output.type_name, "a type", output.span)
         for name, _ in output.attributes:
             self.name_of(name, "an attribute", output.span)
-        kinds = {name: self.kind(value, scope, {}) for name, value in output.attributes}
+        self.at_hand = frozenset()
+        keys = {name: self.kind_of_key(name) for name in scope.keys}
+        kinds = {name: self.kind(value, scope, keys) for name, value in output.attributes}
         if output.condition is not None:
             # An attribute that shows a register under the register's own name is no second thing.
-            known = {name: kinds[name] for name, value in output.attributes if value != expressions.Name(name)}
+            known = keys | {name: kinds[name] for name, value in output.attributes if value != expressions.Name(name)}
             self.boolean(self.kind(output.condition, scope, known), output.condition)
         return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
 
@@ -472,6 +505,30 @@ class _Checker:
         if given is None and span is not None and self.text:
             given = self.text[span.start : span.end]
         return error_at(self.text, span, problem, given=given, allowed=allowed, advice=advice)
+
+
+def _types_in(described: DescribableSet) -> frozenset[str]:
+    """Types whose events a set may hold, as far as it names them."""
+    if isinstance(described, TypeSet):
+        return frozenset((described.name,))
+    children = set_children(described)
+    return frozenset().union(*map(_types_in, children[:1] if hasattr(described, "left") else children))
+
+
+def _evident(pattern: tree.Pattern, output: tree.Output | None) -> dict[str, set[str]]:
+    """Attributes by type that a pattern reads of variables."""
+    nodes = list(tree.walk(pattern))
+    read = [each for node in nodes for each in tree.expressions_of(node)] + list(tree.output_expressions(output))
+    fields = [
+        each for expression in read for each in walk_expression(expression) if isinstance(each, expressions.Field)
+    ]
+    found: dict[str, set[str]] = {}
+    for node in nodes:
+        if isinstance(node, tree.Atom) and node.variable:
+            names = {each.attribute for each in fields if each.variable == node.variable}
+            for name in _types_in(node.label):
+                found.setdefault(name, set()).update(names)
+    return found
 
 
 def _either(branches: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | None]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 
+from distced.detectors.language.constants import Constant
 from distced.detectors.language.depth import MOST_BRACKETS, too_deep
 from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError
@@ -36,11 +38,13 @@ class ExpressionParser:
 
     Attributes:
         depth: number of open brackets; bounded, so that no text exhausts the stack.
+        constants: values that have a name.
         domain_may_follow: whether a `<=` may end the label of an atom here; not inside inner brackets.
     """
 
-    def __init__(self, scanner: Scanner) -> None:
+    def __init__(self, scanner: Scanner, constants: Mapping[str, Constant] | None = None) -> None:
         self.scanner = scanner
+        self.constants = constants or {}
         self.depth = 0
         self.domain_may_follow = False
 
@@ -109,12 +113,57 @@ class ExpressionParser:
     def _options(self) -> tuple[Expression, ...]:
         """`(1, 2, 3)` behind `in`."""
         options: list[Expression] = []
+        if constant := self._constant(listed=True):
+            return constant.values
         with self._enclosed():
             self.scanner.expect("(")
             while not options or self.scanner.take(","):
                 options.append(self.expression())
             self.scanner.expect(")")
         return tuple(options)
+
+    def _constant(self, *, listed: bool = False) -> Constant | None:
+        """Take the name of a constant, with one value or `listed`; None for another word."""
+        word = self.scanner.word
+        constant = self.constants.get(word.text) if word.kind == "name" else None
+        if constant is None or (listed and not constant.listed):
+            return None
+        self.scanner.next()
+        if constant.listed != listed:
+            raise self.scanner.error(
+                "several values where one is wanted",
+                Span(word.start, word.end),
+                given=word.text,
+                advice=f"write v in {word.text}",
+            )
+        span = Span(word.start, word.end)
+        return replace(constant, values=tuple(replace(each, span=span) for each in constant.values))
+
+    def constant(self, name: str) -> Constant:
+        """The value of a constant of this name: a literal, or several in parentheses."""
+        start = self.scanner.word.start
+        if not self.scanner.take("("):
+            duration = self.scanner.word.kind == "duration"
+            return Constant((self._literal(name),), duration=duration)
+        values = [self._literal(name)]
+        while self.scanner.take(","):
+            values.append(self._literal(name))
+        self.scanner.expect(")")
+        if len(values) == 1:
+            raise self.scanner.error("several values are wanted in parentheses", self._span(start))
+        return Constant(tuple(values), listed=True)
+
+    def _literal(self, name: str) -> Literal:
+        start = self.scanner.word.start
+        value = self.sum()
+        if not isinstance(value, Literal):
+            raise self.scanner.error(
+                "not the value of a constant",
+                self._span(start),
+                given=self.scanner.text[start : self.scanner.previous.end],
+                allowed="a number, a duration, a text, true, false, null, or several of them in parentheses",
+            )
+        return Literal(value.value, constant=name)
 
     def _negative(self) -> Expression:
         start = self.scanner.word.start
@@ -144,6 +193,10 @@ class ExpressionParser:
                 inner = self.expression()
             scanner.expect(")")
             return inner
+        if scanner.word.text in self.constants and scanner.peek().text not in (".", "("):
+            constant = self._constant()
+            if constant is not None:
+                return constant.values[0]
         name = scanner.expect_kind("name", "an attribute, a variable or a register")
         if scanner.take("."):
             attribute = scanner.expect_kind("name", "an attribute")
@@ -198,6 +251,17 @@ class ExpressionParser:
 
     def duration(self) -> int:
         """A duration, in nanoseconds."""
+        given = self.scanner.word
+        if constant := self._constant():
+            value = constant.values[0].value
+            if constant.duration and isinstance(value, int):
+                return value
+            raise self.scanner.error(
+                "a constant that is no duration",
+                Span(given.start, given.end),
+                given=given.text,
+                advice=f"define it with a unit: {given.text} = 5min",
+            )
         word = self.scanner.expect_kind("duration", "a duration such as 15ns, 5s, 2min, 1h or 1.5d")
         number = word.text.rstrip(_UNIT_LETTERS)
         nanoseconds = INSTANT_MAX + 1

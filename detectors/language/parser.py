@@ -8,12 +8,13 @@ operator or a bracket is open. A separator between statements was rejected: `;` 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from textwrap import dedent
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from distced.detectors.language.constants import Constant, at_constant
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Scanner
@@ -32,18 +33,30 @@ INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9
 _MOST_COPIES: Final = 10_000
 
 
-def parse_pattern(text: str, definitions: Collection[str] = ()) -> tree.Pattern:
+def parse_pattern(
+    text: str, definitions: Collection[str] = (), constants: Mapping[str, Constant] | None = None
+) -> tree.Pattern:
     """The tree of a single pattern without an output; names from `definitions` become references."""
-    publication = parse_publication(text, definitions)
+    publication = parse_publication(text, definitions, constants)
     if publication.output is not None:
         scanner = Scanner(text)
         raise scanner.error("an output where a plain pattern is wanted", publication.output.span or Span(0, 1))
     return publication.pattern
 
 
-def parse_publication(text: str, definitions: Collection[str] = ()) -> tree.Publication:
+def parse_constant(text: str, name: str) -> Constant:
+    """The value of a constant of this name."""
+    parser = Parser(Scanner(text))
+    constant = parser.constant(name)
+    parser.end()
+    return constant
+
+
+def parse_publication(
+    text: str, definitions: Collection[str] = (), constants: Mapping[str, Constant] | None = None
+) -> tree.Publication:
     """The tree of a single pattern, with its output, if any."""
-    parser = Parser(Scanner(text), definitions)
+    parser = Parser(Scanner(text), definitions, constants)
     publication = parser.publication()
     parser.end()
     check_depth(publication.pattern, text=text)
@@ -55,13 +68,16 @@ def parse_file(text: str) -> tree.PatternFile:
     """The statements of a pattern file: derived types, definitions, publications."""
     text = dedent(text)
     pieces = _statements(text)
-    defined = {match[1] or match[2] for start, _ in pieces if (match := DEFINED.match(text, start))}
+    constants = _constants(text, pieces)
+    defined = {match[1] or match[2] for start, _ in pieces if (match := DEFINED.match(text, start))} - set(constants)
     types: list[tree.DerivedType] = []
     definitions: dict[str, tree.Pattern] = {}
     publications: list[tree.Publication] = []
     consumption = ""
     for start, end in pieces:
-        parser = Parser(Scanner(text, start, end), defined)
+        parser = Parser(Scanner(text, start, end), defined, constants)
+        if (match := DEFINED.match(text, start, end)) and (match[1] or match[2]) in constants:
+            continue
         if parser.at_consumption():
             consumption = parser.consumption()
         elif parser.at_derived_type():
@@ -86,6 +102,26 @@ def parse_file(text: str) -> tree.PatternFile:
     return tree.PatternFile(tuple(types), tuple(definitions.items()), tuple(publications))
 
 
+def _constants(text: str, pieces: list[tuple[int, int]]) -> dict[str, Constant]:
+    """The constants of a file."""
+    constants: dict[str, Constant] = {}
+    names: set[str] = set()
+    for start, end in pieces:
+        match = DEFINED.match(text, start, end)
+        if match is None:
+            continue
+        name = match[1] or match[2]
+        if name in names and (name in constants or at_constant(text, match.end(), end)):
+            scanner = Scanner(text, start, end)
+            raise scanner.error("defined twice", Span(start, scanner.word.end), given=name)
+        names.add(name)
+        if at_constant(text, match.end(), end):
+            parser = Parser(Scanner(text, match.end(), end))
+            constants[name] = parser.constant(name)
+            parser.end()
+    return constants
+
+
 def parse_expression(text: str) -> Expression:
     """The tree of a single expression."""
     parser = Parser(Scanner(text))
@@ -105,10 +141,12 @@ def parse_set(text: str) -> DescribableSet:
 
 
 class Parser(ExpressionParser):
-    """Parser of one statement; `definitions` are the names that stand for patterns."""
+    """Parser of one statement; `definitions` are the names that stand for patterns, `constants` those for values."""
 
-    def __init__(self, scanner: Scanner, definitions: Collection[str] = ()) -> None:
-        super().__init__(scanner)
+    def __init__(
+        self, scanner: Scanner, definitions: Collection[str] = (), constants: Mapping[str, Constant] | None = None
+    ) -> None:
+        super().__init__(scanner, constants)
         self.definitions = definitions
 
     def end(self) -> None:
@@ -116,7 +154,7 @@ class Parser(ExpressionParser):
         if self.scanner.word.kind == "end":
             return
         word = self.scanner.word
-        if word.kind == "name":
+        if word.kind == "name" and not self.scanner.near_miss():
             raise self.scanner.unexpected(f"for an event of type {word.text} write [{word.text}]")
         self.scanner.expected.append("the end of the pattern")
         raise self.scanner.unexpected()
@@ -227,7 +265,7 @@ class Parser(ExpressionParser):
         start = self.scanner.word.start
         if not self.scanner.take("init"):
             return self._alternation()
-        registers = self._assignments(self.expression)
+        registers = self._assignments(self.expression, "a register")
         self.scanner.expect(":")
         with self._deeper():
             body = self._init()
@@ -321,6 +359,14 @@ class Parser(ExpressionParser):
         return least, most
 
     def _natural(self) -> int:
+        given = self.scanner.word
+        if constant := self._constant():
+            value = constant.values[0].value
+            if type(value) is int and not constant.duration and 0 <= value <= _MOST_COPIES:
+                return value
+            raise self.scanner.error(
+                "not a number of times", Span(given.start, given.end), given=given.text, allowed=f"0 to {_MOST_COPIES}"
+            )
         word = self.scanner.expect_kind("number", "a whole number")
         if not word.text.isdigit() or len(word.text) > len(str(_MOST_COPIES)) or int(word.text) > _MOST_COPIES:
             raise self.scanner.error(
@@ -339,7 +385,7 @@ class Parser(ExpressionParser):
 
     def _when(self) -> tree.When:
         scanner = self.scanner
-        if scanner.at_kind("duration"):
+        if scanner.at_kind("duration") or scanner.word.text in self.constants:
             return tree.Relative(self.duration())
         if scanner.word.text != "at":
             scanner.expected = ["a duration such as 5min", "'at' with a time of day or an instant"]
@@ -390,8 +436,10 @@ class Parser(ExpressionParser):
         if variable and (where := self.scanner.take("where")):
             label = Filtered(label, self.expression(), span=Span(where.start, self.scanner.previous.end))
         self.domain_may_follow = False
-        updates = self._assignments(self.sum) if self.scanner.take("set") else ()
+        updates = self._assignments(self.sum, "a register") if self.scanner.take("set") else ()
         domain = self.set_list() if self.scanner.take("<=", "⊆") else None
+        if self.scanner.word.text == "|" and self.scanner.peek().text == "|":
+            raise self.scanner.unexpected("between conditions write or")
         if not self.scanner.at("]") and self.scanner.word.text in (";", "|", "~", "*", "+"):
             raise self.scanner.unexpected("operators stand outside of brackets: [A] | [B]; a set of types is [A, B]")
         self.scanner.expect("]")
@@ -400,7 +448,7 @@ class Parser(ExpressionParser):
     def _negated_atom(self, excluded: DescribableSet, start: int) -> tree.Atom:
         self.domain_may_follow = False
         variable = self.scanner.expect_kind("name", "a variable").text if self.scanner.take("as") else ""
-        updates = self._assignments(self.sum) if self.scanner.take("set") else ()
+        updates = self._assignments(self.sum, "a register") if self.scanner.take("set") else ()
         if self.scanner.at("]"):
             raise self.scanner.error(
                 "a negation needs a domain", self._span(start), advice="say among which events: [!A <= {A, B}]"
@@ -437,10 +485,14 @@ class Parser(ExpressionParser):
 
     # Lists.
 
-    def _assignments(self, value: Callable[[], Expression]) -> tuple[tuple[str, Expression], ...]:
+    def _assignments(self, value: Callable[[], Expression], what: str = "") -> tuple[tuple[str, Expression], ...]:
         pairs: dict[str, Expression] = {}
         while True:
             name = self.scanner.expect_kind("name", "a name")
+            if what and name.text in self.constants:
+                raise self.scanner.error(
+                    f"both a constant and {what}", Span(name.start, name.end), given=name.text, advice="rename one"
+                )
             if name.text in pairs:
                 raise self.scanner.error("given twice", Span(name.start, name.end), given=name.text)
             self.scanner.expect("=")

@@ -18,7 +18,7 @@ _BLANK = re.compile(r"(?:\s+|\#[^\n]*)*")
 _WORD = re.compile(
     r"""
     (?P<duration>\d+(?:\.\d+)?(?:ns|us|µs|ms|min|s|h|d)\b)
-  | (?P<number>(?:\d+\.\d+|\d+)(?:[eE][+-]?\d+)?(?!\w))
+  | (?P<number>(?:\d+\.\d+|\d+)(?:[eE][+-]?\d+)?(?!\w|\.\d))
   | (?P<string>'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")
   | (?P<name>[^\W\d]\w*|`[^`\n]+`)
   | (?P<sign>->|<=|>=|==|!=|[][(){},;|&~*+/%!<>=@:.\-])
@@ -43,6 +43,19 @@ _SYMBOLS: Final = {
     "→": "->",
 }
 _ESCAPES: Final = {"n": "\n", "t": "\t"}
+
+_UNITS: Final = {
+    "us": ("µs", "usec", "micro", "microsecond"),
+    "ms": ("msec", "milli", "millis", "millisecond"),
+    "s": ("sec", "second"),
+    "min": ("m", "minute"),
+    "h": ("hr", "hour"),
+    "d": ("day",),
+}
+"""Units of other languages, without the s of their plural, by ours."""
+
+_WORDS: Final = {"&&": "and", "||": "or", "and": "and", "or": "or", "not": "not", "where": "where", "within": "within"}
+"""Words of other languages, in lower case, and ours."""
 
 # How much of a line an error shows.
 _SHOWN_BEFORE: Final = 90
@@ -134,12 +147,41 @@ class Scanner:
     def unexpected(self, advice: str | None = None) -> PatternError:
         """An error at the current word, with the accepted alternatives."""
         given = self.word.text if self.word.kind != "end" else "the end of the pattern"
-        if advice is None and given in ("&", "|") and self.previous.text == given:
-            advice = f"write {given} once"
+        advice = advice or self.near_miss()
         allowed = ", ".join(dict.fromkeys(self.expected)) or None
         return self.error(
             "unexpected", Span(self.word.start, self.word.end), given=given, allowed=allowed, advice=advice
         )
+
+    def near_miss(self) -> str | None:
+        """What was probably meant by an unexpected word of another language."""
+        word, previous = self.word, self.previous
+        given = word.text
+        if given in ("&", "|") and previous.text == given:
+            return f"write {given} once between patterns, {_WORDS[given * 2]} between conditions"
+        if given == ">" and previous.text == "<":
+            return "write != for unequal"
+        if given in ("and", "or") and word.kind == "keyword":
+            either = (
+                "for either type write [A, B]" if given == "or" else "write conditions as [A where a == 1 and b == 2]"
+            )
+            patterns = f"between patterns write {'&' if given == 'and' else '|'}"
+            return patterns if previous.text in ("]", ")", "*", "+", "}") else either
+        for each, unit in ((word, self._after), (previous, word)):
+            if each.kind == "number" and unit.kind == "name" and (advice := _of_unit(f"{each.text}{unit.text}")):
+                return advice
+        for each in (word, previous):
+            if each.kind == "name" and each.text.lower() in _WORDS and each.text not in _WORDS.values():
+                return f"write {_WORDS[each.text.lower()]}"
+        return None
+
+    @property
+    def _after(self) -> Word:
+        """The word after the current one; that one itself where the next is unreadable."""
+        try:
+            return self.peek()
+        except PatternError:
+            return self.word
 
     def error(
         self, problem: str, span: Span, *, given: object = None, allowed: str | None = None, advice: str | None = None
@@ -180,6 +222,7 @@ class Scanner:
                 Span(start, match.end() if match else start + 1),
                 given=match[0] if match else character,
                 allowed="a number such as 15 or 0.5, a duration such as 15ns, 5s, 2min, 1h or 1.5d",
+                advice=_of_unit(match[0]) if match else None,
             )
         raise self.error("a character that means nothing here", Span(start, start + 1), given=character)
 
@@ -211,6 +254,20 @@ def error_at(
     snippet = f"  {before}{behind}\n  {blank}{'^' * width}"
     line, column = text.count("\n", 0, start) + 1, start - line_start + 1
     return PatternError(problem, given=given, allowed=allowed, line=line, column=column, snippet=snippet, advice=advice)
+
+
+def _of_unit(given: str) -> str | None:
+    """Advice for a number with a unit of another language, or a blank before it."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([^\W\d]+)", given)
+    if match is None:
+        return None
+    number, unit = match[1], match[2].lower()
+    for ours, others in _UNITS.items():
+        if unit in (ours, *others, *(f"{each}s" for each in others)):
+            also = f", {number}ms for milliseconds" if unit == "m" else ""
+            return f"write {number}{ours}" + (f" for minutes{also}" if unit == "m" else "")
+    weeks = unit in ("w", "week", "weeks") and number.isdigit()
+    return f"write {int(number) * 7}d" if weeks else None
 
 
 def _a(kind: str) -> str:

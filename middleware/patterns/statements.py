@@ -34,6 +34,7 @@ _TOKEN: Final = re.compile(
     r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*|`(?P<quoted>[^`\n]*)`|(?P<name>[^\W\d]\w*)|(?P<sign>->|→|[][(){}])"""
 )
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
+_CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
 _CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
 _LINE: Final = re.compile(r"\bline (\d+), column \d+")
 _PLACE: Final = re.compile(r"\bline (\d+)(?=, column)")
@@ -146,7 +147,13 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
     for line, content in enumerate(text[: pieces[0][0]].splitlines() if pieces else text.splitlines(), 1):
         if content.strip() and not content.lstrip().startswith("#"):
             raise _error("a statement begins in the first column", given=content.strip(), where=f"{name}, line {line}")
-    named = {each[1] or each[2] for start, _ in pieces if (each := DEFINED.match(text, start))}
+    bodies = {
+        each[1] or each[2]: _uncommented(text[each.end() : end]).strip()
+        for start, end in pieces
+        if (each := DEFINED.match(text, start))
+    }
+    named = bodies.keys()
+    constants = {name: body for name, body in bodies.items() if _CONSTANT.match(body)}
     consumption = ""
     for start, end in pieces:
         line, content = text.count("\n", 0, start) + 1, text[start:end].rstrip()
@@ -158,7 +165,7 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
                 raise _error("unknown kind of consumption", given=by[1], allowed=", ".join(CONSUMPTIONS), where=where)
             consumption = by[1]
         elif (derived := _DERIVED.match(content)) is not None:
-            types.append(_derived(content, derived, line, where))
+            types.append(_derived(content, derived, line, where, constants))
         elif (defined := DEFINED.match(content)) is not None:
             known = defined[1] or defined[2]
             if known in definitions:
@@ -199,7 +206,9 @@ def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str
     return {name: each for name, each in definitions.items() if name in used}
 
 
-def _derived(content: str, match: re.Match[str], line: int, where: str) -> DerivedStatement:
+def _derived(
+    content: str, match: re.Match[str], line: int, where: str, constants: Mapping[str, str]
+) -> DerivedStatement:
     """`type Name = Base where condition every 1min by (person, room)`."""
     parts = {"where": "", "every": "", "by": ""}
     kinds = list(parts)
@@ -222,13 +231,14 @@ def _derived(content: str, match: re.Match[str], line: int, where: str) -> Deriv
         raise _error("not a derived type", given=rest, allowed="where, every or by", where=where)
     named = tuple(_names(parts["by"]))
     every = _uncommented(parts["every"]).strip()
+    every = constants.get(every, every)
     if parts["by"] and not every:
         raise _error("`by` throttles, and needs `every` before it", where=where, advice="add every 1min")
     try:
         interval = parse_duration(every) if every else 0
     except DistcedError as error:
         raise _error(error.problem, given=error.given, allowed=error.allowed, where=where) from None
-    condition = " ".join(_uncommented(parts["where"]).split())
+    condition = " ".join(_uncommented(_with_constants(parts["where"], constants)).split())
     names = (match[1] or match[2], match[3] or match[4])
     return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line)
 
@@ -242,6 +252,17 @@ def _consumed(content: str) -> bool:
         if depth == 0 and word == "consumed" and following in CONSUMPTIONS:
             return True
     return False
+
+
+def _with_constants(text: str, constants: Mapping[str, str]) -> str:
+    """An expression with the values of constants in the places of their names."""
+
+    def value(token: re.Match[str]) -> str:
+        before, behind = text[: token.start()].rstrip(), text[token.end() :].lstrip()
+        other = before.endswith(".") or behind.startswith((".", "("))
+        return token[0] if other else constants.get(_word(token), token[0])
+
+    return _TOKEN.sub(value, text)
 
 
 def _published(content: str) -> str:

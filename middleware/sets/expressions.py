@@ -30,9 +30,10 @@ class Spanned:
 
 @dataclass(frozen=True, slots=True)
 class Literal(Spanned):
-    """Number, text, true, false or null; a duration is its nanoseconds."""
+    """Number, text, true, false or null; a duration is its nanoseconds. `constant`: its name, where it has one."""
 
     value: Attribute
+    constant: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:
         # 1, 1.0 and true are equal to Python, and three different things to a pattern.

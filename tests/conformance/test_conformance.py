@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from distced.detectors.compiler import Compiled
+from distced.detectors.compiler import Compiled, read_pattern
 from distced.detectors.conformance.case_runner import ENGINES, compare, compile_case, run_case
 from distced.detectors.conformance.cases import Case, load_cases
-from distced.detectors.language.inlining import inline
-from distced.detectors.language.parser import parse_pattern, parse_publication
+from distced.detectors.language.constants import at_constant
+from distced.detectors.language.parser import parse_constant, parse_publication
 from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -115,13 +114,13 @@ def test_cases_cover_every_row_of_the_table() -> None:
 
 
 def _written(case: Case) -> Publication:
-    return parse_publication(case.pattern, case.let)
+    let = {name: text for name, text in case.let.items() if not at_constant(text)}
+    constants = {name: parse_constant(text, name) for name, text in case.let.items() if name not in let}
+    return parse_publication(case.pattern, let, constants)
 
 
 def _tree(case: Case, text: str | None = None) -> Publication:
-    definitions = {name: parse_pattern(definition, case.let) for name, definition in case.let.items()}
-    publication = parse_publication(case.pattern if text is None else text, case.let)
-    return replace(publication, pattern=inline(publication.pattern, definitions))
+    return read_pattern(case.pattern if text is None else text, case.let)
 
 
 def _epochs(case: Case, text: str | None = None) -> bool:

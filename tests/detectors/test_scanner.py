@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distced.detectors.language.parser import parse_publication
 from distced.detectors.language.scanner import Scanner, error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import Span
@@ -86,6 +87,35 @@ def test_invalid_words_are_refused(text: str, given: str, column: int) -> None:
     with pytest.raises(PatternError) as caught:
         words(text)
     assert (caught.value.given, caught.value.line, caught.value.column) == (given, 1, column)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "advice"),
+    [
+        ("[A] ; [B] within 5m", "write 5min for minutes, 5ms for milliseconds"),
+        ("[A] ; [B] within 1.5minutes", "write 1.5min"),
+        ("[A] ; [B] within 2 hours", "write 2h"),
+        ("[A] ; [B] within 5 min", "write 5min"),
+        ("[A] ; [B] within 2weeks", "write 14d"),
+        ("[A] ; [B] within 5sec", "write 5s"),
+        ("([A], [B]) @ T = 3 days", "write 3d"),
+        ("[A] and [B]", "between patterns write &"),
+        ("[A] or [B]", "between patterns write |"),
+        ("[A or B]", "for either type write [A, B]"),
+        ("[A] && [B]", "write & once between patterns, and between conditions"),
+        ("[A where a == 1 || b == 2]", "between conditions write or"),
+        ("[A] || [B]", "write | once between patterns, or between conditions"),
+        ("[A where a == 1 AND b == 2]", "write and"),
+        ("[A where NOT a == 1]", "write not"),
+        ("[A WHERE a == 1]", "write where"),
+        ("[A] ; [B] WITHIN 5min", "write within"),
+        ("[A where a <> 1]", "write != for unequal"),
+    ],
+)
+def test_near_misses_have_the_right_advice(pattern: str, advice: str) -> None:
+    with pytest.raises(PatternError) as caught:
+        parse_publication(pattern)
+    assert caught.value.advice == advice
 
 
 def test_accepted_alternatives_are_remembered() -> None:

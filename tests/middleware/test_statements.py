@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from distced.detectors.compiler import register_derived
+from distced.detectors.compiler import read_pattern, register_derived
 from distced.detectors.language.inlining import inline, inline_file
 from distced.detectors.language.parser import parse_file, parse_pattern, parse_publication
 from distced.middleware.model.errors import PatternError, SubscriptionError
@@ -64,6 +64,30 @@ def test_statements_are_those_of_the_parser(text: str) -> None:
     assert [each.publishes for each in split.publications] == [
         "" if each.output is None else each.output.type_name for each in file.publications
     ]
+
+
+CONSTANTS = """
+COLD = 15 # degrees
+type Cold = Temp where temp < COLD and x.COLD == 1 and room in ROOMS every SOON by room
+SOON = 5min
+[Cold]{2} within SOON -> Out(limit = COLD)
+ROOMS = ('a', # first
+  'b')
+"""
+
+
+def test_constants_are_definitions_and_values_in_derived_types() -> None:
+    split = read_statements(CONSTANTS)
+    assert split.types[0].where == "temp < 15 and x.COLD == 1 and room in ('a', 'b')"
+    assert split.types[0].every == 300 * 10**9
+    used = used_definitions(split.publications[0].text, split.texts)
+    assert {name: text.strip() for name, text in used.items()} == {"COLD": "15 # degrees", "SOON": "5min"}
+    publication = parse_file(CONSTANTS).publications[0]
+    assert read_pattern(split.publications[0].text, used) == publication
+    assert format_publication(publication) == "[Cold]{2} within 5min -> Out(limit = 15)"
+    assert parse_file(CONSTANTS.replace("x.COLD == 1", "true")).types[0].every == 300 * 10**9
+    with pytest.raises(PatternError, match="defined twice: COLD"):
+        parse_file("COLD = 1\nCOLD = 2\n[A]\n")
 
 
 def test_consumption_is_that_of_the_line_above() -> None:

@@ -225,6 +225,7 @@ class Oracle:
                 windows.append((-1 - len(windows), pattern.length))
             pattern = pattern.body
         self.results: list[Any] = []
+        self.key_names = keys
         choices = self.values_of(keys) if keys else [()]
         for values_of_key in choices:
             if None in values_of_key:
@@ -399,11 +400,12 @@ class Oracle:
     def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> None:
         attributes: dict[str, Any] = {}
         if self.output is not None:
-            itself = Seen("", lo, event.hi, PRIMITIVE, "", 0, {})
+            keys = dict(zip(self.key_names, self.key_values, strict=True))
+            itself = Seen("", lo, event.hi, PRIMITIVE, "", 0, keys)
             for name, value in self.output.attributes:
                 attributes[name] = self.value(value, itself, bindings, registers)
             if self.output.condition is not None:
-                shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, attributes)
+                shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, {**keys, **attributes})
                 if self.value(self.output.condition, shown, bindings, registers) is not True:
                     return
         ordered = tuple(sorted(matched, key=lambda each: self.order[each]))

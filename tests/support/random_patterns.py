@@ -87,6 +87,8 @@ class PatternMaker:
             attributes: list[tuple[str, Expression]] = [("one", Literal(1))]
             attributes += [(f"of_{name}", Field(name, "v")) for name in dict.fromkeys(self.variables)]
             attributes += [(f"count_{name}", Name(name)) for name in self.registers]
+            if isinstance(pattern, Keyed) and random.random() < 0.5:
+                attributes.append(("key", Name("k")))
             condition: Expression | None = None
             if random.random() < 0.4:
                 condition = Binary("<", Name(attributes[-1][0]), Literal(2))
