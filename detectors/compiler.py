@@ -15,7 +15,8 @@ from typing import Literal, TypeAlias
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.automata.builder import build
-from distced.detectors.automata.properties import can_match
+from distced.detectors.automata.reachability import can_match
+from distced.detectors.automata.satisfiable import satisfiable
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.language.check import check
 from distced.detectors.language.constants import Constant, constants_in
@@ -83,14 +84,21 @@ class Compiled:
         """The automaton that engines run. Raises `PatternError` for a pattern that is too large or can never match."""
         automaton = build(self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports)
         # What was cut out of a canonical form was part of a pattern that can match.
-        if self.known_form is None and not can_match(automaton):
-            raise error_at(
-                self.source,
-                self.publication.pattern.span,
-                "a pattern that can never match: no event is in a label and in its domain on every way through",
-                given=format_pattern(self.publication.pattern),
-            )
+        if self.known_form is None and not can_match(automaton, in_full=False):
+            raise self._never("no event is in a label and in its domain on every way through")
         return automaton
+
+    def check_possible(self) -> None:
+        """Raise `PatternError` for a pattern that no events can match, as a search of its automaton shows."""
+        output = self.form.publication.output
+        if output is not None and output.condition is not None and not satisfiable(output.condition):
+            raise self._never("no values pass the final filter")
+        if not can_match(self.automaton):
+            raise self._never("no way through has an event for each label, in time")
+
+    def _never(self, reason: str) -> PatternError:
+        span, given = self.publication.pattern.span, format_pattern(self.publication.pattern)
+        return error_at(self.source, span, f"a pattern that can never match: {reason}", given=given)
 
     @property
     def structure(self) -> Automaton:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from textwrap import dedent
@@ -83,13 +84,28 @@ def compile_source(
     """The patterns of a source, checked against the registry; without one every type is accepted."""
     if not source.name:
         return Patterns(source, (compile_pattern(source.text, registry, consumption=consumption),))
-    try:
+    with _in_file(source):
         return _compile_file(source, registry, consumption)
+
+
+def check_possible(patterns: Patterns) -> None:
+    """Raise `PatternError` for the first pattern that no events can match."""
+    with _in_file(patterns.source):
+        for each in patterns.compiled:
+            each.check_possible()
+
+
+@contextmanager
+def _in_file(source: PatternSource) -> Iterator[None]:
+    """Name the file in errors."""
+    try:
+        yield
     except DistcedError as error:
-        error.where = f"{source.name}, {error.where}" if error.where else source.name
-        if error.advice is None and error.given == "the end of the pattern":
-            error.advice = _FIRST_COLUMN
-        error.args = (error._message(),)
+        if source.name:
+            error.where = f"{source.name}, {error.where}" if error.where else source.name
+            if error.advice is None and error.given == "the end of the pattern":
+                error.advice = _FIRST_COLUMN
+            error.args = (error._message(),)
         raise
 
 

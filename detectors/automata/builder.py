@@ -35,6 +35,7 @@ from distced.detectors.automata.entries import (
     optional,
     single,
 )
+from distced.detectors.automata.taken_events import without_taken
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.inlining import undelegated
 from distced.detectors.language.names import all_registers, all_variables, referenced, updated
@@ -376,6 +377,7 @@ class _Builder:
         joint = self.joints
         self.joints += 1
         left, right = (self._side(side, around) for side in (pattern.left, pattern.right))
+        around = replace(around, scope=without_taken(around.scope, (pattern.left, pattern.right)))
         both = describable.ConditionByType({part_type(left): TRUE, part_type(right): TRUE}, describable.EMPTY.others)
         second = [
             self._joint(side, self._of_part(side), around, onward, joint, after_first=True) for side in (right, left)

@@ -1,50 +1,14 @@
-"""Engine-independent properties of an automaton: possible matches, repeated composite events, merging instances, texts
-that grow.
-"""
+"""Engine-independent properties of an automaton: repeated composite events, merging instances, texts that grow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, AutomatonState, Position
+from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, Position
 from distced.middleware.patterns.tree import Delegated
 from distced.middleware.sets.describable import ConditionByType
-from distced.middleware.sets.expressions import FALSE, Binary, Call, Expression, Field, Literal, Name, Parameter, walk
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name, Parameter, walk
 from distced.middleware.sets.values import FUNCTIONS
-
-
-def can_match(automaton: Automaton) -> bool:
-    """Whether events in the domains on the way can reach a generative state."""
-    if not all(can_match(part) for part in automaton.inner):
-        return False
-    seen = set(automaton.starts)
-    waiting = list(seen)
-    while waiting:
-        state = automaton.states[waiting.pop()]
-        for place in _beyond(automaton, state):
-            if automaton.states[place].accepting:
-                return True
-            if place not in seen:
-                seen.add(place)
-                waiting.append(place)
-    return False
-
-
-def _beyond(automaton: Automaton, state: AutomatonState) -> list[int]:
-    domain = automaton.domain(state)
-    return [
-        place
-        for move in state.moves
-        if _overlap(automaton.positions[move.position].label, domain)
-        for place in automaton.arrivals[move.position]
-    ]
-
-
-def _overlap(label: ConditionByType, domain: ConditionByType) -> bool:
-    names = {*label.by_type, *domain.by_type}
-    if label.others != FALSE and domain.others != FALSE:
-        return True
-    return any(label.condition(name) != FALSE and domain.condition(name) != FALSE for name in names)
 
 
 def may_repeat(automaton: Automaton) -> bool:

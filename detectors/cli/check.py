@@ -15,7 +15,7 @@ from distced.detectors.cli.pattern_options import (
     registry_of,
 )
 from distced.detectors.explain.facts import Facts, facts_of
-from distced.detectors.pattern_files import compile_source, read_source
+from distced.detectors.pattern_files import check_possible, compile_source, read_source
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, output, print_json, show_notes
 from distced.middleware.model.timestamps import format_duration
@@ -47,6 +47,7 @@ def check(options: CheckOptions) -> int:
     """
     registry = registry_of(options.types, options.mapping)
     patterns = compile_source(read_source(options.pattern), registry, consumption=options.consumption)
+    check_possible(patterns)
     facts = [facts_of(each, patterns.derived) for each in patterns.compiled]
     checked = "declared" if registry is not None else "taken as known"
     if options.as_json:

@@ -20,6 +20,7 @@ from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, 
 from distced.middleware.patterns import tree
 from distced.middleware.sets import expressions
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
+from distced.middleware.sets.describable import conditions as describable_conditions
 from distced.middleware.sets.expressions import walk as walk_expression
 from distced.middleware.sets.values import FUNCTIONS
 
@@ -70,6 +71,7 @@ class _Checker:
         if self.registry.open and all_registers(pattern):
             self.evident = _evident(pattern, output)
         scope = self.pattern(pattern, _Scope())
+        self.scoped_sides(pattern)
         for name, span in self.used_timers.items():
             if name in self.used_types:
                 raise self.error("a time event may not hide a type", span, given=name, advice="choose another name")
@@ -172,6 +174,21 @@ class _Checker:
         both = self.after(scope, sides)
         variables = {**scope.variables, **both.variables}
         return replace(scope, variables=variables, registers={**scope.registers, **both.registers})
+
+    def scoped_sides(self, pattern: tree.Pattern) -> None:
+        """Check that what a side of a `&` in a scope asks of an attribute is no register outside of the side, for the
+        joining state asks for it, too."""
+        scopes = (node for node in tree.walk(pattern) if isinstance(node, tree.Scope))
+        for node in (inner for scope in scopes for inner in tree.walk(scope.body)):
+            for side in (node.left, node.right) if isinstance(node, tree.Parallel) else ():
+                outside = frozenset(all_registers(pattern)) - frozenset(all_registers(side))
+                atoms = [each for each in tree.walk(side) if isinstance(each, tree.Atom)]
+                conditions = [each for atom in atoms for each in describable_conditions(atom.label)]
+                for each in (part for condition in conditions for part in walk_expression(condition)):
+                    if isinstance(each, expressions.Name) and each.name in outside:
+                        raise self.error(
+                            "both a register and an attribute", each.span, given=each.name, advice="rename the register"
+                        )
 
     def timing(self, pattern: tree.Timing, scope: _Scope) -> _Scope:
         if tree.nullable(pattern.first):

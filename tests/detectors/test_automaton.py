@@ -6,7 +6,7 @@ import pytest
 
 from distced.detectors.automata.automaton import Automaton, part_type, timer_type
 from distced.detectors.automata.builder import build
-from distced.detectors.automata.properties import can_match
+from distced.detectors.automata.reachability import can_match
 from distced.detectors.compiler import compile_pattern
 from distced.detectors.language.parser import parse_publication
 from distced.middleware.model.timestamps import MINUTE
@@ -172,6 +172,7 @@ def test_an_automaton_is_a_value() -> None:
         ("[A][B <= C]*", True),
         ("[A, B <= B]", True),
         ("[A] & [B <= C]", False),
+        ("[A] | [B] & [B <= C]", True),
         ("[any <= A]", True),
         ("[A <= any]", True),
         ("[any - A <= A]", False),

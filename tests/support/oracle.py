@@ -40,7 +40,8 @@ from distced.middleware.patterns.tree import (
 )
 from distced.middleware.sets import values
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
-from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary
+from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary, variables
+from distced.middleware.sets.expressions import names as bare_names
 
 OTHER = object()
 """The value of a key that no event shows."""
@@ -322,12 +323,53 @@ class Oracle:
         registers = self.initialised(inst, thread)
         if not event.type.startswith("&"):
             for described, timers in around.scopes:
-                if self.keyed(event, around) and self.holds(described, event, inst, registers, timers):
+                # What a side takes does not fail the joining state.
+                taken = isinstance(thread.what, tuple) and self.taken(thread.what[3], event)
+                if not taken and self.keyed(event, around) and self.holds(described, event, inst, registers, timers):
                     return True
         if isinstance(thread.what, tuple):
             return event.type in thread.what[2] and self.keyed(event, around)
         described = thread.what.label if thread.what.domain is None else thread.what.domain
         return self.keyed(event, around) and self.holds(described, event, inst, registers, around.timers)
+
+    def taken(self, sides: tuple[Pattern, ...], event: Seen) -> bool:
+        return any(
+            self.may_hold(node.label, event, all_registers(side), True)
+            for side in sides
+            for node in walk(side)
+            if isinstance(node, Atom)
+        )
+
+    def may_hold(self, described: Any, event: Seen, registers: tuple[str, ...], unknown: bool) -> bool:
+        """Whether a set holds an event where a guard is `unknown`."""
+        match described:
+            case TypeSet(name=name):
+                return event.type == name and event.rank != TIME
+            case AnySet():
+                return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
+            case Union(members=members):
+                return any(self.may_hold(each, event, registers, unknown) for each in members)
+            case Intersection(left=left, right=right):
+                return all(self.may_hold(each, event, registers, unknown) for each in (left, right))
+            case Difference(left=left, right=right):
+                left_holds = self.may_hold(left, event, registers, unknown)
+                return left_holds and not self.may_hold(right, event, registers, not unknown)
+            case Filtered(base=base, condition=condition):
+                return self.may_hold(base, event, registers, unknown) and self.may_be(
+                    condition, event, registers, unknown
+                )
+        raise TypeError(described)
+
+    def may_be(self, condition: Any, event: Seen, registers: tuple[str, ...], unknown: bool) -> bool:
+        match condition:
+            case Unary(operator="not", operand=operand):
+                return not self.may_be(operand, event, registers, not unknown)
+            case Binary(operator="and" | "or" as operator, left=left, right=right):
+                sides = [self.may_be(each, event, registers, unknown) for each in (left, right)]
+                return all(sides) if operator == "and" else any(sides)
+        if variables(condition) or bare_names(condition) & set(registers):
+            return unknown
+        return self.value(condition, event, {}, {}) is True
 
     def labelled(self, inst: Inst, event: Seen, thread: Thread) -> bool:
         if isinstance(thread.what, tuple):
@@ -462,13 +504,15 @@ class Oracle:
             case Parallel():
                 left, right = self.parts[id(pattern), "left"], self.parts[id(pattern), "right"]
 
+                sides = (pattern.left, pattern.right)
+
                 def then(other: str) -> Callable[[], list[list[Any]]]:
-                    return lambda: [[Thread(("second", other, (other,)), around, False, onward)]]
+                    return lambda: [[Thread(("second", other, (other,), sides), around, False, onward)]]
 
                 return [
                     [
-                        Thread(("first", left, (left, right)), around, False, then(right)),
-                        Thread(("first", right, (left, right)), around, False, then(left)),
+                        Thread(("first", left, (left, right), sides), around, False, then(right)),
+                        Thread(("first", right, (left, right), sides), around, False, then(left)),
                     ]
                 ]
         raise TypeError(pattern)
