@@ -62,14 +62,11 @@ class _Checker:
         self.text = text
         self.used_types: dict[str, expressions.Span | None] = {}
         self.used_timers: dict[str, expressions.Span | None] = {}
-        # Attributes that types are seen to have where they are not declared, and the types of the event at hand.
-        self.evident: dict[str, set[str]] = {}
+        # Types of the event at hand.
         self.at_hand: frozenset[str] = frozenset()
 
     def publication(self, publication: tree.Publication) -> EventType:
         pattern, output = publication.pattern, publication.output
-        if self.registry.open and all_registers(pattern):
-            self.evident = _evident(pattern, output)
         scope = self.pattern(pattern, _Scope())
         self.scoped_sides(pattern)
         for name, span in self.used_timers.items():
@@ -402,9 +399,9 @@ class _Checker:
         return known[name]
 
     def has(self, type_name: str, attribute: str) -> bool:
-        """Whether a type that need not be declared is seen to have an attribute."""
+        """Whether a type that need not be declared is known to have an attribute."""
         found = self.registry.find(type_name)
-        return attribute in self.evident.get(type_name, ()) or (found is not None and attribute in found.attributes)
+        return found is not None and attribute in found.attributes
 
     def field(self, expression: expressions.Field, scope: _Scope) -> Kind | None:
         known = self.bound(expression.variable, expression, scope)
@@ -530,22 +527,6 @@ def _types_in(described: DescribableSet) -> frozenset[str]:
         return frozenset((described.name,))
     children = set_children(described)
     return frozenset().union(*map(_types_in, children[:1] if hasattr(described, "left") else children))
-
-
-def _evident(pattern: tree.Pattern, output: tree.Output | None) -> dict[str, set[str]]:
-    """Attributes by type that a pattern reads of variables."""
-    nodes = list(tree.walk(pattern))
-    read = [each for node in nodes for each in tree.expressions_of(node)] + list(tree.output_expressions(output))
-    fields = [
-        each for expression in read for each in walk_expression(expression) if isinstance(each, expressions.Field)
-    ]
-    found: dict[str, set[str]] = {}
-    for node in nodes:
-        if isinstance(node, tree.Atom) and node.variable:
-            names = {each.attribute for each in fields if each.variable == node.variable}
-            for name in _types_in(node.label):
-                found.setdefault(name, set()).update(names)
-    return found
 
 
 def _either(branches: Iterable[Mapping[str, Kinds | None]]) -> dict[str, Kinds | None]:

@@ -213,6 +213,8 @@ def test_consumption_by_epochs_is_not_cut() -> None:
     scene = Scene()
     scene.subscribe("q", CHAIN, decomposition="full", consumption="epoch")
     assert sum(map(len, scene.hosted.values())) == 1
+    scene.subscribe("r", f"{CHAIN} consumed epoch", decomposition="full")
+    assert sum(map(len, scene.hosted.values())) == 1
 
 
 def test_throttled_pattern_stays_together() -> None:

@@ -117,6 +117,11 @@ def test_consumption_and_policy_make_detectors_of_their_own() -> None:
         subscribed(network, client, "t", "[A] ; [B]", policy="best-effort"),
     }
     assert len(names) == 3
+    # The text says the same, and wins.
+    epochs = subscribed(network, client, "u", "[A] ; [B] consumed epoch")
+    assert epochs in names
+    assert subscribed(network, client, "v", "[A] ; [B] consumed epoch", consumption="ordered") == epochs
+    assert subscribed(network, client, "w", "[A] ; [B] consumed ordered", consumption="epoch") in names - {epochs}
     client.publish(event("A", 1))
     client.publish(event("B", 2))
     network.run()

@@ -312,16 +312,18 @@ def test_many_subscriptions_are_made_and_ended(play: Any) -> None:
 
 def test_pattern_file_is_subscribed_to_or_nothing_of_it(play: Any, tmp_path: Path) -> None:
     path = tmp_path / "pairs.pattern"
-    statements = "type Slow = A every 10ns\nPair = [Slow] ; [A]\n[Two] -> Three()\nPair -> Two()\n"
+    statements = "type Slow = A every SPAN\nSPAN = 10ns\nPair = [Slow] ; [A] within SPAN\n[Two] -> Three()\n"
+    statements += "consumption epoch\nPair -> Two() # by instants\n"
 
     async def scenario(client: AsyncClient, source: AsyncSource) -> None:
         path.write_text(statements + "[Nobody] -> Wrong()\n")
-        with pytest.raises(DistcedError, match=r"unknown event type: Nobody(.|\n)*at line 5, column 2") as caught:
+        with pytest.raises(DistcedError, match=r"unknown event type: Nobody(.|\n)*at line 7, column 2") as caught:
             await client.subscribe_file(path)
-        assert "pairs.pattern, statement of line 5" in str(caught.value)
+        assert "pairs.pattern, statement of line 7" in str(caught.value)
         assert set(client.types) == {"A"}
         path.write_text(statements)
         three, two = await client.subscribe_file(path)
+        assert two.detector == (await client.subscribe("[Slow] ; [A] within 10ns -> Two() consumed epoch")).detector
         await send(client, source, 1, 2)
         for each in (three, two):
             event = await each.get(LONG)

@@ -397,11 +397,13 @@ def test_best_effort_and_epochs(site: Site) -> None:
     quick = client.subscribe("[A] ; [B]", quality=QualityOfService(detection="best-effort"))
     epochs = client.subscribe("[A] ; [B]", quality=QualityOfService(consumption="epoch"))
     assert len({quick.detector, epochs.detector}) == 2
+    written = client.subscribe("[A] ; [B] consumed epoch")
+    assert written.detector == epochs.detector
     send(source, ("A", 1), ("B", 2))
     assert his(quick, 1) == [2]
     assert epochs.get(0.05) is None
     source.heartbeat(5)
-    assert his(epochs, 1) == [2]
+    assert his(epochs, 1) == his(written, 1) == [2]
 
 
 # Types by name.

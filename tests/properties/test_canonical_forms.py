@@ -180,7 +180,7 @@ def _both(
     given = _compiled(publication, epochs=epochs)
     if given is None:
         return None
-    form = canonical_form(publication).publication
+    form = canonical_form(given.plain).publication
     # Not checked: in canonical form it may show that an atom can never match, and such atoms the check refuses.
     known = canonical_form(form, epochs=epochs)
     canonical = replace(given, publication=form, plain=form, cut=form, known_form=known)
