@@ -185,7 +185,7 @@ def _both(
     known = canonical_form(form, epochs=epochs)
     canonical = replace(given, publication=form, plain=form, cut=form, known_form=known)
     assert given.automaton.canonical_id == canonical.automaton.canonical_id
-    assert canonical_id(publication, epochs=epochs) == given.automaton.canonical_id
+    assert canonical_id(given.plain, epochs=epochs) == given.automaton.canonical_id
     return by_engine(given, events), by_engine(canonical, events)
 
 
