@@ -118,7 +118,7 @@ def test_verbs_make_one_trace(mosquitto: Server, collector: Collector, eventuall
                 client.register(event_type("Traced", {"k": "number"}))
             subscriber = subprocess.Popen(
                 [
-                    *(sys.executable, "-c", CODE, "subscribe", "[Traced] -> Seen()", "--server", mosquitto.url),
+                    *(sys.executable, "-c", CODE, "subscribe", "[Traced] -> Exported()", "--server", mosquitto.url),
                     *("--detection", "best-effort", "--count", "1", "--timeout", "30s", "--traces"),
                 ]
             )
@@ -132,8 +132,8 @@ def test_verbs_make_one_trace(mosquitto: Server, collector: Collector, eventuall
     eventually(lambda: any(each.name == "deliver" for each in collector.spans("distced")))
     everything = collector.spans()
     (delivered,) = [each for each in everything if each.name == "deliver"]
-    assert names_up(everything, delivered) == ["deliver", "composite Seen", "publish Traced"]
-    assert {each.name for each in collector.spans("nodes")} == {"detect", "composite Seen"}
+    assert names_up(everything, delivered) == ["deliver", "composite Exported", "publish Traced"]
+    assert {each.name for each in collector.spans("nodes")} == {"detect", "composite Exported"}
     assert {each.trace_id for each in everything} == {delivered.trace_id}
 
 

@@ -188,8 +188,9 @@ def test_outbox_keeps_what_checkpoints_do_not_cover(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(Outbox, "acknowledge", lambda *_: None)
     counts = sum((check(seed, ("cut", "crash"), checkpoints=True) for seed in range(30)), Counter())
     # Fewer are found where much is lost.
-    assert counts["found"] > (100 if acknowledged else 50) and counts["wrong"] == 0
-    assert (counts["missing"] == counts["losses"] == 0) == acknowledged
+    assert counts["found"] > (100 if acknowledged else 50)
+    # What is missing or wrong is reported, which each run asserts.
+    assert (counts["missing"] == counts["wrong"] == counts["losses"] == 0) == acknowledged
 
 
 @pytest.mark.slow
