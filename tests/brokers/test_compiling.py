@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +14,7 @@ from distced.brokers.node.compiling import COSTLY, THREADS, WITHIN, compiled_bes
 from distced.brokers.node.node import Node
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import event_type
+from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Answers
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import NO_HINTS, ClientEntry, Hints, SubscriptionEntry
@@ -164,10 +165,14 @@ def test_entry_that_is_cleared_meanwhile_is_not_served(rig: Rig) -> None:
     assert answers(effects) == {} and not rig.node.hosted
 
 
+NOT_YET: Final = (60_958, 61_010, 61_342, 61_474)
+"""Seeds with which composite events once were missing: four parts, and theirs, were still compiled as events came."""
+
+
 @pytest.mark.slow
 def test_nothing_is_lost_while_patterns_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In virtual time each takes up to two seconds, amid faults."""
+    """In virtual time each takes up to two seconds, amid faults; each part that a detector delegates is one more."""
     monkeypatch.setattr(compiling, "COSTLY", 1)
-    counts = [check(seed, checkpoints=True) for seed in range(60_000, 60_040)]
+    counts = [check(seed, checkpoints=True, earlier=30 * SECOND) for seed in (*range(60_000, 60_036), *NOT_YET)]
     assert sum(each["found"] for each in counts) > 100
     assert all(each["missing"] == each["wrong"] == each["losses"] == 0 for each in counts)

@@ -93,8 +93,14 @@ def _with_a_node(faults: list[Fault], topology: Topology) -> list[Fault]:
     return [structs.replace(each, until=each.at) if place == last else each for place, each in enumerate(faults)]
 
 
-def check(seed: int, kinds: Sequence[str] = KINDS_OF_FAULTS, *, checkpoints: bool = False) -> Counter[str]:
-    """One run; the numbers of composite events found, missing and wrong, and of losses reported."""
+def check(
+    seed: int, kinds: Sequence[str] = KINDS_OF_FAULTS, *, checkpoints: bool = False, earlier: int = 0
+) -> Counter[str]:
+    """One run; the numbers of composite events found, missing and wrong, and of losses reported.
+
+    Args:
+        earlier: time by which subscriptions are asked for earlier than usual, ns.
+    """
     random = Random(seed)
     registry = TypeRegistry(KINDS)
     patterns = [_pattern(random, f"Out{number}", registry) for number in range(3)]
@@ -106,7 +112,7 @@ def check(seed: int, kinds: Sequence[str] = KINDS_OF_FAULTS, *, checkpoints: boo
             f"q{number}",
             random.choice(sorted(topology.subscribers)),
             pattern.text,
-            ASKED_AT[number],
+            ASKED_AT[number] - earlier,
             consumption="epoch" if pattern.automaton.epochs else "ordered",
             decomposition=random.choice(("none", "full", "for-reuse")),
         )
@@ -119,7 +125,7 @@ def check(seed: int, kinds: Sequence[str] = KINDS_OF_FAULTS, *, checkpoints: boo
         subscriptions,
         faults=faults(random, topology, kinds),
         seed=seed,
-        lead=LEAD,
+        lead=LEAD + earlier,
         duration=PUBLISHING,
         patience=200 * SECOND + FOUND_DEAD,
         keepalive=5 * SECOND,
