@@ -12,7 +12,8 @@ live test that fails is repeated once, and named in the summary: it waits for pr
 which a busy machine may exceed. One that fails twice, or alone, is a fault.
 
 A test that does not end is ended by pytest-timeout, and, where that cannot interrupt it or its end does not end either,
-with its process by a watchdog, which prints the stacks of all threads; the others go on in another process.
+with its process by a watchdog, which prints the stacks of all threads; the others go on in another process, where one
+with Ray is repeated.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from hypothesis import HealthCheck, settings
 
 from distced.middleware.bus.logger import UNWRITTEN
 from tests.support.bounds_checked import BoundsChecked
+from tests.support.ended_processes import EndedProcesses
 
 PROPERTIES = Path(__file__).parent / "properties"
 
@@ -65,6 +67,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     # Whichever test imports Ray first: it keeps to loopback.
     os.environ.setdefault("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+    if config.pluginmanager.hasplugin("xdist") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(EndedProcesses())
     # Of its own, as the output of tests is captured.
     config.stash[STACKS] = os.dup(2)
     if not config.getoption("--hypothesis-profile"):
@@ -113,7 +117,7 @@ LIVE = ("mqtt", "ray")
 
 RAY_TIMEOUT = 150
 """Timeout of a test with Ray, s. Once in some runs of all tests `ray.init` does not come back from its client of the
-GCS, in a process that has left other clusters before; nothing interrupts it there."""
+GCS, in a process that has left other clusters before; nothing interrupts it there. See `EndedProcesses`."""
 
 NEEDS = {
     "session": "spark",
