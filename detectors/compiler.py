@@ -18,10 +18,11 @@ from distced.detectors.automata.builder import build
 from distced.detectors.automata.reachability import can_match
 from distced.detectors.automata.satisfiable import satisfiable
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
-from distced.detectors.language.check import check
+from distced.detectors.language.check import check, check_computed, computed_kinds
+from distced.detectors.language.computed import Computation, key_names
 from distced.detectors.language.constants import Constant, constants_in
 from distced.detectors.language.depth import check_depth, check_output_depth
-from distced.detectors.language.derived import Throttling, without_derived
+from distced.detectors.language.derived import Throttling, written_out
 from distced.detectors.language.inlining import inline, inline_file
 from distced.detectors.language.key_output import with_key_registers
 from distced.detectors.language.parser import (
@@ -49,7 +50,7 @@ class Compiled:
 
     Attributes:
         publication: the tree, definitions inlined, as it was written.
-        throttlings: the stages before the automaton.
+        throttlings, computations: the stages before the automaton.
         publishes: the type of its composite events, with the known kinds of attributes.
         plain: the tree over published types alone, derived ones written out.
         cut: `plain` with sub-patterns delegated to detectors of their own; the automaton is built of it.
@@ -67,6 +68,7 @@ class Compiled:
     epochs: bool = False
     exports: frozenset[str] = frozenset()
     source: str = field(default="", compare=False, repr=False)
+    computations: tuple[Computation, ...] = ()
     known_form: CanonicalForm | None = field(default=None, compare=False, repr=False)
 
     @cached_property
@@ -246,14 +248,24 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
     publishes = check(publication, known, text=text)
     for name in sorted(_read_types(publication.pattern)):
         _check_derived(name, known)
-    pattern, throttlings = without_derived(publication.pattern, known)
-    plain = Publication(*with_key_registers(pattern, publication.output))
+    written = written_out(publication, known, text=text)
+    keys = key_names(written.computations)
+    plain = Publication(*with_key_registers(written.publication.pattern, written.publication.output, keys))
     epochs = (publication.consumption or consumption) == "epoch"
-    return Compiled(publication, throttlings, publishes, plain, plain, epochs=epochs, source=text)
+    return Compiled(
+        publication,
+        written.throttlings,
+        publishes,
+        plain,
+        plain,
+        epochs,
+        source=text,
+        computations=written.computations,
+    )
 
 
 def _check_derived(name: str, registry: TypeRegistry) -> None:
-    """Check the conditions of a derived type, which may have been registered unchecked."""
+    """Check the expressions of a derived type, which may have been registered unchecked."""
     found = registry.find(name)
     while found is not None and found.derived is not None:
         derived = found.derived
@@ -265,6 +277,7 @@ def _check_derived(name: str, registry: TypeRegistry) -> None:
             error.where = f"derived type {found.name}, {error.where}" if error.where else f"derived type {found.name}"
             error.args = (error._message(),)
             raise
+        computed_kinds(found, registry)
         found = registry.find(derived.base)
 
 
@@ -285,19 +298,23 @@ def types_read(patterns: Iterable[Compiled]) -> frozenset[str] | None:
 
 
 def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "") -> None:
-    """Register the derived types of a file, with checked conditions."""
+    """Register the derived types of a file, with checked expressions."""
     for each in file.types:
         registry.register(_event_type(each, registry))
         if each.condition is not None:
             filtered = Atom(Filtered(TypeSet(each.base, span=each.span), each.condition, span=each.span))
             check(Publication(filtered), registry, text=text)
+        if each.computed:
+            check_computed(each, registry, text=text)
 
 
 def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
     if registry.open and derived.base not in registry:
         registry.register(EventType(derived.base, {}))
     where = format_expression(derived.condition) if derived.condition is not None else ""
-    return derive(registry.get(derived.base), derived.name, where=where, every=derived.every, by=derived.by)
+    computed = [(name, format_expression(value)) for name, value in derived.computed]
+    base = registry.get(derived.base)
+    return derive(base, derived.name, where=where, every=derived.every, by=derived.by, computed=computed)
 
 
 def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publication]]:

@@ -119,7 +119,9 @@ def batches_of(
 
 def names_in(patterns: Sequence[Compiled]) -> frozenset[str]:
     """All names that occur in patterns, the attributes that they read among them."""
-    parts = [(each.publication, each.plain, each.throttlings, each.automaton.key) for each in patterns]
+    parts = [
+        (each.publication, each.plain, each.throttlings, each.computations, each.automaton.key) for each in patterns
+    ]
     return frozenset().union(*map(_texts, parts))
 
 

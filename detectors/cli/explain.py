@@ -33,9 +33,8 @@ from distced.detectors.cutting.reuse import catalogue_of, plan_for_reuse
 from distced.detectors.drawing.automaton_drawing import automata_diagram, pattern_as_text
 from distced.detectors.drawing.diagram import drawn
 from distced.detectors.drawing.graph_drawing import cuts_as_text, graph_as_text, graph_diagram
-from distced.detectors.explain.automaton_view import outline, view_of
+from distced.detectors.explain.automaton_view import names_in, outline, view_of
 from distced.detectors.explain.graph_view import GraphView, graph_view
-from distced.detectors.language.derived import throttled_names
 from distced.detectors.pattern_files import Patterns, compile_source, read_source
 from distced.middleware.cli.output import PIPE_WIDTH, AsJson, output, plain, print_json, show_notes
 from distced.middleware.cli.output_files import ForceOption, check_output
@@ -194,7 +193,7 @@ def _show_automata(patterns: Patterns, options: ExplainOptions) -> None:
 
 
 def _show_cuts(patterns: Patterns, options: ExplainOptions) -> None:
-    found = [cuts_of(each, throttled_names(each.throttlings, patterns.derived)) for each in patterns.compiled]
+    found = [cuts_of(each, names_in(each, patterns.derived)) for each in patterns.compiled]
     if options.form == "json":
         write_json({"patterns": [each.as_dict() for each in found], "conditions": CONDITIONS}, options.out)
     else:

@@ -23,7 +23,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_o
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size
-from distced.detectors.stepwise.throttling import Throttler, mark
+from distced.detectors.stepwise.throttling import Throttler, computers_of, mark
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -36,6 +36,7 @@ class ColumnarEngine:
         cascade: stages of compiled loops; None without any.
         beside: stepwise engine for other patterns; None without any.
         throttlers: of outside events, each after those it builds on.
+        computers: of the values of computed keys of outside events.
         by_instants: whether events wait for the end of their instant.
         with_clock: whether results may depend on the clock.
     """
@@ -55,7 +56,10 @@ class ColumnarEngine:
         self.cascade = self._made(shared=True) if self._looped else None
         self.beside = StepwiseEngine(others, kinds, derivations=derivations) if others else None
         self.throttlers = [] if self.cascade is None else _throttlers(self.patterns)
-        self._throttled = frozenset(each.throttling.type_name for each in self.throttlers)
+        self.computers = () if self.cascade is None else computers_of(self._looped)
+        self._throttled = frozenset(each.throttling.type_name for each in self.throttlers).union(
+            name for each in self.computers for name, _ in each.computation.values
+        )
         # Where some wait for the end of an instant all do, so that there is one place to go on from.
         self.by_instants = self.cascade is not None and (
             self.cascade.by_instants or (self.beside is not None and self.beside.by_instants)
@@ -85,7 +89,9 @@ class ColumnarEngine:
             # By best effort such an event concerns those it still follows.
             return self._stepwise(lambda engine: engine.feed(events))
         if self._throttled:
-            events = [mark(self.throttlers, each) if each.type in self._throttled else each for each in events]
+            events = [
+                mark(self.throttlers, each, self.computers) if each.type in self._throttled else each for each in events
+            ]
         if not self.by_instants:
             found = [] if self.beside is None else self.beside.feed(events)
             return self._found(found + self.cascade.run(Batch.of_events(events), None))
@@ -96,7 +102,7 @@ class ColumnarEngine:
 
     def consume(self, batch: Batch, until: int) -> list[CompositeEvent]:
         """Consume whole instants as columns behind `clock`, fire due time events: `feed` and `advance` in one."""
-        if self.cascade is None or self.beside is not None or self.throttlers or self._pending or self._overdue:
+        if self.cascade is None or self.beside is not None or self._throttled or self._pending or self._overdue:
             events = [batch.event(place) for place in range(len(batch))]
             return [*self.feed(events), *self.advance(until)]
         self._clock = max(self._clock, until)
@@ -105,7 +111,7 @@ class ColumnarEngine:
     def feed_batch(self, batch: Batch) -> Matches:
         """Consume a batch in order, behind all events consumed; detections as arrays. Independent patterns only."""
         loop = self.loop
-        if loop is None or self.beside is not None or self.by_instants or self.throttlers:
+        if loop is None or self.beside is not None or self.by_instants or self._throttled:
             raise ValueError("some patterns are not run by themselves in the compiled loop")
         latest = loop.latest
         if len(batch) and latest is not None and batch.hi[0] < latest.hi:
@@ -184,7 +190,7 @@ class ColumnarEngine:
             # Those of what is published itself are throttled beside, when it is consumed there.
             own = {each.throttling.mark for each in self.throttlers}
             others = [each for each in engine.throttlers if each.throttling.mark not in own]
-            engine.pending = [mark(others, each) for each in engine.pending]
+            engine.pending = [mark(others, each, engine.computers) for each in engine.pending]
             for loop, matchers in self._matchers(engine):
                 hand_over(loop, matchers)
         return engine
@@ -315,7 +321,7 @@ class ColumnarEngine:
     def _found(self, found: list[CompositeEvent]) -> list[CompositeEvent]:
         if len(self.patterns) > 1:
             found.sort(key=_order)
-        return [as_published(each) for each in found] if self.throttlers else found
+        return [as_published(each) for each in found] if self._throttled else found
 
 
 def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
@@ -325,7 +331,9 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
     others = [
         each
         for each in patterns
-        if not supports(each.automaton) or any(throttling.type_name in published for throttling in each.throttlings)
+        if not supports(each.automaton)
+        or any(throttling.type_name in published for throttling in each.throttlings)
+        or any(name in published for computation in each.computations for name, _ in computation.values)
     ]
     while others:
         known = set(map(id, others))

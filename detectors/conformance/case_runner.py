@@ -86,7 +86,7 @@ def run_case(case: Case, engine: str = "stepwise", run: Run | None = None) -> Ca
 
 def compile_case(case: Case) -> tuple[Compiled, ...]:
     """The case's pattern, followed by the publications it may read."""
-    registry = _registry(case)
+    registry = registry_of(case)
     beside: list[Compiled] = []
     for text in case.publications:
         compiled = compile_pattern(text, registry, definitions=case.let, consumption=case.consumption)
@@ -112,12 +112,15 @@ def compare(case: Case, composites: Iterable[CompositeEvent]) -> CaseOutcome:
     return CaseOutcome(case, "failed", problem, missing, unexpected, found)
 
 
-def _registry(case: Case) -> TypeRegistry:
+def registry_of(case: Case) -> TypeRegistry:
+    """The event types of a case, derived ones among them."""
     registry = TypeRegistry((case.types or {}).values(), open=case.types is None)
     if case.derive:
         file = parse_file("\n".join(case.derive))
         if len(file.types) != len(case.derive):
-            raise ConformanceError("not a derived type", allowed="type Name = Base where ... every ... by ...")
+            raise ConformanceError(
+                "not a derived type", allowed="type Name = Base where ... with (...) every ... by ..."
+            )
         register_derived(file, registry)
     return registry
 

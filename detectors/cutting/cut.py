@@ -17,12 +17,13 @@ from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, JointView, Path, candidates, size_of, views
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
-from distced.detectors.language.derived import Throttling
+from distced.detectors.language.computed import Computation
+from distced.detectors.language.derived import Throttling, needed_throttlings
 from distced.detectors.language.names import referenced
 from distced.detectors.shapes import ShapedPattern
 from distced.middleware.model.event_types import EventType
 from distced.middleware.patterns.naming import rebuild
-from distced.middleware.patterns.tree import Concatenation, Delegated, Pattern, Publication, Window
+from distced.middleware.patterns.tree import Concatenation, Delegated, Keyed, Pattern, Publication, Window, walk
 from distced.middleware.patterns.tree import Sequence as SequenceNode
 
 CutPlace: TypeAlias = tuple[Path, tuple[int, int] | None]
@@ -112,7 +113,7 @@ def cut(
             graph.roots.append(plan.id)
             continue
         form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
-        maker = _Maker(graph, choose, compiled.throttlings, running or {})
+        maker = _Maker(graph, choose, compiled.throttlings, compiled.computations, running or {})
         read = frozenset(form.names[name] for name in exports)
         graph.roots.append(maker.plan(form, read, (), compiled).id)
     for root in graph.roots if len(graph.plans) > 1 else ():
@@ -144,11 +145,12 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
 
 @dataclass(slots=True)
 class _Maker:
-    """Builder of the detectors of one pattern, with the throttlings it needs and the running detectors by id."""
+    """Builder of the detectors of one pattern, with the stages it needs and the running detectors by id."""
 
     graph: DetectorGraph
     choose: Choose
     throttlings: tuple[Throttling, ...]
+    computations: tuple[Computation, ...]
     running: Mapping[str, DetectorPlan]
 
     def plan(
@@ -166,7 +168,7 @@ class _Maker:
             part = self.delegated(choice, under)
             if part is not None:
                 places[choice.candidate.path, choice.candidate.run] = part
-        plan = _assembled(form, exports, places, self.throttlings, written)
+        plan = _assembled(form, exports, places, self.throttlings, self.computations, written)
         self.graph.plans[form.id] = plan
         return plan
 
@@ -200,7 +202,7 @@ def cut_at(compiled: Compiled, places: Mapping[CutPlace, Delegated], exports: fr
         for place, delegated in places.items()
     }
     read = frozenset(form.names[name] for name in exports)
-    return _assembled(form, read, whole, compiled.throttlings, compiled)
+    return _assembled(form, read, whole, compiled.throttlings, compiled.computations, compiled)
 
 
 def _assembled(
@@ -208,15 +210,21 @@ def _assembled(
     exports: frozenset[str],
     places: Mapping[CutPlace, Delegated],
     throttlings: tuple[Throttling, ...],
+    computations: tuple[Computation, ...],
     written: Compiled | None,
 ) -> DetectorPlan:
     whole = form.publication if written is None else _as_written(form.publication, written.plain)
     pattern = _replaced(whole.pattern, (), places)
     delegating = Publication(pattern, whole.output)
-    marks = referenced(whole.pattern, None)
-    needed = tuple(each for each in throttlings if each.mark in marks)
+    needed = needed_throttlings(throttlings, referenced(whole.pattern, None))
     publishes = EventType(form.id, {}) if written is None else written.publishes
-    compiled = Compiled(whole, needed, publishes, whole, delegating, exports=exports, known_form=form)
+    keys = {name for each in needed for name in each.by}.union(
+        *(node.attributes for node in walk(whole.pattern) if isinstance(node, Keyed))
+    )
+    keyed = tuple(each for each in computations if each.mark in keys)
+    compiled = Compiled(
+        whole, needed, publishes, whole, delegating, exports=exports, known_form=form, computations=keyed
+    )
     source = canonical_form(whole).id if exports else form.id
     parts = tuple(dict.fromkeys(each.detector for each in compiled.automaton.delegated))
     return DetectorPlan(form.id, source, compiled, parts, exports, tuple(places.items()))

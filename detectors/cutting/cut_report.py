@@ -16,9 +16,9 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Candidate, JointView, views
 from distced.detectors.language.derived import split_mark, without_marks
 from distced.detectors.language.names import all_registers, all_variables
-from distced.middleware.patterns.naming import renamed, renamed_output, replace_sets
+from distced.middleware.patterns.naming import rebuild, renamed, renamed_output, replace_sets
 from distced.middleware.patterns.printer import format_pattern, format_publication
-from distced.middleware.patterns.tree import Atom, Pattern, Publication, Timing, When, walk
+from distced.middleware.patterns.tree import Atom, Keyed, Pattern, Publication, Timing, When, walk
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered, Intersection, TypeSet, Union
 from distced.middleware.sets.expressions import TRUE
 
@@ -94,12 +94,22 @@ def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
 
 
 def with_throttled_names(publication: Publication, throttled: Mapping[str, str]) -> Publication:
-    """The pattern with the names of throttled types, given by mark, in place of marks."""
+    """The pattern with the names of throttled types and computed keys, given by mark, in place of marks."""
     if not throttled:
         return publication
-    return replace(
-        publication, pattern=replace_sets(publication.pattern, lambda described: _named(described, throttled))
-    )
+    pattern = replace_sets(publication.pattern, lambda described: _named(described, throttled))
+    return replace(publication, pattern=_with_key_names(pattern, throttled))
+
+
+def _with_key_names(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
+    match pattern:
+        case Atom(updates=updates) if updates:
+            return replace(pattern, updates=tuple((name, without_marks(value, names)) for name, value in updates))
+        case Keyed(body=body, attributes=attributes):
+            keys = tuple(names.get(name, name) for name in attributes)
+            return replace(pattern, body=_with_key_names(body, names), attributes=keys)
+        case _:
+            return rebuild(pattern, lambda part: _with_key_names(part, names))
 
 
 def _runs(view: JointView) -> Iterator[tuple[int, int]]:

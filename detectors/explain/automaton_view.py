@@ -112,7 +112,12 @@ def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Aut
         title = output.type_name
         attributes = ", ".join(expressions.quote_name(name) for name, _ in output.attributes)
         emits = f"{expressions.quote_name(title)}({attributes})"
-    return _Viewer(compiled.automaton, title, emits, "", throttled_names(compiled.throttlings, derived or {})).view()
+    return _Viewer(compiled.automaton, title, emits, "", names_in(compiled, derived)).view()
+
+
+def names_in(compiled: Compiled, derived: Mapping[str, str] | None) -> dict[str, str]:
+    """The names of throttled types and computed keys by mark."""
+    return throttled_names(compiled.throttlings, derived or {}, compiled.computations)
 
 
 class _Viewer(NamedTuple):
@@ -129,7 +134,7 @@ class _Viewer(NamedTuple):
         return AutomatonView(
             title=self.title,
             canonical_id=automaton.canonical_id,
-            key=automaton.key,
+            key=tuple(self.throttled.get(name, name) for name in automaton.key),
             within=None if automaton.whole_window is None else format_duration(automaton.whole_window),
             registers=tuple(
                 f"{each.name} = {self._expression(initial)}"

@@ -8,6 +8,7 @@ import msgspec
 
 from distced.detectors.automata.automaton import Automaton, AutomatonTimer
 from distced.detectors.compiler import Compiled, Consumption
+from distced.detectors.language.computed import key_names
 from distced.detectors.language.derived import throttled_names
 from distced.middleware.patterns.printer import format_when
 
@@ -47,7 +48,8 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
     """The facts of a compiled pattern; `derived` are names of throttled types by mark, where known."""
     automaton, output = compiled.automaton, compiled.publication.output
     names = automaton.type_names()
-    described = throttled_names(compiled.throttlings, {})
+    keys = key_names(compiled.computations)
+    described = throttled_names(compiled.throttlings, {}, compiled.computations)
     known = derived or {}
     kinds = compiled.publishes.attributes
     return Facts(
@@ -55,8 +57,10 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         attributes={} if output is None else {name: kinds.get(name) for name, _ in output.attributes},
         canonical_id=automaton.canonical_id,
         reads=None if names is None else tuple(sorted(names)),
-        throttled=tuple(f"{known[mark]} = {text}" if mark in known else text for mark, text in described.items()),
-        key=automaton.key,
+        throttled=tuple(
+            f"{known[mark]} = {text}" if mark in known else text for mark, text in described.items() if mark not in keys
+        ),
+        key=tuple(keys.get(name, name) for name in automaton.key),
         within=automaton.whole_window,
         timers={timer.name: format_when(timer.when) for timer in _timers(automaton)},
         consumption="epoch" if automaton.epochs else "ordered",

@@ -151,7 +151,7 @@ def graph_view(
     plans = graph.plans.values()
     throttled: dict[str, str] = {}
     for plan in plans:
-        throttled |= throttled_names(plan.compiled.throttlings, derived or {})
+        throttled |= throttled_names(plan.compiled.throttlings, derived or {}, plan.compiled.computations)
     types = {plan.id: out.type_name for plan in plans if (out := plan.compiled.publication.output) and out.type_name}
     published = set(types.values())
     length = next(size for size in count(7) if len({each[:size] for each in graph.plans}) == len(graph.plans))

@@ -14,6 +14,7 @@ from typing import Final
 
 from distced.detectors.language.key_output import whole_key
 from distced.detectors.language.names import all_registers, all_variables
+from distced.detectors.language.parser import parse_expression
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
@@ -28,6 +29,20 @@ Kinds = Mapping[str, Kind | None]
 
 # What the registry takes as a name. Other names can be written in back-quotes, and some mean something to automata.
 _NAME: Final = re.compile(r"[^\W\d]\w*")
+
+
+def check_computed(derived: tree.DerivedType, registry: TypeRegistry, *, text: str = "") -> None:
+    """Raise `PatternError` for an invalid computed attribute of a derived type."""
+    checker = _Checker(registry, text)
+    base = registry.find(derived.base)
+    known = None if registry.open or base is None else checker.attributes_of(base)
+    for _, value in derived.computed:
+        checker.kind(value, _Scope(), known)
+
+
+def computed_kinds(event_type: EventType, registry: TypeRegistry) -> dict[str, Kind | None]:
+    """The kinds of the attributes that a derived type computes itself. Raises `PatternError` for an invalid one."""
+    return _Checker(registry, "").computed(event_type)
 
 
 def check(publication: tree.Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
@@ -62,6 +77,7 @@ class _Checker:
         self.text = text
         self.used_types: dict[str, expressions.Span | None] = {}
         self.used_timers: dict[str, expressions.Span | None] = {}
+        self.derived_kinds: dict[str, Kinds] = {}
         # Types of the event at hand.
         self.at_hand: frozenset[str] = frozenset()
 
@@ -252,7 +268,7 @@ class _Checker:
     def kind_of_key(self, attribute: str) -> Kind | None:
         """The kind of a key's attribute, where it is one for all types."""
         types = [self.registry.find(name) for name in self.used_types]
-        kinds = {each.attributes.get(attribute) for each in types if each is not None}
+        kinds = {self.attributes_of(each).get(attribute) for each in types if each is not None}
         return kinds.pop() if len(kinds) == 1 and not self.registry.open else None
 
     # Sets.
@@ -295,13 +311,14 @@ class _Checker:
                 advice="register it, or mend its name",
             )
         if event_type is not None and not self.registry.open:
+            attributes: Kinds = self.attributes_of(event_type) if scope.keys else {}
             for attribute in scope.keys:
-                if attribute not in event_type.attributes:
+                if attribute not in attributes:
                     raise self.error(
                         f"the pattern is keyed by {attribute!r}, which {name!r} does not have",
                         named.span,
                         given=name,
-                        allowed=", ".join(event_type.attributes) or None,
+                        allowed=", ".join(attributes) or None,
                     )
 
     def name_of(self, name: str, what: str, span: expressions.Span | None) -> None:
@@ -329,7 +346,7 @@ class _Checker:
         for event_type in self.types(described, scope):
             if event_type is None:
                 return None
-            for name, kind in event_type.attributes.items():
+            for name, kind in self.attributes_of(event_type).items():
                 found[name] = kind if found.get(name, kind) == kind else None
         return found
 
@@ -340,7 +357,9 @@ class _Checker:
         if known is None:
             return None
         return {
-            name: kind for name, kind in known.items() if all(each is None or name in each.attributes for each in types)
+            name: kind
+            for name, kind in known.items()
+            if all(each is None or name in self.attributes_of(each) for each in types)
         }
 
     # Expressions.
@@ -401,7 +420,38 @@ class _Checker:
     def has(self, type_name: str, attribute: str) -> bool:
         """Whether a type that need not be declared is known to have an attribute."""
         found = self.registry.find(type_name)
-        return found is not None and attribute in found.attributes
+        return found is not None and (attribute in found.attributes or attribute in self.registry.computed(type_name))
+
+    def attributes_of(self, event_type: EventType) -> Kinds:
+        """The attributes of a type, computed ones among them."""
+        if event_type.derived is None:
+            return event_type.attributes
+        known = self.derived_kinds.get(event_type.name)
+        if known is None:
+            base = self.registry.find(event_type.derived.base)
+            of_base = event_type.attributes if base is None else self.attributes_of(base)
+            own = self.computed(event_type) if event_type.derived.computed else {}
+            known = self.derived_kinds[event_type.name] = {**event_type.attributes, **of_base, **own}
+        return known
+
+    def computed(self, event_type: EventType) -> dict[str, Kind | None]:
+        """The kinds of the attributes that a derived type computes itself."""
+        derived = event_type.derived
+        base = None if derived is None else self.registry.find(derived.base)
+        if derived is None or base is None:
+            return {}
+        of_base = None if self.registry.open else self.attributes_of(base)
+        kinds: dict[str, Kind | None] = {}
+        for name, text in derived.computed:
+            try:
+                # Places in errors are those of the expression.
+                kinds[name] = _Checker(self.registry, text).kind(parse_expression(text), _Scope(), of_base)
+            except PatternError as error:
+                where = f"derived type {event_type.name}"
+                error.where = f"{where}, {error.where}" if error.where else where
+                error.args = (error._message(),)
+                raise
+        return kinds
 
     def field(self, expression: expressions.Field, scope: _Scope) -> Kind | None:
         known = self.bound(expression.variable, expression, scope)

@@ -2,20 +2,31 @@
 
 A type may be derived from another: filtered, or throttled to one event per interval and key (design, section 1). A
 filter becomes part of the sets; throttling needs a memory, so a `Throttling` is run before the automata, in the order
-of consumption, and marks the events that pass, for the sets to ask after.
+of consumption, and marks the events that pass, for the sets to ask after. Computed attributes are written out where
+they are read (`detectors.language.computed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from distced.detectors.language.computed import (
+    NONE_COMPUTED,
+    Computation,
+    Computed,
+    ComputedWriter,
+    computation,
+    computes,
+    key_names,
+    substituted,
+)
 from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import INSTANT_MAX, format_duration
 from distced.middleware.patterns.naming import replace_sets
-from distced.middleware.patterns.tree import Pattern
+from distced.middleware.patterns.tree import Pattern, Publication
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -34,6 +45,7 @@ from distced.middleware.sets.expressions import (
     format_expression,
     transform,
 )
+from distced.middleware.sets.expressions import names as expression_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,56 +74,115 @@ def reach_of_loss(throttlings: Iterable[Throttling], until: int) -> int:
     return until
 
 
+def needed_throttlings(throttlings: Sequence[Throttling], names: Collection[str]) -> tuple[Throttling, ...]:
+    """Those of the throttlings whose marks are read, with those that they build on."""
+    read = set(names)
+    for each in reversed(throttlings):
+        if each.mark in read:
+            read |= expression_names(each.condition)
+    return tuple(each for each in throttlings if each.mark in read)
+
+
 def without_derived(pattern: Pattern, registry: TypeRegistry) -> tuple[Pattern, tuple[Throttling, ...]]:
     """The pattern over published types alone, and its throttlings, each before those that build on it."""
-    throttlings: dict[str, Throttling] = {}
-    return replace_sets(pattern, lambda described: _published(described, registry, throttlings)), tuple(
-        throttlings.values()
-    )
+    written = written_out(Publication(pattern), registry)
+    return written.publication.pattern, written.throttlings
 
 
-def _published(described: DescribableSet, registry: TypeRegistry, throttlings: dict[str, Throttling]) -> DescribableSet:
+@dataclass(frozen=True, slots=True)
+class WrittenOut:
+    """Pattern over published types alone, and the stages before its automaton, each before those that build on it."""
+
+    publication: Publication
+    throttlings: tuple[Throttling, ...]
+    computations: tuple[Computation, ...]
+
+
+def written_out(publication: Publication, registry: TypeRegistry, *, text: str = "") -> WrittenOut:
+    """The pattern over published types alone. Raises `PatternError` for an attribute that would be several things."""
+    stages = _Stages(registry)
+    if computes(publication.pattern, registry):
+        publication = ComputedWriter(stages, text).publication(publication)
+    else:
+        plain = replace_sets(publication.pattern, lambda described: _published(described, stages))
+        publication = replace(publication, pattern=plain)
+    return WrittenOut(publication, tuple(stages.throttlings.values()), tuple(stages.computations.values()))
+
+
+def _published(described: DescribableSet, stages: _Stages) -> DescribableSet:
     match described:
         case TypeSet(name=name):
-            return _written_out(name, registry, throttlings)
+            return stages.type_named(name)[0]
         case AnySet():
             return described
         case Union(members=members):
-            return replace(described, members=tuple(_published(each, registry, throttlings) for each in members))
+            return replace(described, members=tuple(_published(each, stages) for each in members))
         case Filtered(base=base):
-            return replace(described, base=_published(base, registry, throttlings))
+            return replace(described, base=_published(base, stages))
         case Intersection(left=left, right=right) | Difference(left=left, right=right):
-            sides = (_published(left, registry, throttlings), _published(right, registry, throttlings))
-            return replace(described, left=sides[0], right=sides[1])
+            return replace(described, left=_published(left, stages), right=_published(right, stages))
 
 
-def _written_out(name: str, registry: TypeRegistry, throttlings: dict[str, Throttling]) -> DescribableSet:
-    event_type = registry.find(name)
-    if event_type is None or event_type.derived is None:
-        return TypeSet(name)
-    derived = event_type.derived
-    described = _written_out(derived.base, registry, throttlings)
-    if derived.where:
-        described = Filtered(described, parse_expression(derived.where))
-    if not derived.every:
-        return described
-    condition = _condition(described)
-    root = registry.root(name)
-    content = f"{root} where {format_expression(condition)} every {derived.every} by {sorted(derived.by)}"
-    mark = f"throttled {blake2b(content.encode(), digest_size=8).hexdigest()}"
-    throttlings.setdefault(mark, Throttling(mark, root, condition, derived.every, tuple(sorted(derived.by))))
-    return Filtered(TypeSet(root), Name(mark))
+class _Stages:
+    """Derived types over published ones, with the stages that their events pass."""
+
+    def __init__(self, registry: TypeRegistry) -> None:
+        self.registry = registry
+        self.throttlings: dict[str, Throttling] = {}
+        self.computations: dict[str, Computation] = {}
+        self._known: dict[str, tuple[DescribableSet, Computed]] = {}
+
+    def type_named(self, name: str) -> tuple[DescribableSet, Computed]:
+        """Events of a type, and its computed attributes."""
+        if name not in self._known:
+            self._known[name] = self._written_out(name)
+        return self._known[name]
+
+    def root(self, name: str) -> str:
+        return self.registry.root(name)
+
+    def key(self, name: str, values: Mapping[str, Expression]) -> str:
+        """Attribute of the published events that holds a key's value: one of their own, or a mark."""
+        texts = {format_expression(each): each for each in values.values()}
+        if len(texts) == 1 and isinstance(first := next(iter(texts.values())), Name):
+            return first.name
+        made = computation(name, values)
+        return self.computations.setdefault(made.mark, made).mark
+
+    def _written_out(self, name: str) -> tuple[DescribableSet, Computed]:
+        event_type = self.registry.find(name)
+        if event_type is None or event_type.derived is None:
+            return TypeSet(name), NONE_COMPUTED
+        derived = event_type.derived
+        described, computed = self.type_named(derived.base)
+        if derived.where:
+            described = Filtered(described, substituted(parse_expression(derived.where), computed))
+        if derived.computed:
+            added = {each: substituted(parse_expression(value), computed) for each, value in derived.computed}
+            computed = {**computed, **added}
+        if not derived.every:
+            return described, computed
+        condition, root = _condition(described), self.root(name)
+        by = tuple(sorted(self.key(each, {root: computed.get(each, Name(each))}) for each in derived.by))
+        content = f"{root} where {format_expression(condition)} every {derived.every} by {list(by)}"
+        mark = f"throttled {blake2b(content.encode(), digest_size=8).hexdigest()}"
+        self.throttlings.setdefault(mark, Throttling(mark, root, condition, derived.every, by))
+        return Filtered(TypeSet(root), Name(mark)), computed
 
 
 def _condition(described: DescribableSet) -> Expression:
     return conjunction(_condition(described.base), described.condition) if isinstance(described, Filtered) else TRUE
 
 
-def throttled_names(throttlings: Iterable[Throttling], derived: Mapping[str, str]) -> dict[str, str]:
-    """Names of throttled events by mark: the derived type's if known, else a description of the throttling."""
-    names = {}
+def throttled_names(
+    throttlings: Iterable[Throttling], derived: Mapping[str, str], computations: Iterable[Computation] = ()
+) -> dict[str, str]:
+    """Names of throttled events by mark: the derived type's if known, else a description of the throttling. With those
+    of computed keys."""
+    keys = key_names(computations)
+    names = dict(keys)
     for each in throttlings:
-        by = f" by ({', '.join(each.by)})" if each.by else ""
+        by = f" by ({', '.join(keys.get(name, name) for name in each.by)})" if each.by else ""
         condition = "" if each.condition == TRUE else f" where {format_expression(each.condition)}"
         described = f"{each.type_name}{condition} every {format_duration(each.every)}{by}"
         names[each.mark] = derived.get(each.mark, described)

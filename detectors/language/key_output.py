@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Final
 
 from distced.detectors.language.names import all_registers
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.naming import rebuild
 from distced.middleware.sets.expressions import Expression, Literal, Name, names, transform
+
+NONE_COMPUTED: Final[Mapping[str, str]] = {}
 
 
 def whole_key(pattern: tree.Pattern) -> tuple[str, ...]:
@@ -26,8 +29,10 @@ def whole_key(pattern: tree.Pattern) -> tuple[str, ...]:
     return tuple(found)
 
 
-def with_key_registers(pattern: tree.Pattern, output: tree.Output | None) -> tuple[tree.Pattern, tree.Output | None]:
-    """Pattern with a register for each attribute of its key that the output reads."""
+def with_key_registers(
+    pattern: tree.Pattern, output: tree.Output | None, computed: Mapping[str, str] = NONE_COMPUTED
+) -> tuple[tree.Pattern, tree.Output | None]:
+    """Pattern with a register for each attribute of its key that the output reads; `computed` are names by mark."""
     if output is None:
         return pattern, output
     shown = {name for name, _ in output.attributes}
@@ -36,7 +41,9 @@ def with_key_registers(pattern: tree.Pattern, output: tree.Output | None) -> tup
         read |= names(output.condition) - shown
     registers = all_registers(pattern)
     # A blank is in no name of an attribute, and in none of a register without quotes.
-    made = {name: f"key {name}" for name in whole_key(pattern) if name in read and name not in registers}
+    made = {
+        name: f"key {computed.get(name, name)}" for name in whole_key(pattern) if name in read and name not in registers
+    }
     if not made:
         return pattern, output
     attributes = tuple((name, _renamed(value, made)) for name, value in output.attributes)

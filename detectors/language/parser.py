@@ -82,8 +82,9 @@ def parse_file(text: str) -> tree.PatternFile:
             consumption = parser.consumption()
         elif parser.at_derived_type():
             types.append(parser.derived_type())
-            if types[-1].condition is not None:
-                check_depth(types[-1].condition, text=text)
+            for expression in (types[-1].condition, *(value for _, value in types[-1].computed)):
+                if expression is not None:
+                    check_depth(expression, text=text)
         elif DEFINED.match(text, start, end):
             name = parser.scanner.next()
             if name.text in definitions:
@@ -231,12 +232,17 @@ class Parser(ExpressionParser):
         return self.scanner.word.text == "type" and self.scanner.peek().kind == "name"
 
     def derived_type(self) -> tree.DerivedType:
-        """`type Name = Base where condition every 1min by (person, room)`."""
+        """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
         start = self.scanner.next().start
         name = self.scanner.expect_kind("name", "the derived type's name").text
         self.scanner.expect("=")
         base = self.scanner.expect_kind("name", "an event type").text
         condition = self.expression() if self.scanner.take("where") else None
+        computed: tuple[tuple[str, Expression], ...] = ()
+        if self.scanner.word.text == "with" and self.scanner.next():
+            self.scanner.expect("(")
+            computed = self._assignments(self.expression)
+            self.scanner.expect(")")
         every = 0
         if self.scanner.word.text == "every" and self.scanner.next():
             every = self.duration()
@@ -245,7 +251,7 @@ class Parser(ExpressionParser):
             raise self.scanner.error(
                 "`by` throttles, and needs `every` before it", self._span(start), advice="add every 1min"
             )
-        return tree.DerivedType(name, base, condition, every, by, span=self._span(start))
+        return tree.DerivedType(name, base, condition, every, by, computed, span=self._span(start))
 
     # Patterns, loosest first.
 

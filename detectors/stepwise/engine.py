@@ -21,7 +21,7 @@ from distced.detectors.stepwise.inner_events import PartMatch, part_events, part
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
-from distced.detectors.stepwise.throttling import Throttler, mark, unmarked
+from distced.detectors.stepwise.throttling import Computer, Throttler, computers_of, mark, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -69,6 +69,7 @@ class StepwiseEngine:
 
     Attributes:
         units, throttlers: each after those it reads or builds on.
+        computers: of the values of computed keys.
         single: the only matcher, where it consumes each event by itself; else None.
         pending: events of the unfinished instant, in order.
         clock: instant up to which time events have fired, ns.
@@ -87,6 +88,7 @@ class StepwiseEngine:
         "_with_timers",
         "by_instants",
         "clock",
+        "computers",
         "late",
         "patterns",
         "pending",
@@ -110,6 +112,7 @@ class StepwiseEngine:
         self.units: tuple[_Unit, ...] = tuple[_Unit, ...]()
         throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
         self.throttlers = tuple(Throttler(throttling) for throttling in throttlings.values())
+        self.computers: tuple[Computer, ...] = computers_of(self.patterns)
         self.pending: list[Event] = _NONE_PENDING
         self.clock = BEFORE_ALL
         self.late = 0
@@ -129,11 +132,13 @@ class StepwiseEngine:
         )
         self._with_timers = tuple(unit for unit in self.units if unit.matcher.automaton.timers)
         self.with_clock = self.by_instants or bool(self._with_timers)
-        alone = len(self.units) == 1 and not (self.by_instants or derivations or self.throttlers)
+        alone = len(self.units) == 1 and not (self.by_instants or derivations or self.throttlers or self.computers)
         self.single = self.units[0].matcher if alone else None
         self._throttled = self._throttled_late = _NO_TYPES
-        if throttlings:
-            throttled = frozenset(throttling.type_name for throttling in throttlings.values())
+        if throttlings or self.computers:
+            throttled = frozenset(throttling.type_name for throttling in throttlings.values()).union(
+                name for each in self.computers for name, _ in each.computation.values
+            )
             # Of these there is more to come in an instant, before or behind what there is: they are throttled by who
             # reads them, when all is found that there is.
             self._throttled_late = throttled & frozenset(
@@ -414,7 +419,7 @@ class StepwiseEngine:
 
     def _mark(self, event: Event) -> Event:
         if event.type in self._throttled:
-            return mark(self.throttlers, event)
+            return mark(self.throttlers, event, self.computers)
         return event
 
     def _marked_once(self, event: Event, marked: dict[EventId, Event]) -> Event:
@@ -422,7 +427,7 @@ class StepwiseEngine:
         if event.type not in self._throttled_late:
             return event
         if event.id not in marked:
-            marked[event.id] = mark(self.throttlers, event)
+            marked[event.id] = mark(self.throttlers, event, self.computers)
         return marked[event.id]
 
     def _found(self) -> list[CompositeEvent]:
@@ -435,7 +440,7 @@ class StepwiseEngine:
                 unit.matcher.tidy()
         if len(self.patterns) > 1:
             found.sort(key=_order)
-        if self.throttlers:
+        if self.throttlers or self.computers:
             found = [as_published(composite) for composite in found]
         return found
 

@@ -1,15 +1,21 @@
-"""Throttling: marks for the first event of each interval and key, in the order of consumption."""
+"""Stages before the automata: marks for the first event of each interval and key, in the order of consumption, and
+the values of computed keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from distced.detectors.language.computed import Computation
 from distced.detectors.language.derived import Throttling
 from distced.detectors.stepwise.plans import key_of
-from distced.middleware.model.events import Event
-from distced.middleware.sets.evaluation import Scope, compile_condition
+from distced.middleware.model.events import Attribute, Event
+from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+
+if TYPE_CHECKING:
+    from distced.detectors.compiler import Compiled
 
 
 class Throttler:
@@ -39,12 +45,38 @@ class Throttler:
         return True
 
 
-def mark(throttlers: Iterable[Throttler], event: Event) -> Event:
-    """The event with the marks of all throttlings it passes, in the order of their dependence."""
+class Computer:
+    """Computation of the value of a key for events of some types; without state."""
+
+    def __init__(self, computation: Computation) -> None:
+        self.computation = computation
+        self._values = {name: compile_value(value, Scope()) for name, value in computation.values}
+
+    def value(self, event: Event) -> Attribute:
+        """The value of the key for an event of one of the types."""
+        return self._values[event.type](event, (), ())
+
+    def computes(self, type_name: str) -> bool:
+        """Whether events of this type have a value of the key."""
+        return type_name in self._values
+
+
+def mark(throttlers: Iterable[Throttler], event: Event, computers: Iterable[Computer] = ()) -> Event:
+    """The event with the values of computed keys, and with the marks of all throttlings it passes, in the order of
+    their dependence."""
+    computed = {each.computation.mark: each.value(event) for each in computers if each.computes(event.type)}
+    if computed:
+        event = structs.replace(event, attributes=event.attributes | computed)
     for throttler in throttlers:
         if throttler.throttling.type_name == event.type and throttler.passes(event):
             event = structs.replace(event, attributes={**event.attributes, throttler.throttling.mark: True})
     return event
+
+
+def computers_of(patterns: Iterable[Compiled]) -> tuple[Computer, ...]:
+    """Computers of the keys of patterns, one for each mark."""
+    computations = {each.mark: each for pattern in patterns for each in pattern.computations}
+    return tuple(map(Computer, computations.values()))
 
 
 def unmarked(event: Event) -> Event:

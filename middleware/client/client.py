@@ -43,7 +43,7 @@ from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.clock_uncertainty import Uncertainty, uncertainty_of
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
-from distced.middleware.model.event_types import EventType, derive
+from distced.middleware.model.event_types import Derivation, EventType, derive
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.extras import missing
 from distced.middleware.model.server_address import server_name
@@ -299,7 +299,7 @@ class BaseClient(ABC, Generic[D, S]):
             if base is None:
                 allowed = ", ".join(sorted(known)) or "none is registered yet"
                 raise TypeRegistryError("unknown event type", given=each.base, allowed=allowed, where=where)
-            made = derive(base, each.name, where=each.where, every=each.every, by=each.by)
+            made = derive(base, each.name, where=each.where, every=each.every, by=each.by, computed=each.computed)
             if each.name in known and _written_alike(known[each.name], made):
                 continue
             known[each.name] = made
@@ -665,13 +665,20 @@ def statements_of(file: str | Path | PatternFile) -> FileStatements:
 
 
 def _written_alike(one: EventType, other: EventType) -> bool:
-    """Whether two derived types differ in blanks, quotes and parentheses of their conditions alone."""
-    texts = [_LAYOUT.sub("", "" if each.derived is None else each.derived.where) for each in (one, other)]
+    """Whether two derived types differ in blanks, quotes and parentheses of their expressions alone."""
+    texts = [
+        () if each.derived is None else tuple(_LAYOUT.sub("", text) for text in _expressions_of(each.derived))
+        for each in (one, other)
+    ]
     plain = [
-        each if each.derived is None else replace(each, derived=replace(each.derived, where=""))
+        each if each.derived is None else replace(each, derived=replace(each.derived, where="", computed=()))
         for each in (one, other)
     ]
     return plain[0] == plain[1] and texts[0] == texts[1]
+
+
+def _expressions_of(derived: Derivation) -> tuple[str, ...]:
+    return (derived.where, *(text for each in derived.computed for text in each))
 
 
 def by_place(made: Sequence[SubscriptionState], errors: Mapping[str, DistcedError]) -> dict[int, DistcedError]:

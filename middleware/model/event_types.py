@@ -1,9 +1,9 @@
 """Event types: the attributes events of a type carry, types derived from others, and the registry of known types.
 
 An event type must be registered before events of it can be published or patterns over it be checked
-(composite-event-framework-2004, Fig. 5). A type may be *derived*: filtered, or throttled to one event per interval and
-key, the article's "one sighting a minute" (scenario 1). The interval is aligned to the epoch and not to the first event
-seen, so that it does not matter where one starts to read.
+(composite-event-framework-2004, Fig. 5). A type may be *derived*: filtered, with further attributes that are computed,
+or throttled to one event per interval and key, the article's "one sighting a minute" (scenario 1). The interval is
+aligned to the epoch and not to the first event seen, so that it does not matter where one starts to read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_NAMED = 100  # attributes in an error at most
 _NAME_BYTES = 200  # at most, because a history has a folder for each type
 
 
-class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """Derivation of a type from another.
 
     Attributes:
@@ -37,12 +37,15 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         where: an expression over the attributes of `base`, as pattern text; empty for every event.
         every: throttle to one event per interval of this many ns, aligned to the epoch; 0 for no throttling.
         by: throttle for each combination of values of these attributes separately.
+        computed: further attributes with their expressions over the attributes of `base`, as pattern text. Their kinds
+            follow from the expressions, so `EventType.attributes` does not have them.
     """
 
     base: str
     where: str = ""
     every: int = 0
     by: tuple[str, ...] = ()
+    computed: tuple[tuple[str, str], ...] = ()
 
 
 class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -179,6 +182,15 @@ class TypeRegistry:
             event_type = self._types.get(name)
         return name
 
+    def computed(self, name: str) -> frozenset[str]:
+        """Computed attributes of a type, those of the types it is derived from among them."""
+        found: set[str] = set()
+        event_type = self._types.get(name)
+        while event_type is not None and event_type.derived is not None:
+            found.update(each for each, _ in event_type.derived.computed)
+            event_type = self._types.get(event_type.derived.base)
+        return frozenset(found)
+
     def __contains__(self, name: object) -> bool:
         return name in self._types
 
@@ -196,21 +208,34 @@ class TypeRegistry:
                 given=", ".join(event_type.attributes),
                 allowed=", ".join(base.attributes),
             )
+        known = {
+            **base.attributes,
+            **dict.fromkeys((*self.computed(base.name), *(each for each, _ in derived.computed))),
+        }
         for name in derived.by:
-            if name not in base.attributes:
+            if name not in known:
                 raise TypeRegistryError(
-                    f"{base.name!r} has no attribute to throttle by", given=name, allowed=", ".join(base.attributes)
+                    f"{base.name!r} has no attribute to throttle by", given=name, allowed=", ".join(known)
                 )
 
 
-def derive(base: EventType, name: str, *, where: str = "", every: int = 0, by: Iterable[str] = ()) -> EventType:
-    """Type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key."""
+def derive(
+    base: EventType,
+    name: str,
+    *,
+    where: str = "",
+    every: int = 0,
+    by: Iterable[str] = (),
+    computed: Iterable[tuple[str, str]] = (),
+) -> EventType:
+    """Type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key, with
+    further attributes computed by expressions."""
     if not isinstance(base, EventType):
         raise TypeRegistryError(
             "not an event type to derive from", given=repr(base), allowed="an EventType",
             advice="make one with event_type(name, attributes), or read it from the registry",
         )  # fmt: skip
-    return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by)), base.home)
+    return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by), tuple(computed)), base.home)
 
 
 def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: str = "") -> EventType:
@@ -221,7 +246,10 @@ def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: 
 
 
 def _check_type(event_type: EventType) -> None:
-    for name in (event_type.name, *event_type.attributes):
+    computed = () if event_type.derived is None else tuple(name for name, _ in event_type.derived.computed)
+    if len(set(computed)) < len(computed):
+        raise TypeRegistryError("an attribute that is computed twice", given=", ".join(computed))
+    for name in (event_type.name, *event_type.attributes, *computed):
         if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
             raise TypeRegistryError(
                 "not a name for a type or an attribute", given=name,

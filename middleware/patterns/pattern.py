@@ -394,9 +394,15 @@ def hi(event: EventSet) -> Value:
 
 
 def derived_type(
-    name: str, base: SetLike, *, every: Duration | None = None, by: str | Iterable[str] = ()
-) -> EventSet:  # fmt: skip
-    """Type derived from another: filtered by `base.where(...)`, throttled to one event per interval and key.
+    name: str,
+    base: SetLike,
+    *,
+    computed: Mapping[str, Given] | None = None,
+    every: Duration | None = None,
+    by: str | Iterable[str] = (),
+) -> EventSet:
+    """Type derived from another: filtered by `base.where(...)`, with further attributes `computed` of those of `base`,
+    throttled to one event per interval and key.
 
     A `pattern_file` of patterns that use it holds the statement that derives it.
     """
@@ -407,11 +413,14 @@ def derived_type(
     keys = (by,) if isinstance(by, str) else tuple(by)
     if keys and every is None:
         raise PatternError("a key of throttling needs every", given=f"by {', '.join(keys)}", advice="add every='1min'")
-    with_names(tree.Atom(described))  # it reads no other event
+    values = _pairs(computed or {})
+    if isinstance(base, EventSet):
+        values = tuple((each, base._at_hand(value)) for each, value in values)
+    with_names(tree.Atom(described, updates=values))  # it reads no other event
     condition = described.condition if isinstance(described, Filtered) else None
     interval = 0 if every is None else operands.duration(every)
     derived = _DerivedName(name)
-    derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys)
+    derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys, values)
     return EventSet(TypeSet(derived))
 
 

@@ -75,10 +75,12 @@ def format_file(file: tree.PatternFile) -> str:
 
 
 def format_derived_type(derived: tree.DerivedType) -> str:
-    """`type Name = Base where condition every 1min by (person, room)`."""
+    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
     text = f"type {quote_name(derived.name)} = {quote_name(derived.base)}"
     if derived.condition is not None:
         text += f" where {format_expression(derived.condition)}"
+    if derived.computed:
+        text += f" with ({format_assignments(derived.computed)})"
     if derived.every:
         text += f" every {format_duration(derived.every)}"
     return text + (f" by {_attributes(derived.by)}" if derived.by else "")

@@ -33,6 +33,8 @@ _GOES_ON_WORDS: Final = re.compile(
 _TOKEN: Final = re.compile(
     r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*|`(?P<quoted>[^`\n]*)`|(?P<name>[^\W\d]\w*)|(?P<sign>->|→|[][(){}])"""
 )
+# Texts, names in back-quotes, brackets and commas.
+_ASSIGNMENTS: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|[][(){},]""")
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
 _CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
 _CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
@@ -51,7 +53,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class DerivedStatement:
-    """Derived type: as of `middleware.patterns.tree.DerivedType`, with the condition as text; `every` in ns."""
+    """Derived type: as of `middleware.patterns.tree.DerivedType`, with expressions as text; `every` in ns."""
 
     name: str
     base: str
@@ -59,6 +61,7 @@ class DerivedStatement:
     every: int
     by: tuple[str, ...]
     line: int
+    computed: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +212,8 @@ def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str
 def _derived(
     content: str, match: re.Match[str], line: int, where: str, constants: Mapping[str, str]
 ) -> DerivedStatement:
-    """`type Name = Base where condition every 1min by (person, room)`."""
-    parts = {"where": "", "every": "", "by": ""}
+    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
+    parts = {"where": "", "with": "", "every": "", "by": ""}
     kinds = list(parts)
     open_part, begin, depth = "", match.end(), 0
     ends = [(each, _word(each)) for each in _TOKEN.finditer(content, match.end())]
@@ -218,6 +221,8 @@ def _derived(
         depth += (token["sign"] or "") in {"(", "[", "{"}
         depth -= (token["sign"] or "") in {")", "]", "}"}
         later = kinds[kinds.index(open_part) + 1 :] if open_part else kinds
+        if word == "with" and not content[token.end() :].lstrip().startswith("("):
+            continue  # an attribute
         if token["name"] and depth == 0 and word in later:
             if open_part:
                 parts[open_part] = content[begin : token.start()]
@@ -228,7 +233,7 @@ def _derived(
     if open_part:
         parts[open_part] = rest
     elif rest:
-        raise _error("not a derived type", given=rest, allowed="where, every or by", where=where)
+        raise _error("not a derived type", given=rest, allowed="where, with, every or by", where=where)
     named = tuple(_names(parts["by"]))
     every = _uncommented(parts["every"]).strip()
     every = constants.get(every, every)
@@ -240,7 +245,33 @@ def _derived(
         raise _error(error.problem, given=error.given, allowed=error.allowed, where=where) from None
     condition = " ".join(_uncommented(_with_constants(parts["where"], constants)).split())
     names = (match[1] or match[2], match[3] or match[4])
-    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line)
+    computed = tuple(_computed(_uncommented(_with_constants(parts["with"], constants)), where)) if parts["with"] else ()
+    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line, computed)
+
+
+def _computed(text: str, where: str) -> Iterator[tuple[str, str]]:
+    """Names and expressions of `(hour = floor(hi() / 1h), ...)`."""
+    text = text.strip()
+    ends: list[int] = []
+    depth, begin = 0, 1
+    for token in _ASSIGNMENTS.finditer(text):
+        depth += token[0] in {"(", "[", "{"}
+        depth -= token[0] in {")", "]", "}"}
+        if (depth == 1 and token[0] == ",") or not depth:
+            ends.append(token.start())
+        if not depth:
+            break
+    for end in ends:
+        if (match := DEFINED.match(text[begin:end].strip())) is None:
+            raise _error(
+                "not a computed attribute",
+                given=text[begin:end].strip() or text,
+                allowed="name = expression",
+                where=where,
+                advice="write with (name = expression, ...)",
+            )
+        yield match[1] or match[2], " ".join(text[begin:end].strip()[match.end() :].split())
+        begin = end + 1
 
 
 def _consumed(content: str) -> bool:

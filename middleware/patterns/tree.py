@@ -222,13 +222,15 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class DerivedType(Spanned):
-    """`type Name = Base where condition every 1min by (person, room)`; `every` in ns, 0 for no throttling."""
+    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`; `every` in ns, 0 for no
+    throttling."""
 
     name: str
     base: str
     condition: Expression | None = None
     every: int = 0
     by: tuple[str, ...] = ()
+    computed: tuple[tuple[str, Expression], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from distced.detectors.automata.automaton import (
 )
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled
+from distced.detectors.language.computed import key_names
 from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Relative, TimeOfDay, Timing
 from distced.middleware.sets.describable import TypeSet
@@ -45,9 +46,10 @@ def key_of_group(patterns: Sequence[Compiled]) -> tuple[tuple[str, ...], str]:
     common = [name for name in patterns[0].automaton.key if all(name in each.automaton.key for each in patterns)]
     if not common:
         return (), "the pattern has no key" if len(patterns) == 1 else "the patterns have no key in common"
+    computed = key_names([each for pattern in patterns for each in pattern.computations])
     kept = []
     for name in common:
-        hindrance = _hindrance(patterns, name)
+        hindrance = f"the key {computed[name]} is computed" if name in computed else _hindrance(patterns, name)
         if hindrance is None:
             kept.append(name)
     return tuple(kept), "" if kept else str(hindrance)

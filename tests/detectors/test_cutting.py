@@ -218,3 +218,20 @@ def test_throttlings_go_to_detectors_that_need_them() -> None:
 def test_large_pattern_is_left_whole(atoms: int, detectors: int) -> None:
     compiled = compile_pattern(" ; ".join(f"[A{each}]" for each in range(atoms)))
     assert len(cut([compiled], full).plans) == detectors
+
+
+def test_throttlings_come_with_those_they_build_on() -> None:
+    text = "type Seen = Pers every 1min by person\ntype Seldom = Seen every 1h by person\n[Seldom] ; [A]\n"
+    (pattern,) = compile_file(text)
+    for choose in none, full:
+        graph = cut([pattern], choose)
+        assert {len(plan.compiled.throttlings) for plan in graph.plans.values()} == {2}
+
+
+def test_computed_keys_go_to_detectors_that_need_them() -> None:
+    text = "type Hourly = Pers with (hour = floor(hi() / 1h))\n[X] ; ([Hourly] ; [A] by hour) ; [B]\n"
+    (pattern,) = compile_file(text)
+    graph = cut([pattern], full)
+    needed = {plan.compiled.automaton.key: len(plan.compiled.computations) for plan in graph.plans.values()}
+    assert len(graph.plans) > 1
+    assert all(bool(count) == bool(key) for key, count in needed.items() if key)

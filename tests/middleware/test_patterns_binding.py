@@ -246,6 +246,20 @@ def test_pattern_file_holds_each_derived_type_once_and_before_it_is_used() -> No
     assert len(file.publications) == 3
 
 
+def test_computed_attributes_of_a_derived_type() -> None:
+    warm = temp.where(temp.temp > 0)
+    reading = derived_type(
+        "Reading", warm, computed={"hour": call("floor", hi(temp) / 10), "twice": temp.temp * 2}, every="90s", by="hour"
+    )
+    text = str(pattern_file(reading.where(reading.twice > 3).by("hour").publish("X", t=reading.twice)))
+    (derived,) = parse_file(text).types
+    assert derived.computed == (("hour", parse_expression("floor(hi() / 10)")), ("twice", parse_expression("temp * 2")))
+    assert (derived.every, derived.by, derived.condition) == (90 * 10**9, ("hour",), parse_expression("temp > 0"))
+    assert "-> X(t = reading.twice)" in text
+    with pytest.raises(PatternError, match="an event is read that the pattern does not match"):
+        derived_type("X", A, computed={"v": event("B").v})
+
+
 def test_patterns_do_not_change_when_others_are_made_of_them() -> None:
     plain = str(A)
     A.where(x=1).named("q").set(n=1).among("B")

@@ -9,7 +9,7 @@ import pytest
 
 from distced.detectors.compiler import read_pattern, register_derived
 from distced.detectors.language.inlining import inline, inline_file
-from distced.detectors.language.parser import parse_file, parse_pattern, parse_publication
+from distced.detectors.language.parser import parse_expression, parse_file, parse_pattern, parse_publication
 from distced.middleware.model.errors import PatternError, SubscriptionError
 from distced.middleware.model.event_types import TypeRegistry, derive, event_type
 from distced.middleware.patterns.printer import format_publication
@@ -108,11 +108,36 @@ def test_derived_types_are_those_of_the_parser(text: str) -> None:
     file = parse_file(text)
     register_derived(file, registry)
     for each, parsed in zip(read_statements(text).types, file.types, strict=True):
-        made = derive(event_type(each.base, dict.fromkeys(kinds, "string")), each.name, every=each.every, by=each.by)
+        base = event_type(each.base, dict.fromkeys(kinds, "string"))
+        made = derive(base, each.name, every=each.every, by=each.by, computed=each.computed)
         known = registry.get(parsed.name).derived
         assert made.derived is not None and known is not None
         assert (made.derived.base, made.derived.every, made.derived.by) == (known.base, known.every, known.by)
         assert "".join(each.where.split()) == "".join(known.where.split())
+        assert [(name, "".join(text.split())) for name, text in each.computed] == [
+            (name, "".join(text.split())) for name, text in known.computed
+        ]
+
+
+def test_computed_attributes_are_those_of_the_parser() -> None:
+    text = """\
+LIMIT = 15
+type Reading = Temp where with > 3 with (room = room, `by` = if(temp in (LIMIT, 2), 'a, b (c', "x"),  # a comment )
+  hour = floor(hi() / 1h)) every 1min by (hour, room)
+type Plain = Temp with (`by` = temp == 3)
+[Reading] -> Out()
+"""
+    read, file = read_statements(text).types, parse_file(text).types
+    assert [each.name for each in read] == ["Reading", "Plain"]
+    for each, parsed in zip(read, file, strict=True):
+        assert (each.every, each.by) == (parsed.every, parsed.by)
+        assert [(name, parse_expression(value)) for name, value in each.computed] == list(parsed.computed)
+    assert read[0].computed[1] == ("by", "if(temp in (15, 2), 'a, b (c', \"x\")")
+    for wrong in "type X = A with (1)", "type X = A with ()", "type X = A with (a = 1) or", "type X = A with (a b = 1)":
+        with pytest.raises(PatternError):
+            read_statements(wrong)
+        with pytest.raises(PatternError):
+            parse_file(wrong)
 
 
 def test_keywords_in_texts_names_and_comments_are_none() -> None:
@@ -151,7 +176,7 @@ def test_definitions_that_a_pattern_uses() -> None:
         ("type C = A every 3parsecs\n[C]\n", "line 1"),
         (
             "[B]\ntype C = A and more\n[C]\n",
-            "not a derived type: and more (allowed: where, every or by), at f.pattern, line 2",
+            "not a derived type: and more (allowed: where, with, every or by), at f.pattern, line 2",
         ),
     ],
 )

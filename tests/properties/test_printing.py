@@ -155,12 +155,15 @@ OUTPUTS = st.builds(
     st.one_of(st.none(), EXPRESSIONS),
 )
 DERIVED = st.builds(
-    lambda name, base, condition, every, by: DerivedType(name, base, condition, every, by if every else ()),
+    lambda name, base, condition, every, by, computed: DerivedType(
+        name, base, condition, every, by if every else (), tuple(computed.items())
+    ),
     TYPE_NAMES,
     TYPE_NAMES,
     st.one_of(st.none(), EXPRESSIONS),
     st.integers(0, 10**12),
     st.lists(NAMES, max_size=2, unique=True).map(tuple),
+    st.dictionaries(NAMES, EXPRESSIONS, max_size=2),
 )
 FILES = st.builds(
     PatternFile,

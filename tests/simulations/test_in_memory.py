@@ -489,6 +489,27 @@ def test_pattern_file_of_the_binding_is_subscribed_to() -> None:
         assert subscription.get(5) is not None
 
 
+def test_computed_attributes_are_those_of_the_types_on_the_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "cold.pattern"
+    text = "type Reading = Temp with (half = temp / 2, cold = temp < 15)\n"
+    path.write_text(text + "[Reading where (cold) as r] by half -> Cold(half = half, again = r.half)\n")
+    with InMemoryDeployment() as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        (subscription,) = client.subscribe_file(path)
+        # Blanks make no other type of it.
+        path.write_text(path.read_text().replace("temp / 2", "temp  /2"))
+        (again,) = client.subscribe_file(path)
+        assert client.types["Reading"].derived is not None
+        assert client.types["Reading"].attributes == client.types["Temp"].attributes
+        _cold(source)
+        deployment.settle()
+        for each in (subscription, again):
+            found = each.get(5)
+            assert found is not None
+            assert found.attributes == {"half": 7.25, "again": 7.25}
+
+
 def test_text_is_no_list_of_patterns() -> None:
     with InMemoryDeployment() as deployment:
         client = deployment.client("office")

@@ -121,6 +121,9 @@ KEYED = [
     ("[A as x] ; [B] by k -> P(k = x.k)\n[P] ; [C] by j -> Q()", (), "the patterns have no key in common"),
     ("type S = A every 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
     ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
+    ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by k -> P()", (), "the key k is computed"),
+    ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by (k, j) -> P()", ("j",), ""),
+    ("type S = A with (k = j)\ntype R = B with (k = j)\n[S] ; [R] by k -> P()", ("j",), ""),
 ]
 
 

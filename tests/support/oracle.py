@@ -16,7 +16,10 @@ from msgspec.structs import replace
 
 from distced.detectors.automata.automaton import due_instant
 from distced.detectors.canonical.form import canonical_id
+from distced.detectors.language.derived import written_out
 from distced.detectors.language.names import all_registers, all_variables, referenced
+from distced.detectors.language.parser import parse_expression
+from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -115,6 +118,60 @@ class Inst(msgspec.Struct):
     bound: int | None = None
 
 
+class Derived:
+    """Derived types, read literally: an event is in one under its own attributes, or it is not."""
+
+    def __init__(self, registry: TypeRegistry, events: list[Seen]) -> None:
+        self.registry = registry
+        self.values = Oracle(Atom(Union(())), None, [])
+        self.passed: dict[str, set[tuple[str, int]]] = {}
+        for each in registry:
+            self.throttle(each.name, events)
+
+    def throttle(self, name: str, events: list[Seen]) -> None:
+        """The events that pass, the first of each interval and key, in the order of consumption."""
+        found = self.registry.find(name)
+        if name in self.passed or found is None or found.derived is None:
+            return
+        derived = found.derived
+        self.throttle(derived.base, events)
+        passed = self.passed.setdefault(name, set())
+        if not derived.every:
+            return
+        taken = set()
+        for event in sorted(events, key=lambda each: each.key):
+            view = self.view(name, event, throttled=False)
+            if view is None:
+                continue
+            key = [view.attributes.get(each) for each in derived.by]
+            interval = (event.hi // derived.every, *((type(each) is bool, each) for each in key))
+            if None not in key and interval not in taken:
+                taken.add(interval)
+                passed.add((event.source, event.seq))
+
+    def view(self, name: str, event: Seen, *, throttled: bool = True) -> Seen | None:
+        """The event as one of a type; None for one of another."""
+        found = self.registry.find(name)
+        if found is None or found.derived is None:
+            return event if event.type == name else None
+        derived = found.derived
+        base = self.view(derived.base, event)
+        if base is None:
+            return None
+        if derived.where and self.values.value(parse_expression(derived.where), base, {}, {}) is not True:
+            return None
+        computed = {each: self.values.value(parse_expression(text), base, {}, {}) for each, text in derived.computed}
+        view = replace(base, attributes={**base.attributes, **computed})
+        if throttled and derived.every and (event.source, event.seq) not in self.passed[name]:
+            return None
+        return view
+
+    def views(self, event: Seen) -> list[Seen]:
+        """The event as one of each type that it is of."""
+        found = (self.view(each.name, event) for each in self.registry)
+        return [event, *(each for each in found if each is not None)]
+
+
 class TooLongError(Exception):
     """The oracle is exponential where alternations are iterated; this reading took more steps than it was given."""
 
@@ -145,6 +202,8 @@ class Oracle:
         exports: frozenset[str] = frozenset(),
         budget: Budget | None = None,
         named: frozenset[str] = frozenset(),
+        derived: Derived | None = None,
+        written: tuple[Pattern, tuple[str, ...]] | None = None,
     ) -> None:
         # `any` is every primitive event, and composite ones whose type the whole pattern names anywhere.
         self.named = named or frozenset(
@@ -154,6 +213,12 @@ class Oracle:
             for each in walk_set(described)
             if isinstance(each, TypeSet)
         )
+        self.derived = derived
+        if derived is not None:
+            self.named |= {derived.registry.root(each) for each in self.named}
+            written = written or (written_out(Publication(pattern), derived.registry).publication.pattern, ())
+        # Over published types, for the ids of sides.
+        self.written, self.written_key = written or (pattern, outer_key)
         self.budget = budget or Budget(10**9)
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
@@ -161,17 +226,23 @@ class Oracle:
         self.parts: dict[tuple[int, str], str] = {}
         self.primitives = events
         self.events = list(events)
-        self.read_sides(pattern, outer_key)
+        self.read_sides(pattern, outer_key, self.written, self.written_key)
         self.events.sort(key=lambda e: e.key)
         self.order = {(e.source, e.seq): e.key for e in self.events}
 
     # The sides of `&` are read first, each on its own.
 
-    def read_sides(self, pattern: Pattern, key: tuple[str, ...]) -> None:
+    def read_sides(self, pattern: Pattern, key: tuple[str, ...], written: Any, its_key: tuple[str, ...]) -> None:
         if isinstance(pattern, Keyed):
-            self.read_sides(pattern.body, (*key, *(n for n in pattern.attributes if n not in key)))
+            inner_key = (*its_key, *(n for n in written.attributes if n not in its_key))
+            self.read_sides(
+                pattern.body, (*key, *(n for n in pattern.attributes if n not in key)), written.body, inner_key
+            )
         elif isinstance(pattern, Parallel):
-            for where, side in (("left", pattern.left), ("right", pattern.right)):
+            for where, side, plain in (
+                ("left", pattern.left, written.left),
+                ("right", pattern.right, written.right),
+            ):
                 made = frozenset((*all_variables(side), *all_registers(side)))
                 exports = made & (referenced(self.pattern, self.output, without=side) | self.exports)
                 name = f"&{len(self.parts)}"
@@ -185,12 +256,14 @@ class Oracle:
                     exports=exports,
                     budget=self.budget,
                     named=self.named,
+                    derived=self.derived,
+                    written=(plain, its_key),
                 )
-                source = canonical_id(Publication(side, None), key=side_key(side, key), epochs=self.epochs)
+                source = canonical_id(Publication(plain, None), key=side_key(plain, its_key), epochs=self.epochs)
                 self.events += inner.as_parts(name, source)
         else:
-            for child in children(pattern):
-                self.read_sides(child, key)
+            for child, plain in zip(children(pattern), children(written), strict=True):
+                self.read_sides(child, key, plain, its_key)
 
     def as_parts(self, name: str, source: str) -> list[Seen]:
         """What a side finds, as events: one for each way at the first moment that hands on something else."""
@@ -241,7 +314,10 @@ class Oracle:
 
     def values_of(self, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
         """Every value of a key that some event shows; true is not 1."""
-        shown = [tuple(event.attributes.get(name) for name in names) for event in self.events if event.rank != TIME]
+        events = [event for event in self.events if event.rank != TIME]
+        if self.derived is not None:
+            events = [view for event in events for view in self.derived.views(event)]
+        shown = [tuple(event.attributes.get(name) for name in names) for event in events]
         return list({tuple((type(each) is bool, each) for each in choice): choice for choice in shown}.values())
 
     def begin(self, start: Inst) -> None:
@@ -305,8 +381,9 @@ class Oracle:
             return None
         children: list[Inst] = []
         for thread in threads:
-            if self.follows(inst, event, thread.strong) and self.labelled(inst, event, thread):
-                children += self.move(inst, event, thread)
+            if self.follows(inst, event, thread.strong):
+                view = self.labelled(inst, event, thread)
+                children += [] if view is None else self.move(inst, view, thread)
         return children
 
     def follows(self, inst: Inst, event: Seen, strong: bool) -> bool:
@@ -325,12 +402,12 @@ class Oracle:
             for described, timers in around.scopes:
                 # What a side takes does not fail the joining state.
                 taken = isinstance(thread.what, tuple) and self.taken(thread.what[3], event)
-                if not taken and self.keyed(event, around) and self.holds(described, event, inst, registers, timers):
+                if not taken and self.views(described, event, inst, registers, timers, around):
                     return True
         if isinstance(thread.what, tuple):
             return event.type in thread.what[2] and self.keyed(event, around)
         described = thread.what.label if thread.what.domain is None else thread.what.domain
-        return self.keyed(event, around) and self.holds(described, event, inst, registers, around.timers)
+        return bool(self.views(described, event, inst, registers, around.timers, around))
 
     def taken(self, sides: tuple[Pattern, ...], event: Seen) -> bool:
         return any(
@@ -340,24 +417,25 @@ class Oracle:
             if isinstance(node, Atom)
         )
 
-    def may_hold(self, described: Any, event: Seen, registers: tuple[str, ...], unknown: bool) -> bool:
-        """Whether a set holds an event where a guard is `unknown`."""
+    def may_hold(self, described: Any, event: Seen, registers: tuple[str, ...], unknown: bool) -> list[Seen]:
+        """The event as one of a set, where a guard is `unknown`; none for one that is not in it."""
+
+        def held(each: Any) -> list[Seen]:
+            return self.may_hold(each, event, registers, unknown)
+
         match described:
             case TypeSet(name=name):
-                return event.type == name and event.rank != TIME
+                return [] if event.rank == TIME else self.of_type(name, event)
             case AnySet():
-                return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
+                return [event] if self.of_any(event) else []
             case Union(members=members):
-                return any(self.may_hold(each, event, registers, unknown) for each in members)
+                return [view for each in members for view in held(each)]
             case Intersection(left=left, right=right):
-                return all(self.may_hold(each, event, registers, unknown) for each in (left, right))
+                return [_both(event, one, other) for one in held(left) for other in held(right)]
             case Difference(left=left, right=right):
-                left_holds = self.may_hold(left, event, registers, unknown)
-                return left_holds and not self.may_hold(right, event, registers, not unknown)
+                return [] if self.may_hold(right, event, registers, not unknown) else held(left)
             case Filtered(base=base, condition=condition):
-                return self.may_hold(base, event, registers, unknown) and self.may_be(
-                    condition, event, registers, unknown
-                )
+                return [view for view in held(base) if self.may_be(condition, view, registers, unknown)]
         raise TypeError(described)
 
     def may_be(self, condition: Any, event: Seen, registers: tuple[str, ...], unknown: bool) -> bool:
@@ -371,12 +449,14 @@ class Oracle:
             return unknown
         return self.value(condition, event, {}, {}) is True
 
-    def labelled(self, inst: Inst, event: Seen, thread: Thread) -> bool:
+    def labelled(self, inst: Inst, event: Seen, thread: Thread) -> Seen | None:
+        """The event as one of a label; None for one that is not in it."""
         if isinstance(thread.what, tuple):
-            return event.type == thread.what[1] and self.keyed(event, thread.around)
-        if event.rank != TIME and not self.keyed(event, thread.around):
-            return False
-        return self.holds(thread.what.label, event, inst, self.initialised(inst, thread), thread.around.timers)
+            return event if event.type == thread.what[1] and self.keyed(event, thread.around) else None
+        around = None if event.rank == TIME else thread.around
+        registers = self.initialised(inst, thread)
+        views = self.views(thread.what.label, event, inst, registers, thread.around.timers, around)
+        return views[0] if views else None
 
     def keyed(self, event: Seen, around: Around) -> bool:
         for names, wanted in around.keys:
@@ -549,28 +629,45 @@ class Oracle:
 
     # Sets and expressions.
 
-    def holds(self, described: Any, event: Seen, inst: Inst, registers: dict[str, Any], timers: frozenset[str]) -> bool:
+    def views(
+        self,
+        described: Any,
+        event: Seen,
+        inst: Inst,
+        registers: dict[str, Any],
+        timers: frozenset[str],
+        around: Around | None,
+    ) -> list[Seen]:
+        """The event as one of a set, with a value of the key; none for one that is not in it."""
+
+        def held(each: Any) -> list[Seen]:
+            return self.views(each, event, inst, registers, timers, None)
+
         match described:
             case TypeSet(name=name):
-                return event.type == name and (event.rank != TIME or name in timers)
+                found = self.of_type(name, event) if event.rank != TIME or name in timers else []
             case AnySet():
-                return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
+                found = [event] if self.of_any(event) else []
             case Union(members=members):
-                return any(self.holds(each, event, inst, registers, timers) for each in members)
+                found = [view for each in members for view in held(each)]
             case Intersection(left=left, right=right):
-                return self.holds(left, event, inst, registers, timers) and self.holds(
-                    right, event, inst, registers, timers
-                )
+                found = [_both(event, one, other) for one in held(left) for other in held(right)]
             case Difference(left=left, right=right):
-                return self.holds(left, event, inst, registers, timers) and not self.holds(
-                    right, event, inst, registers, timers
-                )
+                found = [] if held(right) else held(left)
             case Filtered(base=base, condition=condition):
-                return (
-                    self.holds(base, event, inst, registers, timers)
-                    and self.value(condition, event, inst.bindings, registers) is True
-                )
-        raise TypeError(described)
+                found = [view for view in held(base) if self.value(condition, view, inst.bindings, registers) is True]
+            case _:
+                raise TypeError(described)
+        return [view for view in found if around is None or self.keyed(view, around)]
+
+    def of_type(self, name: str, event: Seen) -> list[Seen]:
+        if self.derived is None or event.rank == TIME:
+            return [event] if event.type == name else []
+        view = self.derived.view(name, event)
+        return [] if view is None else [view]
+
+    def of_any(self, event: Seen) -> bool:
+        return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
 
     def value(self, expression: Any, event: Seen | None, bindings: dict[str, Any], registers: dict[str, Any]) -> Any:
         def of(each: Any) -> Any:
@@ -605,10 +702,33 @@ class Oracle:
         raise TypeError(expression)
 
 
-def read(publication: Publication, events: Iterable[Seen], *, epochs: bool = False, steps: int = 10**9) -> list[Found]:
-    """The composite events of a pattern in a list of events; `TooLongError` where that takes more steps."""
-    oracle = Oracle(publication.pattern, publication.output, list(events), epochs=epochs, budget=Budget(steps))
+def read(
+    publication: Publication,
+    events: Iterable[Seen],
+    *,
+    epochs: bool = False,
+    steps: int = 10**9,
+    registry: TypeRegistry | None = None,
+) -> list[Found]:
+    """The composite events of a pattern in a list of events; `TooLongError` where that takes more steps. The registry
+    is for derived types."""
+    events = list(events)
+    derived = None if registry is None else Derived(registry, events)
+    budget = Budget(steps)
+    oracle = Oracle(publication.pattern, publication.output, events, epochs=epochs, budget=budget, derived=derived)
     return oracle.run()
+
+
+def _both(event: Seen, one: Seen, other: Seen) -> Seen:
+    """An event as one of two sets."""
+    own = event.attributes
+    changed = {
+        name: value
+        for view in (one, other)
+        for name, value in view.attributes.items()
+        if name not in own or value is not own[name]
+    }
+    return replace(event, attributes={**own, **changed})
 
 
 def _carried(bound: dict[str, Any], counted: dict[str, Any]) -> Any:

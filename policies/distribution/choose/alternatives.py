@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from distced.detectors.compiler import Compiled, check_pattern
+from distced.detectors.cutting.candidates import Candidate
 from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full, none
 from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
 from distced.detectors.language.names import referenced
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.patterns.tree import Publication
+from distced.middleware.patterns.tree import Keyed, Publication, walk
 from distced.middleware.wire.directory_entries import NO_HINTS, DetectorEntry, Hints
 from distced.policies.distribution.choose.hints import allowed_nodes
 from distced.policies.distribution.policy import Policy
@@ -66,7 +67,7 @@ def running_plan(entry: DetectorEntry, registry: TypeRegistry) -> DetectorPlan |
         graph = cut([compiled], none, exports=frozenset(entry.exports))
     except (DistcedError, KeyError):
         return None
-    return None if compiled.throttlings else graph.plans[graph.roots[0]]
+    return None if compiled.throttlings or compiled.computations else graph.plans[graph.roots[0]]
 
 
 def may_be_read(
@@ -100,15 +101,21 @@ def _usable(policy: Policy, situation: Situation, subscribers: Collection[Place]
     return usable
 
 
+def _keys(candidate: Candidate) -> frozenset[str]:
+    keyed = (node.attributes for node in walk(candidate.pattern) if isinstance(node, Keyed))
+    return frozenset(candidate.key).union(*keyed)
+
+
 def _cut(
     compiled: Compiled, whole: DetectorPlan, choose: Choose, catalogue: Catalogue, exports: frozenset[str]
 ) -> list[DetectorGraph]:
-    """The pattern cut as chosen, at the top; empty without a cut. Throttled parts stay."""
+    """The pattern cut as chosen, at the top; empty without a cut. Throttled parts stay, and those by a computed key."""
     marks = frozenset(each.mark for each in compiled.throttlings)
+    marks |= frozenset(each.mark for each in compiled.computations)
     chosen = [
         each
         for each in choose(whole.compiled.form.publication, whole.exports)
-        if not marks & referenced(each.candidate.pattern, None)
+        if not marks or not marks & (referenced(each.candidate.pattern, None) | _keys(each.candidate))
     ]
     if not chosen:
         return []

@@ -1,0 +1,119 @@
+"""Random patterns over derived types, on both engines and cut, against the oracle."""
+
+from __future__ import annotations
+
+from random import Random
+
+from distced.detectors.compiler import Compiled, compile_publication, register_derived
+from distced.detectors.conformance.case_runner import ENGINES
+from distced.detectors.language.parser import parse_file
+from distced.middleware.model.errors import PatternError
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.events import Event
+from distced.middleware.patterns.naming import replace_sets
+from distced.middleware.patterns.printer import format_file, format_publication
+from distced.middleware.patterns.tree import DerivedType, PatternFile, Publication
+from distced.middleware.sets.describable import (
+    AnySet,
+    DescribableSet,
+    Difference,
+    Filtered,
+    Intersection,
+    TypeSet,
+    Union,
+)
+from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Moment, Name
+from distced.policies.local_runner import cut_run
+from tests.support.comparison import composites, seen
+from tests.support.oracle import TooLongError, read
+from tests.support.random_patterns import TYPES, PatternMaker, make_events
+
+ATTRIBUTES = ("k", "v")
+"""Attributes of the events, which may be computed, too: so the rest of a pattern reads them under their names."""
+
+
+def random_types(random: Random) -> tuple[DerivedType, ...]:
+    """Derived types of the types of random patterns, some of them of one another."""
+    made: list[DerivedType] = []
+    for number in range(random.randrange(1, 4)):
+        base = random.choice((*TYPES, *(each.name for each in made)))
+        condition = Binary(random.choice(("<", "!=")), Name("v"), Literal(2)) if random.random() < 0.3 else None
+        names = random.sample(ATTRIBUTES, random.choice((0, 1, 1, 2)))
+        computed = tuple((name, _value(random, name)) for name in names)
+        every = random.choice((2, 3, 5)) if random.random() < 0.3 else 0
+        by = tuple(random.sample(ATTRIBUTES, random.randrange(2))) if every else ()
+        made.append(DerivedType(f"D{number}", base, condition, every, by, computed))
+    return tuple(made)
+
+
+def _value(random: Random, name: str) -> Expression:
+    hour = Call("floor", (Binary("/", Moment("hi", ""), Literal(random.choice((2, 3)))),))
+    return random.choice(
+        (
+            hour,
+            Binary("-", Literal(1), Name(name)),
+            Binary("+", Name("v"), Literal(1)),
+            Binary("%", Binary("+", Name("k"), Moment("lo", "")), Literal(2)),
+            Name("v"),
+            Name("k"),
+            Literal(1),
+            Call("if", (Binary("==", Name("k"), Literal(1)), Name("v"), Literal(None))),
+        )
+    )
+
+
+def over(random: Random, publication: Publication, types: tuple[DerivedType, ...]) -> Publication:
+    """The pattern with derived types in places of those that they are derived from."""
+    share = random.choice((0.4, 0.9))
+
+    def changed(described: DescribableSet) -> DescribableSet:
+        match described:
+            case TypeSet(name=name) if name in TYPES and random.random() < share:
+                return TypeSet(random.choice(types).name)
+            case Union(members=members):
+                return Union(tuple(map(changed, members)))
+            case Filtered(base=base, condition=condition):
+                return Filtered(changed(base), condition)
+            case Intersection(left=left, right=right):
+                return Intersection(changed(left), changed(right))
+            case Difference(left=left, right=right):
+                return Difference(changed(left), changed(right))
+            case AnySet() if random.random() < share:
+                return Union(tuple(TypeSet(each.name) for each in types))
+            case _:
+                return described
+
+    pattern = replace_sets(publication.pattern, changed)
+    return Publication(pattern, publication.output)
+
+
+def registry_of(types: tuple[DerivedType, ...]) -> TypeRegistry:
+    """The types, read from their text."""
+    registry = TypeRegistry(open=True)
+    register_derived(parse_file(format_file(PatternFile(types, (), ()))), registry)
+    return registry
+
+
+def assert_derived_alike(seed: int, features: frozenset[str], *, cut: bool, epochs: bool = False) -> bool:
+    """Hold engines, or a cut, to the oracle on a random pattern; False where it is refused or takes too long."""
+    random = Random(seed)
+    types = random_types(random)
+    publication = over(random, PatternMaker(random, features).publication(random.randrange(1, 6)), types)
+    events = make_events(random, random.randrange(10), span=random.choice((3, 10)))
+    registry = registry_of(types)
+    try:
+        pattern = compile_publication(publication, registry, consumption="epoch" if epochs else "ordered")
+        found = read(publication, map(seen, events), epochs=epochs, steps=200_000, registry=registry)
+    except (PatternError, TooLongError):
+        return False
+    expected = sorted((each.constituents, repr(sorted(each.attributes)), each.lo, each.hi) for each in found)
+    runs = {"cut": cut_run("random", seed)} if cut else ENGINES
+    for name, run in runs.items():
+        given = [tuple(each) for each in composites(run([pattern], events, lambda _: None))]
+        assert given == expected, _told(name, seed, types, pattern, events)
+    return True
+
+
+def _told(name: str, seed: int, types: tuple[DerivedType, ...], pattern: Compiled, events: list[Event]) -> str:
+    text = format_file(PatternFile(types, (), ())) + format_publication(pattern.publication)
+    return f"{name}, seed {seed}:\n{text}\n{events}"
