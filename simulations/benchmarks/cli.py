@@ -336,12 +336,13 @@ def bench_hostile(
     pace: Annotated[int, typer.Option(metavar="RATE", help="Rate of honest events, events/s.", min=10)] = 200,
     seconds: Annotated[
         float, typer.Option(metavar="SECONDS", help="Duration of each delay measurement, s.", min=0.1)
-    ] = 10.0,
+    ] = 3.0,
     size: Annotated[int, _number("Number of hostile subscriptions, and measure of the other attacks.")] = 100_000,
     attacks: Annotated[str, typer.Option(metavar="NAME,...", help="These attacks; all of them if left out.")] = "",
-) -> tuple[int, float, int, tuple[str, ...]]:
+    rounds: RoundsOption = 3,
+) -> tuple[int, float, int, tuple[str, ...], int]:
     """Honest detections beside a client with valid rights and the worst intentions: delays of each attack."""
-    return pace, seconds, size, _several(attacks, "attacks") if attacks else ()
+    return pace, seconds, size, _several(attacks, "attacks") if attacks else (), rounds
 
 
 def _several(text: str, option: str) -> tuple[str, ...]:

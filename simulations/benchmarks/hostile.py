@@ -2,22 +2,27 @@
 
 A mosquitto with the users and the access list of `distced init`, a broker node in a process of its own with the default
 limits, an honest publisher and an honest subscriber, and a hostile client in a third process, which may publish events
-of two types, any type, and subscribe. Each attack has a phase, before it one without an attack; events come at a steady
-pace, and each is detected. The delay is from publishing to the callback. The difference of the p99 of a phase to that
-of the phase before it is what the attack has cost. Every event is counted: one that is not detected is a fault, and so
-is a node that does not answer.
+of two types, any type, and subscribe (`attacks`). Events come at a steady pace, and each is detected. The delay is from
+publishing to the callback. Each trial has a phase without the attack and one beside it, at a server and a node of its
+own; all attacks take turns, some rounds of them. What an attack costs is the difference of the p99s of a trial, the
+median of the rounds.
+
+What part of that is none of the node: a bare subscriber to the events themselves, in a process of its own, measures
+what server and machine take, before and beside the attack. On a machine with few processors everybody waits for these;
+processor times of server and node for each hostile message do not depend on other work there.
+
+Every event is counted: one that is not detected is a fault, and so is a node that does not answer.
 """
 
 from __future__ import annotations
 
 import multiprocessing as mp
 import os
-import struct
+import statistics
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,25 +34,21 @@ from distced.brokers.deployment.folder import apply
 from distced.brokers.live.mqtt_server import start_server
 from distced.middleware.client.client import Client
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import event_type
-from distced.middleware.model.events import Event
-from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import ClientEntry, SubscriptionEntry
 from distced.middleware.wire.frames import decode
-from distced.middleware.wire.frames import encode as encode_frame
-from distced.middleware.wire.topics import administration_topic, directory_topic, event_topic
+from distced.middleware.wire.topics import event_topic
+from distced.simulations.benchmarks.attacks import ATTACKS, HONEST, SOURCE, assail, raw_client
 from distced.simulations.benchmarks.live import PATIENCE, quieten
 from distced.simulations.benchmarks.many_subscriptions import ask, host_node
 from distced.simulations.plots import percentile
 from distced.simulations.report import Column, OnProgress, Report, ReportTable, no_progress, number_columns
 
-HONEST: Final = event_type("Reading", {"dev": "string", "v": "number"})
-NOISE: Final = event_type("Noise", {"k": "number", "t": "string"})
 PATTERN: Final = "[Reading as r] -> Seen(v = r.v)"
-SOURCE, HOSTILE_SOURCE = "meter", "mallory"
 
-WARM_UP: Final = 3.0
+WARM_UP: Final = 2.0
 """Time of events that are not measured: engines are compiled meanwhile, s."""
+
+AWAITED: Final = 15.0
+"""Time for detections behind the last event of a phase, s; those that have not come by then are missing."""
 
 MOST: Final = 100.0
 """By how much the p99 of detections may exceed that without an attack, ms."""
@@ -61,258 +62,148 @@ USERS: Final = {
 }
 
 
+@dataclass(frozen=True)
+class Phase:
+    """Delays at a steady pace, s, sorted.
+
+    Attributes:
+        delays: from publishing to the callback of the subscriber to the pattern.
+        bare: to that of a bare subscriber to the events.
+        missing: number of events that were not detected in time.
+    """
+
+    delays: list[float]
+    bare: list[float]
+    missing: int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An attack at a server and a node of its own.
+
+    Attributes:
+        before, beside: phases without the attack and with it.
+        sent: messages of the attack.
+        server, node: their processor time beside the attack, as shares of a processor.
+        each: that of both for a message of the attack, s, as far as it is more than before.
+        memory: resident memory of the node afterwards, bytes.
+        counts: counters of the node afterwards.
+    """
+
+    before: Phase
+    beside: Phase
+    sent: int
+    server: float
+    node: float
+    each: float
+    memory: int
+    counts: dict[str, int]
+
+    def more(self, of: Callable[[Phase], list[float]], share: float = 0.99) -> float:
+        """By how much delays beside the attack exceed those before it, ms."""
+        before, beside = (percentile(of(each) or [0.0], share) for each in (self.before, self.beside))
+        return (beside - before) * 1000
+
+
 @dataclass
 class Hostility:
     """Results of the benchmark.
 
     Attributes:
-        delays: seconds from publishing to the callback, sorted, by attack: before it, and beside it.
-        bare: seconds to a subscriber to the events themselves beside each attack, sorted: what server and machine
-            take.
-        missing: events that were not detected, by attack.
-        memory: resident memory of the node after each attack, bytes.
-        counts: counters of the node after each attack.
+        trials: by attack, one for each round.
         failed: what has gone wrong.
     """
 
-    delays: dict[str, tuple[list[float], list[float]]] = field(default_factory=dict)
-    bare: dict[str, list[float]] = field(default_factory=dict)
-    missing: dict[str, int] = field(default_factory=dict)
-    memory: dict[str, int] = field(default_factory=dict)
-    counts: dict[str, dict[str, int]] = field(default_factory=dict)
+    trials: dict[str, list[Trial]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
 
     def difference(self, attack: str) -> float:
-        """By how much the p99 beside an attack exceeds that before it, ms."""
-        before, beside = self.delays[attack]
-        return (percentile(beside or [0.0], 0.99) - percentile(before or [0.0], 0.99)) * 1000
+        """By how much the p99 of detections beside an attack exceeds that before it, ms: the median of the rounds."""
+        return statistics.median(each.more(_delays) for each in self.trials[attack])
+
+    def of_others(self, attack: str) -> float:
+        """The same of the bare subscriber: what is due to the server and the machine, ms."""
+        return statistics.median(each.more(_bare) for each in self.trials[attack])
 
 
-class Assault:
-    """Hostile client in its process: raw messages over connections that are made again when they end."""
-
-    def __init__(self, url: str, over: Any, size: int) -> None:
-        self.url = url
-        self.size = size
-        self._over = over
-        self._client: Any = None
-        self._seq = 0
-
-    @property
-    def goes_on(self) -> bool:
-        return not self._over.is_set()
-
-    def publish(self, topic: str, payload: bytes, *, retain: bool = False, qos: int = 0) -> None:
-        if self._client is None or not self._client.is_connected():
-            self._client = _raw_client(self.url)
-        sent = self._client.publish(topic, payload, qos, retain=retain)
-        with suppress(ValueError, RuntimeError):
-            if len(payload) > 100_000:
-                sent.wait_for_publish(2.0)
-
-    def enter(self) -> None:
-        """Make its entry as a client, and its types, as an honest one does."""
-        self.publish(directory_topic("client", "mallory"), encode(ClientEntry(0)), retain=True, qos=1)
-        self.publish(directory_topic("type", NOISE.name), encode(NOISE), retain=True, qos=1)
-
-    def subscribe(self, number: int, pattern: str) -> None:
-        entry = SubscriptionEntry("mallory", pattern, policy="best-effort")
-        self.publish(directory_topic("subscription", f"mallory.{number}"), encode(entry), retain=True)
-
-    def noise(self, count: int, text: str = "x") -> bytes:
-        """Frame of n events."""
-        now = time.time_ns()
-        events = []
-        for _ in range(count):
-            self._seq += 1
-            events.append(Event(NOISE.name, now, now, HOSTILE_SOURCE, self._seq, {"k": self._seq, "t": text}))
-        return encode_frame(events, type=NOISE.name, source=HOSTILE_SOURCE, check=False)
-
-    def end(self) -> None:
-        if self._client is not None:
-            self._client.disconnect()
-            self._client.loop_stop()
+def _delays(phase: Phase) -> list[float]:
+    return phase.delays
 
 
-NOISE_TOPIC: Final = event_topic(NOISE.name, HOSTILE_SOURCE)
-
-Attack = Callable[[Assault], None]
-
-ATTACKS: Final[dict[str, Attack]] = {}
-
-
-def attack(name: str) -> Callable[[Attack], Attack]:
-    def note(function: Attack) -> Attack:
-        ATTACKS[name] = function
-        return function
-
-    return note
-
-
-@attack("exploding patterns")
-def _exploding(assault: Assault) -> None:
-    """Patterns whose instances double, pile up, and complete many matches; texts that double; long guards."""
-    assault.enter()
-    long = " and ".join(f"k != a.k + {each}" for each in range(300))
-    kinds = (
-        "init x = 0 : ([Noise set x = 2*x] | [Noise set x = 2*x + 1])+ [Reading where v < -{0}]",
-        "[Noise as a] ; [Noise where k > a.k + 1000000{0}]",
-        "init s = 'x{0}' : [Noise set s = s + s]+ [Reading where v < -1]",
-        "[Noise as a] ; [Noise as b where b.k > {0}] -> Out(a = a.k, b = b.k)",
-        "[Noise as a] ; [Noise where k < -{0} and " + long + "]",
-    )
-    number = 0
-    while assault.goes_on:
-        if number < assault.size // 1_000:
-            assault.subscribe(number, kinds[number % len(kinds)].replace("{0}", str(number + 1)))
-            number += 1
-        assault.publish(NOISE_TOPIC, assault.noise(100))
-        time.sleep(0.01)
-
-
-@attack("subscriptions")
-def _subscriptions(assault: Assault) -> None:
-    """100,000 entries of subscriptions."""
-    assault.enter()
-    for number in range(assault.size):
-        if not assault.goes_on:
-            return
-        assault.subscribe(number, f"[Reading where dev == 'h{number}' and v > 95] -> Out{number}()")
-
-
-@attack("types")
-def _types(assault: Assault) -> None:
-    """10,000 types and more, again and again, and changed."""
-    number = 0
-    while assault.goes_on:
-        number += 1
-        made = event_type(f"T{number % (assault.size // 8)}", {f"a{each}": "number" for each in range(number % 20)})
-        assault.publish(directory_topic("type", made.name), encode(made), retain=True)
-        time.sleep(0.0002)
-
-
-@attack("frames of 100 MB")
-def _large(assault: Assault) -> None:
-    assault.enter()
-    payload = b"\x96\xa1e\x01" + bytes(assault.size * 1_000)
-    while assault.goes_on:
-        assault.publish(NOISE_TOPIC, payload)
-        assault.publish(NOISE_TOPIC, payload[: 15 * 2**20])
-        time.sleep(0.1)
-
-
-def unpacking() -> list[bytes]:
-    """Frames of up to a megabyte, which unpack to much more, or say so, or of which each event is unusable."""
-    head = b"\x96\xa1e\x01\xa5Noise\xa7mallory\xc0"
-    seq = iter(range(10**9))
-    claims = [head + b"\xdd" + struct.pack(">I", each) + b"\x94\x01\x01\x01\x80" for each in (2**28, 2**32 - 1)]
-    count = 2**20 // 8
-    attributes = head + b"\x91\x94\x01\x01\x01\xdf" + struct.pack(">I", count)
-    attributes += b"".join(b"\xa5%05x\xc0" % next(seq) for _ in range(count))
-    rows = head + b"\xdd" + struct.pack(">I", 10_000) + b"\x94\x01\x01\x01\x80" * 10_000
-    junk = head + b"\xdd" + struct.pack(">I", 10_000) + b"\x01" * 10_000
-    nested = head + b"\x91\x94\x01\x01\x01\x81\xa1a" + b"\x91" * 500_000
-    return [*claims, attributes[: 2**20], attributes, rows, junk, nested]
-
-
-@attack("frames that unpack to much")
-def _unpacking(assault: Assault) -> None:
-    assault.enter()
-    assault.subscribe(0, "[Noise]")
-    frames = unpacking()
-    while assault.goes_on:
-        for each in frames:
-            assault.publish(NOISE_TOPIC, each)
-
-
-@attack("retained garbage")
-def _garbage(assault: Assault) -> None:
-    """Retained messages that make no sense, and entries of names without end."""
-    number = 0
-    while assault.goes_on:
-        number += 1
-        made = os.urandom(200) if number % 3 else b'{"types":["Noise"],"watermark":0,"publisher":"mallory"}'
-        assault.publish(directory_topic("source", f"mallory-{number % assault.size}"), made, retain=True)
-        if number % 50 == 0:
-            time.sleep(0.005)
-
-
-@attack("ids of others")
-def _impostor(assault: Assault) -> None:
-    """Events, promises and answers in the names of others, and their client ids."""
-    assault.enter()
-    now = time.time_ns()
-    number = 0
-    while assault.goes_on:
-        number += 1
-        forged = Event(HONEST.name, now, now, SOURCE, number, {"dev": "forged", "v": -1.0})
-        # The access list lets a bridge publish events of any source: of a type that it has not, here.
-        assault.publish(
-            event_topic(NOISE.name, SOURCE),
-            encode_frame([forged], type=HONEST.name, source=SOURCE, check=False),
-        )
-        beat = {"sources": [SOURCE], "watermark": time.time_ns() + 10**9}
-        for name in ("mallory", "badges"):
-            assault.publish(administration_topic("heartbeat", name), encode(beat))
-        assault.publish(directory_topic("client", "ada"), b"", retain=True)
-        if number % 100 == 0:
-            with suppress(OSError, TimeoutError, ValueError):
-                other = _raw_client(assault.url, client_id="distced-node-cellar")
-                other.disconnect()
-                other.loop_stop()
-        time.sleep(0.002)
+def _bare(phase: Phase) -> list[float]:
+    return phase.bare
 
 
 def measure(
     pace: int = 200,
-    seconds: float = 10.0,
+    seconds: float = 3.0,
     size: int = 100_000,
     attacks: tuple[str, ...] = (),
+    rounds: int = 3,
     on_progress: OnProgress = no_progress,
 ) -> Hostility:
-    """Run the benchmark on a server of its own. `size`: number of subscriptions, thousandths of the bytes of a frame,
+    """Run the benchmark on servers of its own. `size`: number of subscriptions, thousandths of the bytes of a frame,
     eight times the types, a thousand times the patterns that explode."""
     made = Hostility()
     chosen = attacks or tuple(ATTACKS)
     if unknown := [each for each in chosen if each not in ATTACKS]:
         raise DistcedError("not an attack", given=unknown[0], allowed=", ".join(ATTACKS), where="--attacks")
-    for place, name in enumerate(chosen):
-        on_progress(name, place, len(chosen))
+    for place, name in enumerate(chosen * rounds):
+        on_progress(name, place, len(chosen) * rounds)
         try:
-            _measure(made, name, pace, seconds, size)
+            made.trials.setdefault(name, []).append(_try(name, pace, seconds, size))
         except DistcedError as error:
             made.failed.append(f"{name}: {error.problem}")
+    made.trials = {name: trials for name, trials in made.trials.items() if trials}
     return made
 
 
-def _measure(made: Hostility, name: str, pace: int, seconds: float, size: int) -> None:
-    """Measure one attack, at a server and a node of its own."""
+def _try(name: str, pace: int, seconds: float, size: int) -> Trial:
+    """Try one attack, at a server and a node of its own."""
     with (
-        _deployed() as urls,
-        _node(urls["cellar"]) as asking,
+        _deployed() as (urls, server),
+        _answering(host_node, urls["cellar"], None, name="cellar") as node,
+        _answering(_listen, urls["ada"]) as listener,
         Client(urls["badges"], name="badges") as publisher,
         Client(urls["ada"], name="ada") as subscriber,
     ):
         subscriber.wait_for_nodes(1, PATIENCE)
         publisher.register(HONEST)
-        honest = _Honest(publisher, subscriber, urls["ada"], pace, seconds)
+        honest = _Honest(publisher, subscriber, listener, pace)
         honest.phase(WARM_UP)
-        before, missing = honest.phase()
-        with _assaulting(urls["mallory"], name, size):
-            beside, more = honest.phase()
-            made.bare[name] = sorted(honest.bare)
-        made.delays[name] = before, beside
-        made.missing[name] = missing + more
-        made.memory[name] = ask(asking, "memory")
-        made.counts[name] = ask(asking, "counts")
+
+        def measured() -> tuple[Phase, float, float]:
+            times = processor_time(server), ask(node, "processor")
+            phase = honest.phase(seconds)
+            return phase, processor_time(server) - times[0], ask(node, "processor") - times[1]
+
+        begin = time.perf_counter()
+        before, *quiet = measured()
+        middle = time.perf_counter()
+        with _assaulting(urls["mallory"], name, size) as sent:
+            beside, *busy = measured()
+            number = sent.value
+        took = time.perf_counter() - middle
+        # Phases last longer where events are late.
+        more = sum(busy) - sum(quiet) * took / (middle - begin)
+        return Trial(
+            before,
+            beside,
+            number,
+            busy[0] / took,
+            busy[1] / took,
+            more / max(number, 1),
+            ask(node, "memory"),
+            ask(node, "counts"),
+        )
 
 
 @contextmanager
-def _node(url: str) -> Iterator[Any]:
-    """Broker node in a process of its own; asks it."""
+def _answering(serve: Callable[..., None], url: str, *arguments: Any, **named: Any) -> Iterator[Any]:
+    """Process that answers over a pipe until its stop."""
     context = mp.get_context("spawn")
     asking, asked = context.Pipe()
-    process: Any = context.Process(target=host_node, args=(url, None, asked, "cellar"), daemon=True)
+    process: Any = context.Process(target=serve, args=(url, *arguments, asked), kwargs=named, daemon=True)
     process.start()
     try:
         yield asking
@@ -324,29 +215,44 @@ def _node(url: str) -> Iterator[Any]:
             process.kill()
 
 
+def _listen(url: str, asked: Any) -> None:
+    """Bare subscriber to the events, which sends the delays since the last question, sorted."""
+    quieten()
+    found: list[float] = []
+    client = raw_client(url)
+    client.on_message = lambda _client, _data, message: found.append(_age(message.payload))
+    client.subscribe(event_topic(HONEST.name, SOURCE), 0)
+    while asked.recv() != "stop":
+        asked.send(sorted(found))
+        found.clear()
+    client.disconnect()
+    client.loop_stop()
+
+
+def _age(payload: bytes) -> float:
+    now = time.time_ns()
+    return (now - decode(payload).events[0].hi) / 1e9
+
+
 class _Honest:
     """Publisher at a steady pace, and subscriber."""
 
-    def __init__(self, publisher: Client, subscriber: Client, url: str, pace: int, seconds: float) -> None:
-        self.pace, self.count = pace, int(pace * seconds)
+    def __init__(self, publisher: Client, subscriber: Client, listener: Any, pace: int) -> None:
+        self.pace = pace
         self._source = publisher.source(SOURCE, [HONEST.name])
+        self._listener = listener
         self._found: dict[float, float] = {}
         self._number = 0
-        # Of a subscriber to the events, without a node.
-        self.bare: list[float] = []
-        self._listener = _raw_client(url)
-        self._listener.on_message = lambda _client, _data, message: self.bare.append(_age(message.payload))
-        self._listener.subscribe(event_topic(HONEST.name, SOURCE), 0)
         subscriber.subscribe(PATTERN, lambda event: self._take(event.attributes["v"], event.hi))
 
     def _take(self, number: Any, at: int) -> None:
         self._found[number] = (time.time_ns() - at) / 1e9
 
-    def phase(self, seconds: float | None = None) -> tuple[list[float], int]:
-        """Delays of events, sorted, and how many were not detected."""
+    def phase(self, seconds: float) -> Phase:
+        """Publish for a while, and await all detections."""
         self._found.clear()
-        self.bare.clear()
-        count = self.count if seconds is None else int(seconds * self.pace)
+        ask(self._listener, "delays")
+        count = int(seconds * self.pace)
         began = time.perf_counter()
         for place in range(count):
             while (wait := began + place / self.pace - time.perf_counter()) > 0:
@@ -355,25 +261,22 @@ class _Honest:
             now = time.time_ns()
             event = self._source.create(HONEST.name, now, dev="meter", v=self._number)
             self._source.publish(event, watermark=now)
-        end = time.perf_counter() + PATIENCE
+        end = time.perf_counter() + AWAITED
         while len(self._found) < count and time.perf_counter() < end:
             time.sleep(0.01)
-        return sorted(self._found.values()), count - len(self._found)
-
-
-def _age(payload: bytes) -> float:
-    return (time.time_ns() - decode(payload).events[0].hi) / 1e9
+        return Phase(sorted(self._found.values()), ask(self._listener, "delays"), count - len(self._found))
 
 
 @contextmanager
-def _assaulting(url: str, name: str, size: int) -> Iterator[None]:
+def _assaulting(url: str, name: str, size: int) -> Iterator[Any]:
+    """Attack, in a process of its own; the number of its messages so far."""
     context = mp.get_context("spawn")
-    ready, over = context.Event(), context.Event()
-    process = context.Process(target=_assault, args=(url, name, size, ready, over), daemon=True)
+    ready, over, sent = context.Event(), context.Event(), context.Value("q", 0, lock=False)
+    process = context.Process(target=assail, args=(url, name, size, sent, ready, over), daemon=True)
     process.start()
     ready.wait(PATIENCE)
     try:
-        yield
+        yield sent
     finally:
         over.set()
         process.join(PATIENCE)
@@ -381,19 +284,9 @@ def _assaulting(url: str, name: str, size: int) -> Iterator[None]:
             process.kill()
 
 
-def _assault(url: str, name: str, size: int, ready: Any, over: Any) -> None:
-    quieten()
-    assault = Assault(url, over, size)
-    ready.set()
-    with suppress(OSError, TimeoutError):
-        ATTACKS[name](assault)
-    over.wait()
-    assault.end()
-
-
 @contextmanager
-def _deployed() -> Iterator[dict[str, str]]:
-    """Server with users and access list; URLs by user."""
+def _deployed() -> Iterator[tuple[dict[str, str], int]]:
+    """Server with users and access list; URLs by user, and its process id."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         apply(Deployment({"main": ServerSite(("127.0.0.1",))}, USERS), folder, datetime.now(UTC))
@@ -403,54 +296,78 @@ def _deployed() -> Iterator[dict[str, str]]:
         user = ["user root"] if os.geteuid() == 0 else []
         settings = [*user, *limits, f"password_file {server / 'users'}", f"acl_file {server / 'access'}"]
         with start_server("mosquitto", settings=settings) as running:
-            yield {
+            urls = {
                 name: f"mqtt://{name}:{(folder / 'participants' / name / 'password').read_text().strip()}"
                 f"@{running.host}:{running.port}"
                 for name in USERS
             }
+            yield urls, running.pid
 
 
-def _raw_client(url: str, client_id: str = "") -> Any:
-    import paho.mqtt.client as paho
-    from paho.mqtt.enums import CallbackAPIVersion
-
-    from distced.middleware.bus import parse_address
-
-    address = parse_address(url)
-    client = paho.Client(CallbackAPIVersion.VERSION2, client_id=client_id, protocol=paho.MQTTv5)
-    client.username_pw_set(address.username, address.password)
-    connected = threading.Event()
-    client.on_connect = lambda *_: connected.set()
-    client.connect(address.host, address.port)
-    client.loop_start()
-    if not connected.wait(PATIENCE):
-        raise TimeoutError("no connection of the hostile client")
-    return client
+def processor_time(pid: int) -> float:
+    """Processor time of a process, s; 0 where the system does not tell (no `/proc`)."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.exists():
+        return 0.0
+    user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 def report(figures: Hostility) -> Report:
     """The figures as a report."""
     rows: list[tuple[Any, ...]] = []
     faults = list(figures.failed)
-    for name, (before, beside) in figures.delays.items():
-        difference = figures.difference(name)
-        delays = (before, beside, figures.bare[name])
-        shares = [percentile(each or [0.0], share) * 1000 for each in delays for share in (0.5, 0.99)]
-        rows.append((name, *shares, difference, figures.memory.get(name, 0) / 1e6))
-        if figures.missing[name]:
-            faults.append(f"{name}: {figures.missing[name]:,} events were not detected")
+    for name, trials in figures.trials.items():
+        difference, others = figures.difference(name), figures.of_others(name)
+        delays = [
+            statistics.median(percentile(phase.delays or [0.0], share) * 1000 for phase in phases)
+            for phases in ([each.before for each in trials], [each.beside for each in trials])
+            for share in (0.5, 0.99)
+        ]
+        sent, server, node, each = (
+            statistics.median(getattr(trial, field) for trial in trials) for field in ("sent", "server", "node", "each")
+        )
+        memory = max(trial.memory for trial in trials) / 1e6
+        rows.append((name, *delays, difference, others, sent, 100 * server, 100 * node, 1e6 * each, memory))
+        if missing := sum(trial.before.missing + trial.beside.missing for trial in trials):
+            faults.append(f"{name}: {missing:,} events were not detected within {AWAITED:.0f} s")
         if difference > MOST:
-            faults.append(f"{name}: p99 is {difference:.0f} ms more, beyond {MOST:.0f} ms")
-    columns = number_columns(
-        ".1f", "before p50", "before p99", "beside p50", "beside p99", "bare p50", "bare p99", "p99 more", unit="ms"
+            faults.append(
+                f"{name}: p99 is {difference:.0f} ms more, beyond {MOST:.0f} ms; "
+                f"{others:.0f} ms more at a bare subscriber, for server and machine"
+            )
+    milliseconds = number_columns(
+        ".1f", "before p50", "before p99", "beside p50", "beside p99", "p99 more", "bare p99 more", unit="ms"
+    )
+    shares = number_columns(".0f", "server", "node", unit="% of a processor")
+    columns = (
+        Column("attack"),
+        *milliseconds,
+        *number_columns(".0f", "messages"),
+        *shares,
+        *number_columns(".0f", "each message", unit="µs"),
+        *number_columns(".0f", "memory", unit="MB"),
     )
     return Report(
         "hostile",
-        {"p99 more": {name: figures.difference(name) for name in figures.delays}, "counts": figures.counts},
-        [ReportTable((Column("attack"), *columns, *number_columns(".0f", "memory", unit="MB")), rows, "delays")],
+        {
+            "p99 more": {
+                name: {
+                    "detections": [each.more(_delays) for each in trials],
+                    "bare": [each.more(_bare) for each in trials],
+                }
+                for name, trials in figures.trials.items()
+            },
+            "counts": {name: trials[-1].counts for name, trials in figures.trials.items()},
+        },
+        [ReportTable(columns, rows, "delays")],
         [
-            "delays of detections of honest clients, from publishing to the callback, before and beside each attack",
-            "memory is resident memory of the node after the attack",
+            "delays of detections of honest clients, from publishing to the callback, before and beside each attack: "
+            "medians of the rounds",
+            "p99 more: by how much the p99 beside the attack exceeds that before it; bare: of a subscriber to events "
+            "without a node, which is what server and machine take",
+            "each message: processor time of server and node for a message of the attack",
+            "memory is the greatest resident memory of the node after the attack",
         ],
         faults,
     )

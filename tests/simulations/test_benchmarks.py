@@ -97,13 +97,36 @@ def test_disturbance_leaves_the_subscriptions() -> None:
 @pytest.mark.parametrize("attack", hostile.ATTACKS)
 def test_hostile_client_takes_no_node_down_and_no_detection_away(attack: str) -> None:
     pytest.importorskip("cryptography", reason="the extra init is not installed")
-    figures = hostile.measure(50, 2.0, 2_000, (attack,))
-    assert not figures.failed and figures.missing == {attack: 0}
-    before, beside = figures.delays[attack]
-    assert len(before) == len(beside) == len(figures.bare[attack]) == 100
-    assert figures.counts[attack]["events"] >= 200 and figures.memory[attack] > 0
+    figures = hostile.measure(50, 2.0, 2_000, (attack,), 1)
+    assert not figures.failed
+    (trial,) = figures.trials[attack]
+    for phase in (trial.before, trial.beside):
+        assert phase.missing == 0
+        assert len(phase.delays) == len(phase.bare) == 100
+    assert trial.counts["events"] >= 200 and trial.memory > 0
     answer = as_dict(hostile.report(figures))
     assert [row["attack"] for row in answer["tables"][0]["rows"]] == [attack]
+
+
+def test_cost_of_an_attack_is_the_median_of_the_rounds_beside_that_of_a_bare_subscriber() -> None:
+    def phase(delay: float, bare: float, missing: int = 0) -> hostile.Phase:
+        return hostile.Phase([0.0] * 9 + [delay], [0.0] * 9 + [bare], missing)
+
+    quiet = phase(0.010, 0.001)
+    trials = [
+        hostile.Trial(quiet, phase(0.010 + more, 0.001 + bare), 10, 0.1, 0.2, 5e-6, 10**6, {})
+        for more, bare in ((0.150, 0.02), (5.0, 4.0), (0.040, 0.01))
+    ]
+    report = hostile.report(hostile.Hostility({"types": trials}))
+    (row,) = as_dict(report)["tables"][0]["rows"]
+    assert (row["p99 more"], row["bare p99 more"]) == pytest.approx((150, 20))
+    assert (row["server"], row["node"], row["each message"], row["messages"]) == pytest.approx((10, 20, 5, 10))
+    (fault,) = report.faults
+    assert fault.startswith("types: p99 is 150 ms more, beyond 100 ms; 20 ms more at a bare subscriber")
+    lost = hostile.Trial(quiet, phase(0.01, 0.001, 3), 10, 0.1, 0.2, 5e-6, 10**6, {})
+    assert hostile.report(hostile.Hostility({"types": [lost]})).faults == [
+        "types: 3 events were not detected within 15 s"
+    ]
 
 
 @needs_matplotlib
