@@ -91,7 +91,8 @@ containers: $(VENV)/.dev
 lock: $(VENV)/.dev
 	index=$${PIP_INDEX_URL:-$$($(BIN)/pip config get global.index-url 2>/dev/null || true)}; \
 	  printf 'setuptools>=77\n' | env $${index:+UV_DEFAULT_INDEX=$$index} $(BIN)/uv pip compile pyproject.toml - \
-	  --extra ray --extra tables --extra remote --extra init --extra metrics --python-version 3.11 --universal --upgrade \
+	  --extra ray --extra tables --extra remote --extra init --extra metrics --extra traces \
+	  --python-version 3.11 --universal --upgrade \
 	  --generate-hashes --no-annotate --no-header --quiet --output-file docker/requirements.lock
 
 ## make experiments: the shipped experiments with their reports, in experiments/; what is there is kept

@@ -327,7 +327,9 @@ def host(options: BrokerOptions, log: Logger) -> int:
             node_locations.publish_topology(url, described)
         if hints:
             node_locations.publish_hints(url, hints)
-        observer = stack.enter_context(LiveWatch(url, options.node_names, log))
+        # Nodes in this process log into the same stream.
+        heard = options.node_names if options.log_level == "info" and not options.ray else ()
+        observer = stack.enter_context(LiveWatch(url, options.node_names, log, heard))
         watch = observer.watch
         _start_nodes(options, url, placed, stack, log, board, traces)
         adapt_garbage_collection()

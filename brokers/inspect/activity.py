@@ -1,6 +1,7 @@
 """Activity of a system as log events: changes of the directory, fencing, dead letters. Sans-I/O, like a node.
 
 A Ray actor logs into a file of Ray's; so `distced broker` logs the directory, for all nodes of the server alike.
+Detectors of nodes that log into the same stream, with more in it, are left out.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from distced.middleware.wire.codec import decode
 from distced.middleware.wire.topics import ROOT, Area, area_filter, directory_topic, parse_topic
 
 SHOWN: Final = 3
-"""Dead letters of one reason and sender logged one by one in a period; further ones are counted."""
+"""Dead letters of one reason and sender, and messages rejected, logged one by one in a period; further ones are
+counted: a client may publish thousands a second, and each line takes as long as ten of them."""
 
 PERIOD: Final = 10 * SECOND
-"""Interval between log events of counted dead letters, ns."""
+"""Interval between log events of those that were counted, ns."""
 
 
 _EVENTS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
@@ -39,8 +41,10 @@ _EVENTS: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
 class Watch:
     """Logger of a system's messages, through these topic filters."""
 
-    def __init__(self, now: int, *, root: str = ROOT) -> None:
+    def __init__(self, now: int, *, root: str = ROOT, heard: Collection[str] = ()) -> None:
+        """Args: heard: nodes that log their detectors themselves."""
         self.root = root
+        self._heard = frozenset(heard)
         self.directory = Directory()
         self.filters = (
             area_filter(Area.DIRECTORY, root=root),
@@ -48,6 +52,7 @@ class Watch:
             area_filter(Area.DEAD_LETTERS, root=root),
         )
         self._letters: Counter[tuple[str, str]] = Counter()
+        self._rejected = 0
         self._period = now
 
     def start(self) -> list[Effect]:
@@ -73,7 +78,8 @@ class Watch:
                 return self._letter(levels, decode(payload, DeadLetter, where=topic))
             return [warning("fencing requested", source=levels[-1])]
         except DistcedError as error:
-            return [warning("message rejected", topic=topic, reason=str(error))]
+            self._rejected += 1
+            return [warning("message rejected", topic=topic, reason=str(error))] if self._rejected <= SHOWN else []
 
     def tick(self, now: int) -> list[Note]:
         """Effects of the time; call it about once a second."""
@@ -81,10 +87,14 @@ class Watch:
             return []
         self._period = now
         letters, self._letters = self._letters, Counter()
+        rejected, self._rejected = self._rejected - SHOWN, 0
         return [
-            warning("dead letters counted", reason=reason, by=by, count=count - SHOWN)
-            for (reason, by), count in letters.items()
-            if count > SHOWN
+            *(
+                warning("dead letters counted", reason=reason, by=by, count=count - SHOWN)
+                for (reason, by), count in letters.items()
+                if count > SHOWN
+            ),
+            *([warning("messages rejected", count=rejected)] if rejected > 0 else []),
         ]
 
     def _changed(self, change: Change) -> list[Note]:
@@ -93,6 +103,8 @@ class Watch:
             return []
         appeared, gone, shown = _EVENTS[change.kind]
         entry = change.before if change.entry is None else change.entry
+        if change.kind == "detector" and entry.node in self._heard:
+            return []
         fields: dict[str, object] = {} if change.kind == "subscription" else {change.kind: change.name}
         for each in shown:
             value = getattr(entry, each)

@@ -89,9 +89,10 @@ class LiveWatch(Participant):
     role = ""
     tick_every = 1.0
 
-    def __init__(self, url: str, nodes: Iterable[str], log: Logger) -> None:
-        """Describe a log by `log`; the entries of `nodes` are cleared at the end."""
-        self.watch = Watch(SystemClock().now())
+    def __init__(self, url: str, nodes: Iterable[str], log: Logger, heard: Iterable[str] = ()) -> None:
+        """Describe a log by `log`; the entries of `nodes` are cleared at the end. `heard`: nodes that log their
+        detectors into the same stream."""
+        self.watch = Watch(SystemClock().now(), heard=frozenset(heard))
         self.log = log
         self._nodes = tuple(nodes)
         super().__init__(url, "", client_id=_observer())

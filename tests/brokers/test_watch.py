@@ -74,3 +74,20 @@ def test_first_dead_letters_are_logged_and_further_ones_counted() -> None:
 def test_fencing_and_malformed_messages_are_logged(topic: str, payload: bytes, event: str) -> None:
     (note,) = Watch(0).receive(topic, payload)
     assert (note.level, note.event) == ("warning", event)
+
+
+def test_first_rejected_messages_are_logged_and_further_ones_counted() -> None:
+    watch = Watch(0)
+    reported = [watch.receive(f"ced/d/source/s{number}", b"{") for number in range(SHOWN + 4)]
+    assert [len(notes) for notes in reported] == [1] * SHOWN + [0] * 4
+    assert watch.tick(PERIOD) == [Note("warning", "messages rejected", {"count": 4})]
+    assert len(watch.receive("ced/d/source/s", b"{")) == 1
+    assert watch.tick(2 * PERIOD) == []
+
+
+def test_detectors_of_nodes_that_log_them_are_left_out() -> None:
+    watch = Watch(0, heard=["n1"])
+    for node, logged in (("n1", 0), ("n2", 1)):
+        topic = f"ced/d/detector/{node}"
+        assert len(watch.receive(topic, encode(DetectorEntry(node, "[A]", "guaranteed", ("A",))))) == logged
+        assert len(watch.receive(topic, b"")) == logged

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from tests.support.docker_engine import pinned
 
 ROOT = Path(__file__).parents[2]
-EXTRAS = ("broker", "ray", "remote", "tables", "init")
+EXTRAS = ("broker", "ray", "remote", "tables", "init", "metrics", "traces")
 """Extras of the image, as in `make lock`."""
 
 
