@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Final, Literal, TypeAlias
 
+from distced.detectors.automata.properties import recurs
 from distced.detectors.compiler import Compiled
 from distced.detectors.conformance.case_runner import Run
 from distced.detectors.cutting.cut import Choose, DetectorGraph, DetectorPlan, cut, full, none, randomly
@@ -89,9 +90,13 @@ class LocalRunner:
     def detector(self, plan: DetectorPlan) -> Detector:
         return Detector(plan.compiled, Guaranteed(), self._kinds, derivations=self.graph.derivations(plan.id))
 
-    def run(self, sources: Mapping[str, Sequence[Event]]) -> None:
-        """Publish the events of each source, in its order, to the end of time."""
-        plans = {source: self._messages(source, events) for source, events in sources.items()}
+    def run(self, sources: Mapping[str, Sequence[Event]], until: int = INSTANT_MAX) -> None:
+        """Publish the events of each source, in its order, and promise that no more come up to an instant, ns."""
+        ends = [until]
+        if any(recurs(plan.compiled.automaton) for plan in self.graph.plans.values()):
+            # Behind the last event they recur no more, for every detector.
+            ends.insert(0, min(until, max((each.hi for events in sources.values() for each in events), default=until)))
+        plans = {source: self._messages(source, events, ends) for source, events in sources.items()}
         for host in self.hosts.values():
             for source in plans:
                 host.queues[source] = deque()
@@ -99,7 +104,7 @@ class LocalRunner:
         waiting: dict[str, deque[LocalMessage]] = {source: deque(messages) for source, messages in plans.items()}
         if not sources:
             for host in self.hosts.values():
-                self._send(host, host.detector.heartbeat((), INSTANT_MAX, 0))
+                self._send(host, host.detector.heartbeat((), until, 0))
         while True:
             choices: list[tuple[deque[LocalMessage], LocalHost | None]] = [
                 (queue, None) for queue in waiting.values() if queue
@@ -120,16 +125,17 @@ class LocalRunner:
         """Composite events of a pattern, in order of arrival."""
         return list(self.found[root].values())
 
-    def _messages(self, source: str, events: Sequence[Event]) -> Iterable[LocalMessage]:
+    def _messages(self, source: str, events: Sequence[Event], ends: Sequence[int]) -> Iterable[LocalMessage]:
         """Events of a source in messages of random length, with watermarks it can keep."""
         at = 0
         while at < len(events):
             size = self.random.randint(1, 3)
             at += size
-            rest = min((event.hi for event in events[at:]), default=INSTANT_MAX + 1)
+            rest = min((event.hi for event in events[at:]), default=ends[0] + 1)
             watermark = None if self.random.random() < 0.3 else rest - 1 - self.random.choice((0, 0, 1))
             yield LocalMessage(source, tuple(events[at - size : at]), watermark)
-        yield LocalMessage(source, (), INSTANT_MAX)
+        for end in ends:
+            yield LocalMessage(source, (), end)
 
     def _deliver(self, host: LocalHost, message: LocalMessage) -> None:
         self.messages += 1

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MAX, MINUTE, SECOND
-from distced.middleware.patterns.tree import Delegated, Instant, Output, Relative, TimeOfDay, When
+from distced.middleware.patterns.tree import Delegated, Instant, Output, Recurring, Relative, TimeOfDay, When
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
 from distced.middleware.sets.expressions import Expression
 
@@ -219,6 +219,16 @@ def part_type(index: int) -> str:
     return f"{PART_PREFIX}{index}"
 
 
+def due_again(when: When, fired: int) -> int | None:
+    """The due instant, ns, of a recurring time event behind the one at `fired`; None for never."""
+    match when:
+        case Recurring(first=Relative() as first):
+            return due_instant(first, fired)
+        case Recurring(first=TimeOfDay() as first):
+            return due_instant(first, fired + 1)
+    return None
+
+
 _MIDNIGHT_ORDINAL = 719_163  # 1970-01-01 in the proleptic Gregorian calendar
 
 
@@ -226,6 +236,8 @@ def due_instant(when: When, end: int) -> int | None:
     """The due instant, ns, of a time event started at `end`, the `hi` of the event that sets it off; None for never, as
     an absolute instant that is past. A time of day is the next one at or after `end`."""
     match when:
+        case Recurring(first=first):
+            return due_instant(first, end)
         case Relative(delay=delay):
             due = end + delay
             return due if due <= INSTANT_MAX else None

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, Position
-from distced.middleware.patterns.tree import Delegated
+from distced.middleware.patterns.tree import Delegated, Recurring
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name, Parameter, walk
 from distced.middleware.sets.values import FUNCTIONS
+
+
+def recurs(automaton: Automaton) -> bool:
+    """Whether a time event comes again and again, in a part, too."""
+    own = any(isinstance(each.when, Recurring) for each in automaton.timers)
+    return own or any(map(recurs, automaton.inner))
 
 
 def may_repeat(automaton: Automaton) -> bool:

@@ -25,7 +25,7 @@ from distced.detectors.automata.automaton import (
 )
 from distced.detectors.automata.satisfiable import satisfiable
 from distced.middleware.model.timestamps import HOUR
-from distced.middleware.patterns.tree import Instant, Relative
+from distced.middleware.patterns.tree import Instant, Recurring, Relative
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE, Expression, conjunction
 
@@ -156,13 +156,17 @@ class _Search:
             if not self.timed:
                 yield _Place(target)
                 continue
+            again = {without} if without >= 0 and self._recurs(without) else set()
             armed = (place.armed - {without} - state.arms) & state.timers
             open_windows = windows & (state.windows | {-1})
-            for choice in self._armings(sorted(state.arms), bounds):
+            for choice in self._armings(sorted(state.arms | (again & state.timers)), bounds):
                 now, started = choice
                 kept = {_ORIGIN, _NOW, *map(_due, armed | started), *map(_begin, open_windows)}
                 reduced = frozenset((a, b, c) for (a, b), c in now.items() if a in kept and b in kept)
                 yield _Place(target, reduced, armed | started, open_windows, fired)
+
+    def _recurs(self, timer: int) -> bool:
+        return isinstance(self.automaton.timers[timer].when, Recurring)
 
     def _within(
         self, place: _Place, move: AutomatonMove, position: Position, bounds: dict[tuple[str, str], int]
@@ -195,6 +199,8 @@ class _Search:
             for timer in timers:
                 _forget(made, _due(timer))
                 when = self.automaton.timers[timer].when
+                if isinstance(when, Recurring):
+                    when = when.first
                 if isinstance(when, Relative):
                     _bound(made, _due(timer), _NOW, when.delay)
                     _bound(made, _NOW, _due(timer), -when.delay)

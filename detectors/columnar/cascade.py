@@ -17,6 +17,7 @@ from distced.detectors.columnar.batch.merging import MergedBatch, Places, togeth
 from distced.detectors.columnar.loop import Kinds, Loop
 from distced.detectors.compiler import Compiled
 from distced.middleware.model.events import CompositeEvent
+from distced.middleware.model.timestamps import INSTANT_MIN
 
 
 @dataclass(slots=True)
@@ -93,6 +94,16 @@ class Cascade:
         for stage in self.stages:
             found += stage.run(batch, until)
         return found
+
+    @property
+    def last(self) -> int:
+        """End of the last event, ns."""
+        return max(INSTANT_MIN if each.loop.latest is None else each.loop.latest.hi for each in self.stages)
+
+    def end(self) -> None:
+        """End the input: recurring time events come once more."""
+        for stage in self.stages:
+            stage.loop.end()
 
     def _add(self, automaton: Automaton, reads: frozenset[str], own_type: str | None) -> Stage:
         sides = [

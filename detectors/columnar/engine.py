@@ -134,7 +134,13 @@ class ColumnarEngine:
         pending: list[Event] = []
         if self._pending and self._pending[0].hi <= watermark:
             pending, self._pending = self._pending, []
-        return self._found(self._run(pending, watermark))
+        if watermark < INSTANT_MAX:
+            return self._found(self._run(pending, watermark))
+        # Behind the last event time events recur no more.
+        last = max([self.clock, self.cascade.last, *(each.hi for each in pending)])
+        found = self._run(pending, last)
+        self.cascade.end()
+        return self._found([*found, *self._run([], watermark)])
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the current instant: best effort consumes on arrival."""
@@ -146,7 +152,7 @@ class ColumnarEngine:
         return self._found(self._run(pending, pending[0].hi)) if pending else []
 
     def finish(self) -> list[CompositeEvent]:
-        """End of the input: time goes on for ever, and every time event fires."""
+        """End of the input: time goes on for ever, and every time event fires, a recurring one once more."""
         return self.advance(INSTANT_MAX)
 
     def open_gaps(self) -> list[OpenGap]:

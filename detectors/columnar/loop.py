@@ -331,6 +331,10 @@ class Loop:
             before = key
         return len(events)
 
+    def end(self) -> None:
+        """End the input: recurring time events come once more."""
+        self.state.counters[word_offsets.C_ENDED] = 1
+
     def next_due(self) -> int | None:
         """The instant the next time event is due, ns; None without a pending one."""
         due = int(timers.next_due(self.state))

@@ -6,14 +6,14 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from distced.detectors.automata.automaton import due_instant
+from distced.detectors.automata.automaton import due_again, due_instant
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.program.condition_code import FUNCTION_NAMES, OPERATORS
 from distced.detectors.columnar.state import LoopState
 from distced.detectors.limits import UNBOUNDED, too_long_text
 from distced.middleware.model.events import Attribute
-from distced.middleware.patterns.tree import When
+from distced.middleware.patterns.tree import Recurring, When
 from distced.middleware.sets import values
 
 _SIGNATURE: Final = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -47,7 +47,9 @@ class Callback:
             argument = operation >> 8
             operation &= 255
             if operation == word_offsets.DUE:
-                due = due_instant(self._whens[argument], int(self._stack[place]))
+                when, instant = self._whens[argument], int(self._stack[place])
+                # Of a recurring one the loop asks for the next.
+                due = due_again(when, instant) if isinstance(when, Recurring) else due_instant(when, instant)
                 self._stack[place] = word_offsets.NONE if due is None else due
             elif operation == word_offsets.OP_NEG:
                 self._put(place, values.negate(self._get(place)))

@@ -97,7 +97,8 @@ T_STATE: Final = 0  # the record of the state
 T_FLAGS: Final = 1
 T_CLEARS: Final = 2  # the list of pairs (word, kind) of ended scopes: `OPENED`, `SET_OFF` or `ENTERED`
 T_ARMS: Final = 3  # the list of triples (word, timer, when): `when` in the pool for a delay, else -1 less its number
-TARGET: Final = 4
+T_RECURS: Final = 4  # the same of time events that recur when they fire, `when` for the next
+TARGET: Final = 5
 
 ACCEPTING: Final = 1
 GOES_ON: Final = 2
@@ -209,7 +210,8 @@ C_TOGETHER: Final = 25  # number of instances affected by the current group of e
 C_SPENT: Final = 26  # number of closed values of inner keys, and whether any pattern has inner keys
 C_INNER: Final = 27
 C_STOP: Final = 28  # number of touched instances beyond which the loop stops before the next event
-COUNTERS: Final = 29
+C_ENDED: Final = 29  # whether the input has ended, so that no time event recurs
+COUNTERS: Final = 30
 
 # Words that hold two things.
 UNIT_SHIFT: Final = 32

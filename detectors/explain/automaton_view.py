@@ -270,7 +270,8 @@ def _text(pattern: tree.Pattern) -> str:
         case tree.Iteration(least=least, most=most):
             return _times(least, most)
         case tree.Timing(timer=timer, when=when):
-            after = " after the end of the first" if isinstance(when, tree.Relative) else ""
+            relative = isinstance(when.first if isinstance(when, tree.Recurring) else when, tree.Relative)
+            after = " after the end of the first" if relative else ""
             return f"the time event {timer} comes {format_when(when)}{after}"
         case tree.Scope(domain=domain):
             return f"every state inside also looks at {format_set(domain)}"

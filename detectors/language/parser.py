@@ -393,8 +393,10 @@ class Parser(ExpressionParser):
         scanner = self.scanner
         if scanner.at_kind("duration") or scanner.word.text in self.constants:
             return tree.Relative(self.duration())
+        if scanner.word.text == "every":
+            return self._recurring()
         if scanner.word.text != "at":
-            scanner.expected = ["a duration such as 5min", "'at' with a time of day or an instant"]
+            scanner.expected = ["a duration such as 5min", "'at' with a time of day or an instant", "'every'"]
             raise scanner.unexpected()
         scanner.next()
         start = scanner.word.start
@@ -404,7 +406,32 @@ class Parser(ExpressionParser):
                 return tree.Instant(parse_instant(text))
             except DistcedError as error:
                 raise scanner.error(error.problem, self._span(start), given=text, allowed=error.allowed) from None
-        match = scanner.raw(CLOCK_TIME, "a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
+        return self._time_of_day("a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
+
+    def _recurring(self) -> tree.Recurring:
+        scanner = self.scanner
+        scanner.next()
+        if scanner.word.text == "day":
+            scanner.next()
+            if scanner.word.text != "at":
+                scanner.expected = ["'at' with a time of day"]
+                raise scanner.unexpected()
+            scanner.next()
+            return tree.Recurring(self._time_of_day("a time of day such as 19:00"))
+        start = scanner.word.start
+        if not (scanner.at_kind("duration") or scanner.word.text in self.constants):
+            scanner.expected = ["a duration such as 5min", "'day at' with a time of day"]
+            raise scanner.unexpected()
+        delay = self.duration()
+        if delay == 0:
+            raise scanner.error(
+                "a time event that recurs at once", self._span(start), given="every 0s", allowed="1ns or more"
+            )
+        return tree.Recurring(tree.Relative(delay))
+
+    def _time_of_day(self, expected: str) -> tree.TimeOfDay:
+        scanner, start = self.scanner, self.scanner.word.start
+        match = scanner.raw(CLOCK_TIME, expected)
         try:
             time_of_day = clock_time(match)
         except PatternError as error:

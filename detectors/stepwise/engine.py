@@ -205,6 +205,12 @@ class StepwiseEngine:
         if watermark <= self.clock:
             return []
         self._begin()
+        if watermark == INSTANT_MAX and self._with_timers:
+            self._end()
+        self._pass(watermark)
+        return self._found()
+
+    def _pass(self, watermark: int) -> None:
         if self.by_instants:
             self._run_until(watermark)
         else:
@@ -212,7 +218,15 @@ class StepwiseEngine:
             for unit in self.units:
                 unit.matcher.fire(watermark)
         self.clock = watermark
-        return self._found()
+
+    def _end(self) -> None:
+        """End of the input: recurring time events behind its last event come once more."""
+        latest = [unit.matcher.latest for unit in self._with_timers]
+        last = max((each.hi for each in (*latest, *self.pending) if each is not None), default=self.clock)
+        if last > self.clock:
+            self._pass(last)
+        for unit in self._with_timers:
+            unit.matcher.ended = True
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the current instant: best effort consumes on arrival."""
@@ -225,7 +239,7 @@ class StepwiseEngine:
         return self._found()
 
     def finish(self) -> list[CompositeEvent]:
-        """End of the input: time goes on for ever, and every time event fires."""
+        """End of the input: time goes on for ever, and every time event fires, a recurring one once more."""
         return self.advance(INSTANT_MAX)
 
     def keep_derivations(self) -> None:

@@ -70,6 +70,7 @@ class Matcher:
         "begins_at",
         "composites",
         "constants",
+        "ended",
         "gaps",
         "key_of",
         "late",
@@ -105,6 +106,8 @@ class Matcher:
         waits = None if derivations and automaton.key else self.plans.waits
         self.store = InstanceStore(len(automaton.states), self._window, waits, timed=bool(automaton.timers))
         self._latest_hi = BEFORE_ALL
+        # Whether the input has ended, so that no time event recurs.
+        self.ended = False
         self._born = _NONE_BORN
         self.limits = UNLIMITED
         # Instances that one event may concern, and `touched` at which the work of this call is beyond the limit.
@@ -536,7 +539,7 @@ class Matcher:
                         bindings,
                         kept_registers(self.automaton, registers, target),
                         tuple(each if place in target.windows else None for place, each in enumerate(windows)),
-                        timers_after(instance, event, target),
+                        timers_after(instance, event, target, ended=self.ended),
                         bounds,
                         _NOTHING_SPENT,
                         instance.origin,

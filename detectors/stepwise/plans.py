@@ -16,6 +16,7 @@ from distced.detectors.automata.automaton import (
     AutomatonMove,
     AutomatonState,
     Position,
+    due_again,
     due_instant,
     part_type,
     timer_type,
@@ -27,7 +28,7 @@ from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Attribute, Event
-from distced.middleware.patterns.tree import When
+from distced.middleware.patterns.tree import Recurring, When
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.evaluation import (
     Bindings,
@@ -50,12 +51,13 @@ KeyOf = Callable[[Event], object]
 @dataclass(frozen=True, slots=True)
 class Target:
     """A target state: `accepting` completes a match, `goes_on` keeps the instance alive, `arms` starts time events;
-    `timers`, `windows` and `keys` are those kept, all others end."""
+    `timers`, `windows` and `keys` are those kept, all others end. A time event that `recurs` is kept when it fires."""
 
     state: int
     accepting: bool
     goes_on: bool
     arms: tuple[tuple[int, When], ...]
+    recurs: tuple[tuple[int, Recurring], ...]
     timers: frozenset[int]
     windows: frozenset[int]
     keys: frozenset[int]
@@ -386,6 +388,11 @@ class Planner:
             accepting=state.accepting,
             goes_on=bool(state.moves),
             arms=tuple((timer, self.automaton.timers[timer].when) for timer in sorted(state.arms)),
+            recurs=tuple(
+                (timer, when)
+                for timer in sorted(state.timers)
+                if isinstance(when := self.automaton.timers[timer].when, Recurring)
+            ),
             timers=state.timers,
             windows=state.windows,
             keys=state.keys,
@@ -527,13 +534,17 @@ def kept_registers(automaton: Automaton, registers: tuple[Attribute, ...], targe
     return (*registers[:begin], *keys, *registers[end:])
 
 
-def timers_after(instance: Instance, event: Event, target: Target) -> tuple[int | None, ...]:
-    """The due instant of each time event after arrival, ns; None for one not started."""
+def timers_after(instance: Instance, event: Event, target: Target, *, ended: bool) -> tuple[int | None, ...]:
+    """The due instant of each time event after arrival, ns; None for one not started; none recurs if `ended`."""
     if not instance.timers:
         return ()
-    # A time event happens once.
+    # A time event happens once, unless it recurs.
     fired = int(event.type[1:]) if event.rank == TIME else -1
     timers = [due if timer in target.timers and timer != fired else None for timer, due in enumerate(instance.timers)]
+    if fired >= 0 and not ended:
+        for timer, recurring in target.recurs:
+            if timer == fired:
+                timers[timer] = due_again(recurring, event.hi)
     for timer, when in target.arms:
         timers[timer] = due_instant(when, event.hi)
     return tuple(timers)

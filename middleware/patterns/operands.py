@@ -24,7 +24,7 @@ from distced.middleware.model.timestamps import (
     parse_duration,
     parse_instant,
 )
-from distced.middleware.patterns.tree import Instant, Relative, TimeOfDay, When
+from distced.middleware.patterns.tree import Instant, Recurring, Relative, TimeOfDay, When
 from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Name, Unary, Verbatim
 from distced.middleware.sets.values import FUNCTIONS
 
@@ -174,7 +174,22 @@ def when(given: str | timedelta | time | datetime) -> When:
         return _time_of_day(given)
     if isinstance(given, str) and given.startswith("at "):
         return _moment(given.removeprefix("at ").strip())
+    if isinstance(given, str) and given.startswith("every "):
+        return _recurring(given, given.removeprefix("every ").strip())
     return Relative(duration(given))
+
+
+def _recurring(given: str, period: str) -> Recurring:
+    if not period.startswith("day "):
+        delay = duration(period)
+        if delay == 0:
+            raise PatternError("a time event that recurs at once", given=given, allowed="every 1ns or more")
+        return Recurring(Relative(delay))
+    at = period.removeprefix("day ").strip()
+    first = _moment(at.removeprefix("at ").strip()) if at.startswith("at ") else None
+    if not isinstance(first, TimeOfDay):
+        raise PatternError("not a recurring time", given=given, allowed="every 5min, every day at 19:00")
+    return Recurring(first)
 
 
 def clock_time(match: re.Match[str]) -> TimeOfDay:

@@ -202,6 +202,10 @@ def format_when(when: tree.When) -> str:
     match when:
         case tree.Relative(delay=delay):
             return format_duration(delay)
+        case tree.Recurring(first=tree.Relative(delay=delay)):
+            return f"every {format_duration(delay)}"
+        case tree.Recurring(first=first):
+            return f"every day {format_when(first)}"
         case tree.Instant(instant=instant):
             return f"at {format_instant(instant)}"
         case tree.TimeOfDay(nanosecond=nanosecond, zone=zone):

@@ -99,7 +99,14 @@ class Instant:
     instant: int
 
 
-When: TypeAlias = Relative | TimeOfDay | Instant
+@dataclass(frozen=True, slots=True)
+class Recurring:
+    """Time event that comes again and again: a delay, of 1 ns at least, after the last one, or at each time of day."""
+
+    first: Relative | TimeOfDay
+
+
+When: TypeAlias = Relative | TimeOfDay | Instant | Recurring
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,16 @@ from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled
 from distced.detectors.language.computed import key_names
 from distced.middleware.model.timestamps import DAY, HOUR
-from distced.middleware.patterns.tree import Alternation, Atom, Hidden, Iteration, Relative, TimeOfDay, Timing
+from distced.middleware.patterns.tree import (
+    Alternation,
+    Atom,
+    Hidden,
+    Iteration,
+    Recurring,
+    Relative,
+    TimeOfDay,
+    Timing,
+)
 from distced.middleware.sets.describable import TypeSet
 from distced.middleware.sets.expressions import FALSE, TRUE, Field
 
@@ -200,7 +209,8 @@ def _stay(automaton: Automaton, state: AutomatonState) -> int | None:
 
 def _delay(timer: AutomatonTimer) -> int | None:
     """Greatest delay of a time event, ns."""
-    if isinstance(timer.when, Relative):
-        return timer.when.delay
+    first = timer.when.first if isinstance(timer.when, Recurring) else timer.when
+    if isinstance(first, Relative):
+        return first.delay
     # The clock may be put back by an hour.
-    return DAY + HOUR if isinstance(timer.when, TimeOfDay) else None
+    return DAY + HOUR if isinstance(first, TimeOfDay) else None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.detectors.automata.automaton import due_instant
+from distced.detectors.automata.automaton import due_again, due_instant
 from distced.middleware.model.timestamps import (
     DAY,
     HOUR,
@@ -20,7 +20,7 @@ from distced.middleware.model.timestamps import (
     format_instant,
     parse_instant,
 )
-from distced.middleware.patterns.tree import Instant, Relative, TimeOfDay
+from distced.middleware.patterns.tree import Instant, Recurring, Relative, TimeOfDay, When
 
 LONDON = "Europe/London"
 KATHMANDU = "Asia/Kathmandu"
@@ -49,6 +49,20 @@ KATHMANDU = "Asia/Kathmandu"
 )
 def test_time_events_are_due_by_their_rule(when: Relative | Instant | TimeOfDay, end: int, due: int | None) -> None:
     assert due_instant(when, end) == due
+
+
+@pytest.mark.parametrize(
+    ("when", "fired", "due"),
+    [
+        (Relative(5), 10, None),
+        (TimeOfDay(19 * HOUR), 10, None),
+        (Recurring(Relative(5)), 10, 15),
+        (Recurring(Relative(5)), INSTANT_MAX - 4, None),
+        (Recurring(TimeOfDay(19 * HOUR)), 19 * HOUR, DAY + 19 * HOUR),
+    ],
+)
+def test_time_events_recur_by_their_rule(when: When, fired: int, due: int | None) -> None:
+    assert due_again(when, fired) == due
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from distced.detectors.automata.automaton import due_instant
+from distced.detectors.automata.automaton import due_again, due_instant
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.derived import written_out
 from distced.detectors.language.names import all_registers, all_variables, referenced
@@ -225,6 +225,9 @@ class Oracle:
         self.found: dict[Any, Found] = {}
         self.parts: dict[tuple[int, str], str] = {}
         self.primitives = events
+        self.whens = {each.timer: each.when for each in walk(pattern) if isinstance(each, Timing)}
+        # Behind the last event a recurring time event comes once more.
+        self.last = max((each.hi for each in events), default=0)
         self.events = list(events)
         self.read_sides(pattern, outer_key, self.written, self.written_key)
         self.events.sort(key=lambda e: e.key)
@@ -342,6 +345,9 @@ class Oracle:
                 return
             if timer is not None:
                 inst = replace(inst, timers={n: d for n, d in inst.timers.items() if n != timer})
+                again = due_again(self.whens[timer], event.hi) if event.hi <= self.last else None
+                if again is not None:
+                    inst.timers[timer] = again
             if timer is None:
                 outcomes = [self.offer(inst, each) for each in self.events[index:upto]]
                 affected = [each for each in outcomes if each is not None]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from random import Random
 from typing import NamedTuple
 
+from distced.detectors.automata.properties import recurs
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.cut import Choose, DetectorGraph, cut, full, randomly
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event, EventId
+from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.tree import Publication
 from distced.policies.local_runner import LocalHost, LocalMessage, LocalRunner, spread
 from tests.support.comparison import Composite, as_case, compiled, composites
@@ -30,9 +32,16 @@ class Outcome(NamedTuple):
 def whole(patterns: Sequence[Compiled], events: Sequence[Event]) -> dict[str, Outcome]:
     """What patterns find by themselves, by canonical id."""
     engine = StepwiseEngine(patterns)
-    found = [*engine.feed(events), *engine.finish()]
+    found = [*engine.feed(events), *engine.advance(end_of(patterns, events))]
     names = [each.automaton.canonical_id for each in patterns]
     return {name: outcome([each for each in found if each.source == name]) for name in names}
+
+
+def end_of(patterns: Iterable[Compiled], events: Sequence[Event]) -> int:
+    """End of a run: of time, or soon after the last event where time events recur."""
+    if any(recurs(each.automaton) for each in patterns):
+        return max((each.hi for each in events), default=0) + 12
+    return INSTANT_MAX
 
 
 class RestlessRunner(LocalRunner):
@@ -51,7 +60,7 @@ def in_parts(graph: DetectorGraph, events: Sequence[Event], seed: int) -> dict[s
     random = Random(seed)
     kind = RestlessRunner if random.random() < 0.3 else LocalRunner
     runner = kind(graph, random, over_wire=random.random() < 0.5)
-    runner.run(spread(events, random))
+    runner.run(spread(events, random), end_of((each.compiled for each in graph.plans.values()), events))
     return {root: outcome(runner.composites(root)) for root in graph.roots}
 
 

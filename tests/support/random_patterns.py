@@ -18,10 +18,12 @@ from distced.middleware.patterns.tree import (
     Parallel,
     Pattern,
     Publication,
+    Recurring,
     Relative,
     Scope,
     Sequence,
     Timing,
+    When,
     Window,
     nullable,
 )
@@ -34,7 +36,7 @@ from distced.middleware.sets.describable import (
     TypeSet,
     Union,
 )
-from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name
 
 TYPES = ("A", "B", "C")
 FEATURES = frozenset(
@@ -89,6 +91,9 @@ class PatternMaker:
             attributes += [(f"count_{name}", Name(name)) for name in self.registers]
             if isinstance(pattern, Keyed) and random.random() < 0.5:
                 attributes.append(("key", Name("k")))
+            if self.timers and random.random() < 0.5:
+                # Tells recurrences apart.
+                attributes.append(("at", Moment("hi", "")))
             condition: Expression | None = None
             if random.random() < 0.4:
                 condition = Binary("<", Name(attributes[-1][0]), Literal(2))
@@ -123,7 +128,10 @@ class PatternMaker:
                     first = Concatenation((first, self.atom(timers)))
                 self.timers += 1
                 timer = f"T{self.timers}"
-                when = Relative(random.randrange(5)) if random.random() < 0.85 else Instant(random.randrange(8))
+                roll = random.random()
+                when: When = Relative(random.randrange(5)) if roll < 0.7 else Instant(random.randrange(8))
+                if roll > 0.85:
+                    when = Recurring(Relative(random.randrange(1, 5)))
                 return Timing(first, self.pattern(max(1, size - size // 2), (*timers, timer)), timer, when)
             case "scope":
                 return Scope(self.pattern(size - 1, timers), self.set(timers))

@@ -15,6 +15,7 @@ from distced.middleware.patterns.tree import (
     Parallel,
     Pattern,
     Publication,
+    Recurring,
     Relative,
     Timing,
     Window,
@@ -87,6 +88,8 @@ def _patterns(pattern: Pattern) -> Iterator[Pattern]:
         case Timing(first=first, second=second):
             yield from (replace(pattern, first=smaller) for smaller in _patterns(first))
             yield from (replace(pattern, second=smaller) for smaller in _patterns(second))
+            if isinstance(pattern.when, Recurring):
+                yield replace(pattern, when=pattern.when.first)
             if isinstance(pattern.when, Relative) and pattern.when.delay > 1:
                 yield replace(pattern, when=Relative(pattern.when.delay - 1))
         case _:

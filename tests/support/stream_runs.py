@@ -13,7 +13,7 @@ from distced.detectors.stepwise.engine import in_order
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.patterns.tree import Instant, Relative, Window
+from distced.middleware.patterns.tree import Instant, Recurring, Relative, Window
 from tests.support.comparison import compiled
 from tests.support.random_patterns import TYPES, PatternMaker, make_events
 
@@ -31,6 +31,8 @@ def at(instant: int) -> int:
 
 def longer(tree: Any) -> Any:
     """A pattern with the times of streams."""
+    if isinstance(tree, Recurring):
+        return replace(tree, first=longer(tree.first))
     if isinstance(tree, Relative):
         return replace(tree, delay=tree.delay * UNIT)
     if isinstance(tree, Instant):

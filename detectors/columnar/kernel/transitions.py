@@ -18,6 +18,7 @@ from distced.detectors.columnar.word_offsets import (
     ALIKE,
     ASIDE,
     C_CALLBACK,
+    C_ENDED,
     C_FOUND,
     C_SPENT,
     C_TOGETHER,
@@ -71,6 +72,7 @@ from distced.detectors.columnar.word_offsets import (
     T_ARMS,
     T_CLEARS,
     T_FLAGS,
+    T_RECURS,
     T_STATE,
     TAG_BITS,
     TAG_MASK,
@@ -420,6 +422,20 @@ def handed_on(program, events, state, handed, made, event, lo, hi, position):
 
 
 @compiled
+def start(program, state, extra, item, hi):
+    """Start a time event, from the triple (word, timer, when) and the instant that it is counted from."""
+    memory = program.memory
+    when = memory[item + 2]
+    if when >= 0:
+        delay = program.wide[when]
+        state.extras[extra + memory[item]] = hi + delay if hi <= LATEST - delay else NONE
+    else:
+        state.stack[0] = hi
+        call_out(state.counters[C_CALLBACK], np.int64(DUE) | np.int64(-1 - when) << 8, 0)
+        state.extras[extra + memory[item]] = state.stack[0]
+
+
+@compiled
 def arrive(program, state, target, unit, extra, hi, position):
     """End scopes that are over on arrival in a state, and start its time events."""
     memory, extras = program.memory, state.extras
@@ -431,20 +447,18 @@ def arrive(program, state, target, unit, extra, hi, position):
                 LATEST if kind == OPENED else NONE if kind == SET_OFF else NULL
             )
     if position < 0:
-        # A time event happens once.
-        extras[extra + memory[unit + U_WINDOWS] + state.times[-1 - position, 2]] = NONE
+        # A time event happens once, unless it recurs.
+        fired = state.times[-1 - position, 2]
+        extras[extra + memory[unit + U_WINDOWS] + fired] = NONE
+        recurs = memory[target + T_RECURS]
+        if recurs != 0 and state.counters[C_ENDED] == 0:
+            for each in range(memory[recurs]):
+                if memory[recurs + 2 + 3 * each] == fired:
+                    start(program, state, extra, recurs + 1 + 3 * each, hi)
     arms = memory[target + T_ARMS]
     if arms != 0:
         for each in range(memory[arms]):
-            item = arms + 1 + 3 * each
-            when = memory[item + 2]
-            if when >= 0:
-                delay = program.wide[when]
-                extras[extra + memory[item]] = hi + delay if hi <= LATEST - delay else NONE
-            else:
-                state.stack[0] = hi
-                call_out(state.counters[C_CALLBACK], np.int64(DUE) | np.int64(-1 - when) << 8, 0)
-                extras[extra + memory[item]] = state.stack[0]
+            start(program, state, extra, arms + 1 + 3 * each, hi)
 
 
 @inlined

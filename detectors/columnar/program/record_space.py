@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -274,7 +275,8 @@ class RecordRelease(NamedTuple):
     def _target(self, target: int) -> None:
         record = self._words(target, word_offsets.TARGET)
         self._list(record[word_offsets.T_CLEARS], 2)
-        for _, _, when in self._list(record[word_offsets.T_ARMS], 3):
+        started = (word_offsets.T_ARMS, word_offsets.T_RECURS)
+        for _, _, when in chain.from_iterable(self._list(record[each], 3) for each in started):
             if when >= 0:
                 self.wides.release(when)
             else:

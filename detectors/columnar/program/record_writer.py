@@ -16,7 +16,7 @@ from distced.detectors.columnar.batch.columns import Handed
 from distced.detectors.columnar.program.condition_code import Capture, NameSlots, captures_of
 from distced.detectors.columnar.program.record_space import RecordSpace
 from distced.detectors.columnar.program.units import Unit, condition_of, expressions_of
-from distced.middleware.patterns.tree import Output, Relative
+from distced.middleware.patterns.tree import Output, Recurring, Relative, When
 from distced.middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, transform
 
 
@@ -310,12 +310,13 @@ class RecordWriter:
             for word in (slot, word_offsets.ENTERED)
         ]
         arms: list[int] = []
-        for timer in sorted(state.arms):
+        recurs: list[int] = []
+        for timer in sorted(state.timers):
             when = automaton.timers[timer].when
-            if isinstance(when, Relative):
-                arms += [windows + timer, timer, self.records.wide(when.delay)]
-            else:
-                arms += [windows + timer, timer, -1 - self.records.when(when)]
+            if timer in state.arms:
+                arms += [windows + timer, timer, self._when(when.first if isinstance(when, Recurring) else when)]
+            if isinstance(when, Recurring):
+                recurs += [windows + timer, timer, self._when(when)]
         record = [0] * word_offsets.TARGET
         record[word_offsets.T_STATE] = unit.states[place]
         record[word_offsets.T_FLAGS] = (word_offsets.ACCEPTING if state.accepting else 0) | (
@@ -323,7 +324,14 @@ class RecordWriter:
         )
         record[word_offsets.T_CLEARS] = self.records.place_list(over, len(over) // 2) if over else 0
         record[word_offsets.T_ARMS] = self.records.place_list(arms, len(arms) // 3) if arms else 0
+        record[word_offsets.T_RECURS] = self.records.place_list(recurs, len(recurs) // 3) if recurs else 0
         return self.records.place(record)
+
+    def _when(self, when: When) -> int:
+        match when:
+            case Relative(delay=delay) | Recurring(first=Relative(delay=delay)):
+                return self.records.wide(delay)
+        return -1 - self.records.when(when)
 
     def _inits(self, unit: Unit, move: AutomatonMove) -> int:
         names = self.names[unit.number]

@@ -36,7 +36,7 @@ from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.cut import DetectorPlan
 from distced.middleware.model.timestamps import DAY, SECOND
-from distced.middleware.patterns.tree import Delegated, Relative
+from distced.middleware.patterns.tree import Delegated, Recurring, Relative
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE, TRUE, Binary, Expression, Unary
 from distced.middleware.wire.directory_entries import Hints, Measured
@@ -354,7 +354,8 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
 
 
 def _timer_rate(timer: AutomatonTimer) -> float:
-    delay = timer.when.delay if isinstance(timer.when, Relative) else DAY
+    first = timer.when.first if isinstance(timer.when, Recurring) else timer.when
+    delay = first.delay if isinstance(first, Relative) else DAY
     return SECOND / max(delay, 1)
 
 
