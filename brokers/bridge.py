@@ -210,14 +210,14 @@ class Bridge:
         self.counts["rejected"] += len(rejected)
         effects: list[Effect] = []
         for each in rejected:
-            effects += self.dead_letters.message("rejected", str(each.error), topic, payload)
+            effects += self.dead_letters.message("rejected", each.error, topic, payload)
         for (source, type_name), group in groupby(events, key=lambda event: (event.source, event.type)):
             try:
                 effects += self._publish(source, type_name, list(group), topic, now)
             except DistcedError as error:
                 # A source whose name is too long for a topic.
                 self.counts["rejected"] += 1
-                effects += self.dead_letters.message("rejected", str(error), topic, payload)
+                effects += self.dead_letters.message("rejected", error, topic, payload)
         return effects
 
     def _publish(self, source: str, type_name: str, events: list[Event], topic: str, now: int) -> list[Effect]:

@@ -173,7 +173,6 @@ def read_pattern(text: str, definitions: Mapping[str, str] | None = None) -> Pub
             named[name] = parse_pattern(definition, texts, constants)
     except PatternError as error:
         error.where = f"definition {name}, {error.where}" if error.where else f"definition {name}"
-        error.args = (error._message(),)
         raise
     publication = parse_publication(text, texts, constants)
     return replace(publication, pattern=inline(publication.pattern, named, text=text))
@@ -275,7 +274,6 @@ def _check_derived(name: str, registry: TypeRegistry) -> None:
                 check(Publication(Atom(filtered)), registry, text=derived.where)
         except PatternError as error:
             error.where = f"derived type {found.name}, {error.where}" if error.where else f"derived type {found.name}"
-            error.args = (error._message(),)
             raise
         computed_kinds(found, registry)
         found = registry.find(derived.base)

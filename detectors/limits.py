@@ -48,6 +48,7 @@ class Limits:
             others.
         waiting: events that wait for sources whose watermark is behind (`brokers.node.silent_sources`); beyond them
             the slowest source is fenced off for the detector. Ten thousand take some megabytes.
+        waiting_bytes: bytes of these events, as an event may have as many as a message.
     """
 
     instances: int = 1_000_000
@@ -58,11 +59,12 @@ class Limits:
     composites: int = 100_000
     client_memory: int = 2**32
     waiting: int = 1_000_000
+    waiting_bytes: int = 2**29
 
 
 LIMITS: Final = Limits()
 
-UNLIMITED: Final = Limits(*[UNBOUNDED] * 8)
+UNLIMITED: Final = Limits(*[UNBOUNDED] * 9)
 """Limits of a replay, which takes what it needs."""
 
 
@@ -124,6 +126,16 @@ def too_many_wait(limits: Limits, source: str, number: int) -> LimitError:
         given=f"{number:,} for {source}",
         allowed=f"{limits.waiting:,}",
         advice="give it a lease, or start nodes with --max-waiting",
+    )
+
+
+def too_many_bytes_wait(limits: Limits, source: str, number: int) -> LimitError:
+    """Error of events with n bytes that wait for a silent source."""
+    return LimitError(
+        "more bytes of events wait for a silent source than nodes hold",
+        given=f"{number:,} bytes for {source}",
+        allowed=f"{limits.waiting_bytes:,}",
+        advice="give it a lease, or start nodes with --max-waiting-bytes",
     )
 
 

@@ -105,7 +105,6 @@ def _in_file(source: PatternSource) -> Iterator[None]:
             error.where = f"{source.name}, {error.where}" if error.where else source.name
             if error.advice is None and error.given == "the end of the pattern":
                 error.advice = _FIRST_COLUMN
-            error.args = (error._message(),)
         raise
 
 

@@ -176,6 +176,10 @@ class BrokerOptions:
         int,
         Option(metavar="N", help="Events that wait for a silent source; behind more it is fenced off.", min=1),
     ] = DETECTOR_LIMITS.waiting
+    max_waiting_bytes: Annotated[
+        int,
+        Option(metavar="BYTES", help="Bytes of these events; behind more the source is fenced off.", min=1),
+    ] = DETECTOR_LIMITS.waiting_bytes
     max_ahead: Annotated[
         int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
     ] = Duration("1h")
@@ -209,6 +213,9 @@ class BrokerOptions:
     max_homes: Annotated[
         int, Option(metavar="N", help="Servers that sources are at home at, at most; more are refused.", min=1)
     ] = MESSAGE_LIMITS.homes
+    max_unannounced: Annotated[
+        int, Option(metavar="N", help="Sources without an entry whose events are read, at most.", min=1)
+    ] = MESSAGE_LIMITS.unannounced
     checkpoints: Annotated[
         str,
         Option(
@@ -430,6 +437,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.max_composites,
         options.max_client_memory,
         options.max_waiting,
+        options.max_waiting_bytes,
     )
     messages = MessageLimits(
         options.max_message,
@@ -440,6 +448,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.max_attributes,
         options.max_entries,
         options.max_homes,
+        options.max_unannounced,
     )
     store = options.checkpoints or default_folder(server_name(url))
     return {

@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
 from distced.brokers.core.effects import Effect, Publish, warning
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import DeadLetter
@@ -95,9 +96,11 @@ class DeadLetters:
         """Count what further dead letters of a reason would say."""
         self.counts[reason] += number
 
-    def message(self, reason: Reason, problem: str, topic: str, payload: bytes) -> Letters:
-        """Dead letter of a message that is unusable as a whole."""
-        return tuple(self._letter(reason, problem, topic, None, each) for each in self._published(reason, [payload]))
+    def message(self, reason: Reason, problem: str | DistcedError, topic: str, payload: bytes) -> Letters:
+        """Dead letter of a message that is unusable as a whole. The text of an error is made where it is published."""
+        return tuple(
+            self._letter(reason, str(problem), topic, None, each) for each in self._published(reason, (payload,))
+        )
 
     def rows(self, rejected: Sequence[Rejected], topic: str) -> Letters:
         """Dead letters of malformed events of a frame."""

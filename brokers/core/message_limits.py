@@ -13,6 +13,7 @@ bucket, as they have any names. Rejected: to reject events singly (a loss for ea
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,6 +21,7 @@ from msgspec.structs import replace
 
 from distced.brokers.core.dead_letters import DeadLetters, Letters
 from distced.middleware.model.errors import LimitError
+from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, SECOND
 from distced.middleware.wire.directory_entries import MAX_MESSAGE
 from distced.middleware.wire.frames import MOST_ROWS, Frame
@@ -42,6 +44,9 @@ LARGER: Final = "a larger message than nodes read"
 OFTENER: Final = "more events of one publisher than nodes read"
 """Problems of messages, and reasons of losses."""
 
+UNANNOUNCED: Final = "more sources that nobody has announced than nodes read"
+"""Problem of the events of a further one, and reason of losses."""
+
 TOO_LARGE: Final = "too-large"
 TOO_MANY: Final = "too-many"
 TOO_OFTEN: Final = "too-often"
@@ -61,6 +66,8 @@ class MessageLimits:
         attributes: attributes of an event type, and so of an event.
         entries: entries of each other kind in the directory.
         homes: servers that sources are at home at; a node connects to each.
+        unannounced: sources of events without an entry in the directory, each of which takes memory in every detector
+            that reads it.
     """
 
     size: int = MAX_MESSAGE
@@ -71,6 +78,7 @@ class MessageLimits:
     attributes: int = 1_000
     entries: int = 100_000
     homes: int = 100
+    unannounced: int = 10_000
 
 
 LIMITS: Final = MessageLimits()
@@ -126,7 +134,7 @@ class MessageBound:
             where=topic,
             advice="publish it as several, or start nodes with --max-message",
         )
-        return self._dead_letters.message(TOO_LARGE, str(error), topic, payload)
+        return self._dead_letters.message(TOO_LARGE, error, topic, payload)
 
     def bounded(self, frame: Frame, topic: str, payload: bytes, now: int) -> tuple[Frame, Letters]:
         """A frame of primitive events as it counts: without events, and with a loss, where these are too many; and the
@@ -142,7 +150,7 @@ class MessageBound:
             advice="publish them as several, or start nodes with --max-events",
         )
         self._dead_letters.count(TOO_MANY, number - 1)
-        letters = self._dead_letters.message(TOO_MANY, str(error), topic, payload)
+        letters = self._dead_letters.message(TOO_MANY, error, topic, payload)
         since, until = min(each.lo for each in frame.events) - 1, max(each.hi for each in frame.events)
         losses = self.losses(topic, since, until, error.problem, now)
         return replace(frame, events=[], losses=(*frame.losses, *losses)), letters
@@ -156,7 +164,23 @@ class MessageBound:
             where=topic,
             advice="publish fewer, or start nodes with --max-rate",
         )
-        return self._dead_letters.message(TOO_OFTEN, str(error), topic, payload)
+        return self._dead_letters.message(TOO_OFTEN, error, topic, payload)
+
+    def of_unannounced(
+        self, source: str, events: Sequence[Event], topic: str, payload: bytes, now: int
+    ) -> tuple[tuple[Loss, ...], Letters]:
+        """Loss and dead letter of the events of a source that nobody has announced, beyond the limit. One loss for all
+        sources of a type: a publisher may make them by the thousand."""
+        error = LimitError(
+            UNANNOUNCED,
+            given=f"{source} as one more",
+            allowed=f"{self.limits.unannounced:,}",
+            where=topic,
+            advice="announce it, or start nodes with --max-unannounced",
+        )
+        since, until = min(each.lo for each in events) - 1, max(each.hi for each in events)
+        losses = self.losses(f"unannounced {events[0].type}", since, until, UNANNOUNCED, now)
+        return losses, self._dead_letters.message("refused", error, topic, payload)
 
     def take(self, publisher: str, payload: bytes, now: int) -> bool:
         """Take a message from the bucket of its publisher; False where that is empty. A clock that was set back adds

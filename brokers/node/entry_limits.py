@@ -76,7 +76,7 @@ class EntryLimits(NodePart):
         counts["entries refused"] = counts.get("entries refused", 0) + 1
         if chosen(name, self.directory.common_nodes) in (self.name, None):
             self._refusals.topics[topic] = None
-        return list(self.event_path.dead_letters.message(REFUSED, str(error), topic, payload))
+        return list(self.event_path.dead_letters.message(REFUSED, error, topic, payload))
 
     def _of_homes(self, home: str, topic: str) -> LimitError | None:
         if home in self._homes or not home:

@@ -28,7 +28,7 @@ from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
 from distced.brokers.node.waiting_frames import WaitingFrame, WaitingFrames
 from distced.detectors.language.derived import reach_of_loss
-from distced.detectors.limits import Limits, too_many_composites, too_many_wait
+from distced.detectors.limits import Limits, too_many_bytes_wait, too_many_composites, too_many_wait
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
@@ -121,6 +121,8 @@ class EventPath:
                 each for each in self.inventory.streaming() if detector in each.upstream or detector in each.parts
             ],
         )
+        # Sources without an entry whose events were read.
+        self._unannounced: set[str] = set()
         # Inputs with frames to be consumed, in the order of arrival.
         self._arrived: list[HostedInput | HostedDetector] = []
         # Losses of detectors and sources that others read, for these.
@@ -137,8 +139,8 @@ class EventPath:
         try:
             frame = decode_any(payload, where=topic, type=route.type_name, source=route.source, now=now)
         except DistcedError as error:
-            self.stories.happened("source", route.source, f"frame malformed: {error}")
-            return list(self.dead_letters.message("malformed", str(error), topic, payload))
+            self.stories.happened("source", route.source, f"frame malformed: {error.problem}")
+            return list(self.dead_letters.message("malformed", error, topic, payload))
         if route.type is None and route.kind == "c" and not self._published(route.source):
             # The last ones of a detector that has ended, and that no detector here reads any more.
             return []
@@ -163,6 +165,8 @@ class EventPath:
         source, position = route.source, None
         if route.kind == "e":
             source = frame.source
+            if source not in self.directory.sources and route.readers and not self._knows(source):
+                return effects + self._one_more(route, frame, topic, payload, now)
             if frame.number is not None:
                 position = StreamPosition(frame.type, frame.number, self.clock_bound.top(frame.top, now))
         for reader in route.readers:
@@ -178,6 +182,27 @@ class EventPath:
             elif reader.moving or source in reader.parts:
                 reader.keep((source, home, frame))
         return effects
+
+    def _knows(self, source: str) -> bool:
+        """Whether events of a source that nobody has announced are read, as there is room for it."""
+        known = self._unannounced
+        if source not in known:
+            if len(known) >= self.bound.limits.unannounced:
+                return False
+            known.add(source)
+        return True
+
+    def _one_more(self, route: TopicRoute, frame: Frame, topic: str, payload: bytes, now: int) -> list[Effect]:
+        """Reject events of a source that nobody has announced, and report their loss."""
+        if not frame.events:
+            return []
+        losses, letters = self.bound.of_unannounced(frame.source, frame.events, topic, payload, now)
+        for reader in route.readers if losses else ():
+            if isinstance(reader, HostedInput):
+                self._lost += [(hosted, losses) for hosted in reader.members]
+            elif reader.phase is _RUNNING:
+                self._lost.append((reader, losses))
+        return list(letters)
 
     def waits(self, route: TopicRoute, topic: str, payload: bytes, now: int, home: str) -> list[Effect] | None:
         """Have a message of events wait where its publisher has published too much, or others of it wait; the effects,
@@ -512,6 +537,7 @@ class EventPath:
     def fence(self, source: str, now: int) -> list[Effect]:
         """Fence off a source: detectors wait no longer for it."""
         effects: list[Effect] = [warning("source fenced off", source=source)]
+        self._unannounced.discard(source)
         for reader in self.inputs.readers():
             for hosted in reader.members if isinstance(reader, HostedInput) else (reader,):
                 self.stories.happened("detector", hosted.id, f"source {source} fenced off")
@@ -527,6 +553,7 @@ class EventPath:
         """Wait for a source where its types are read; the watermark beyond which it has to stay, and whether it is
         read."""
         watermark, read = entry.watermark, False
+        self._unannounced.discard(source)
         for reader in self.inputs.readers():
             if any(map(reader.takes, entry.types)):
                 target = reader.shared if isinstance(reader, HostedInput) else reader.detector
@@ -554,14 +581,19 @@ class EventPath:
         effects: list[Effect] = []
         for reader in self.inputs.readers():
             policy = reader.shared.policy if isinstance(reader, HostedInput) else reader.detector.policy
-            if not isinstance(policy, Guaranteed) or len(policy.waiting) <= limits.waiting:
+            if not isinstance(policy, Guaranteed):
+                continue
+            number, size = len(policy.waiting), policy.waiting_bytes
+            if number <= limits.waiting and size <= limits.waiting_bytes:
                 continue
             slowest = policy.slowest()
             if slowest is None or slowest[0] in self.directory.detectors:
                 # Of a part its host fences off the source.
                 continue
-            source, number = slowest[0], len(policy.waiting)
-            error = too_many_wait(limits, source, number)
+            source = slowest[0]
+            many = number > limits.waiting
+            self._unannounced.discard(source)
+            error = too_many_wait(limits, source, number) if many else too_many_bytes_wait(limits, source, size)
             self.counts["sources fenced off"] = self.counts.get("sources fenced off", 0) + 1
             effects.append(warning("source fenced off", source=source, detector=reader.name, reason=str(error)))
             loss = Loss(policy.sources[source].watermark, now, error.problem)

@@ -475,7 +475,7 @@ class Node(NodePart):
         try:
             served = self.admission.serve(request, now)
         except DistcedError as error:
-            served = list(self.dead_letters.message("malformed", str(error), request.where, b""))
+            served = list(self.dead_letters.message("malformed", error, request.where, b""))
         effects = self.stories.end([*served, *self._declare(now), *self._ask_positions(now), *self.exclusion.take(now)])
         if self.validates:
             self.validate()
@@ -527,7 +527,7 @@ class Node(NodePart):
                     return self.homes.answered(home, payload, now)
                 return self._administration(levels, payload, now, topic, home)
         except DistcedError as error:
-            return list(self.dead_letters.message("malformed", str(error), topic, payload))
+            return list(self.dead_letters.message("malformed", error, topic, payload))
         return []
 
     def tick(self, now: int) -> list[Effect]:

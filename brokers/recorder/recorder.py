@@ -205,7 +205,7 @@ class Recorder:
         try:
             return self._done(self._received(topic, payload, now, home))
         except DistcedError as error:
-            return self._done(self.dead_letters.message("malformed", str(error), topic, payload))
+            return self._done(self.dead_letters.message("malformed", error, topic, payload))
 
     def tick(self, now: int) -> list[RecorderEffect]:
         """Effects of the time; call it a few times a second."""

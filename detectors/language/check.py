@@ -449,7 +449,6 @@ class _Checker:
             except PatternError as error:
                 where = f"derived type {event_type.name}"
                 error.where = f"{where}, {error.where}" if error.where else where
-                error.args = (error._message(),)
                 raise
         return kinds
 

@@ -131,8 +131,9 @@ class ClientSession:
             return self._receive(topic, payload, now, home)
         except DistcedError as error:
             # Broker nodes report entries that cannot be read.
-            fields: dict[str, object] = {"topic": topic, "reason": str(error)}
-            return [] if topic.startswith(self._directory) else [Note("warning", "message rejected", fields)]
+            if topic.startswith(self._directory):
+                return []
+            return [Note("warning", "message rejected", {"topic": topic, "reason": str(error)})]
 
     def fired(self, number: int, now: int) -> list[ClientEffect]:
         """Take a timer that has fired, or a flush that is complete."""

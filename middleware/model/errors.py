@@ -1,7 +1,8 @@
 """Errors of distced: each names what was given, what is allowed, where, and what to do.
 
 One base class, so that an application can catch everything the product raises on purpose; a subclass for each kind of
-thing that can be wrong. The parts are kept as attributes for consoles and machines (`as_dict`).
+thing that can be wrong. The parts are kept as attributes for consoles and machines (`as_dict`). The text is made when
+it is read: of the messages that a node rejects, thousands a second of a hostile client, it reads few.
 """
 
 from __future__ import annotations
@@ -35,7 +36,13 @@ class DistcedError(Exception):
         self.allowed = allowed
         self.where = where
         self.advice = advice
-        super().__init__(self._message())
+        super().__init__(problem)
+
+    def __str__(self) -> str:
+        return self._message()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._message()!r})"
 
     def _message(self) -> str:
         message = self.problem

@@ -337,12 +337,10 @@ def failed(statements: FileStatements, errors: Mapping[int, DistcedError]) -> Di
     if len(errors) > 1:
         count = len(statements.publications)
         first.problem = f"{len(errors):,} of {count:,} patterns were refused; the first: {first.problem}"
-        first.args = (first._message(),)
     return first
 
 
 def _error(problem: str, *, where: str, **parts: Any) -> PatternError:
     error = PatternError(problem, **parts)
     error.where = where
-    error.args = (error._message(),)
     return error

@@ -158,7 +158,6 @@ def _policies(options: PlacementOptions) -> Sequence[Policy]:
             # What else would do here, and only here.
             if error.problem.startswith("no distribution policy"):
                 error.allowed = f"{error.allowed}, {ALL}"
-                error.args = (error._message(),)
             raise
     if options.form not in ("text", "json"):
         raise DistcedError(

@@ -35,8 +35,18 @@ HANDED_ON: Final = 1_000
 """Number of ids in the state and in a copy of a policy; they only separate duplicates from late events."""
 
 
+MOST_FENCED: Final = 10_000
+"""Sources fenced off that are remembered: a client may announce others without end. What an older one sends, and is not
+late, counts as that of a source that nobody has announced."""
+
 MOST_OUTDATED: Final = 1_000
 """Number of outdated watermarks from which on, beside twice the number of sources, all are collected again."""
+
+
+_BYTES: Final = 400
+_ATTRIBUTE_BYTES: Final = 60
+_ID_BYTES: Final = 100
+"""Bytes of an event that waits without attributes, of an attribute but for its text, and of the id of a constituent."""
 
 
 @dataclass(slots=True)
@@ -61,6 +71,7 @@ class Guaranteed(ReadsStreams):
     Attributes:
         sources, fenced: sources the stream waits for; others, with the watermark at fencing.
         waiting: unstable events, by order of consumption; detects redelivered ones.
+        waiting_bytes: memory that these take, bytes; estimated.
         watermark: everything up to here is released; None before anything is. Never decreases.
         recent: ids of recent events, to separate redelivered from late ones.
         intake: numbered streams of the sources.
@@ -75,6 +86,7 @@ class Guaranteed(ReadsStreams):
         self.sources: dict[str, SourceState] = {}
         self.fenced: dict[str, int] = {}
         self.waiting: dict[OrderKey, Event] = {}
+        self.waiting_bytes = 0
         self.watermark: int | None = None
         self.recent = RecentIds()
         self.intake = Intake()
@@ -110,6 +122,7 @@ class Guaranteed(ReadsStreams):
         self.sources = {name: SourceState(*each) for name, each in sources.items()}
         self.fenced = dict(fenced)
         self.waiting = {event.key: event for event in map(unpack_event, waiting)}
+        self.waiting_bytes = sum(map(held_bytes, self.waiting.values()))
         # In order, so a heap.
         self._heap = list(self.waiting)
         self._mark_all()
@@ -241,6 +254,7 @@ class Guaranteed(ReadsStreams):
         made.watermark, made.fenced, made.recent = self.watermark, dict(self.fenced), self.recent.copy(HANDED_ON)
         made.sources = {name: replace(each) for name, each in self.sources.items()}
         made.waiting, made._heap, made._marks = dict(self.waiting), list(self._heap), list(self._marks)
+        made.waiting_bytes = self.waiting_bytes
         made.intake = self.intake.copy()
         made.begins, made.first = None if self.begins is None else dict(self.begins), self.first
         return made
@@ -291,7 +305,10 @@ class Guaranteed(ReadsStreams):
     def _fence(self, source: str) -> None:
         self._losses += self.intake.end(source, "it was fenced off, and messages of it are missing")
         state = self.sources.pop(source, None)
+        self.fenced.pop(source, None)
         self.fenced[source] = self._floor if state is None else state.watermark
+        if len(self.fenced) > MOST_FENCED:
+            del self.fenced[next(iter(self.fenced))]
 
     def _hear(self, state: SourceState, watermark: int | None, now: int) -> None:
         state.heard = now
@@ -365,7 +382,9 @@ class Guaranteed(ReadsStreams):
             due, keys = keys[:end], keys[end:]
             if heap and heap[0][0] <= stable:
                 while heap and heap[0][0] <= stable:
-                    due.append(heappop(heap))
+                    key = heappop(heap)
+                    due.append(key)
+                    self.waiting_bytes -= held_bytes(self.waiting[key])
                 due.sort()
             events = list(map(self.waiting.pop, due))
             if self.begins is not None:
@@ -374,6 +393,7 @@ class Guaranteed(ReadsStreams):
                 self.first = events[0].hi
         for key in keys:
             heappush(heap, key)
+            self.waiting_bytes += held_bytes(self.waiting[key])
         losses = self._losses
         if losses:
             self._losses = []
@@ -382,3 +402,12 @@ class Guaranteed(ReadsStreams):
 
 def _instant(key: OrderKey) -> int:
     return key[0]
+
+
+def held_bytes(event: Event) -> int:
+    """Memory that an event takes while it waits, bytes: estimated from what it has."""
+    size = _BYTES + _ATTRIBUTE_BYTES * len(event.attributes)
+    size += sum(len(each) for each in event.attributes.values() if each.__class__ is str)
+    if isinstance(event, CompositeEvent):
+        size += _ID_BYTES * (len(event.constituents) + 2 * len(event.derivations)) + sum(map(held_bytes, event.events))
+    return size

@@ -175,6 +175,28 @@ def max_homes() -> Tried:
 
 
 @case
+def max_unannounced() -> Tried:
+    tried = Tried(message_limits=MessageLimits(unannounced=2))
+    tried.ask("[A]")
+    for number in range(4):
+        events = [Event("A", 50, 50, f"u{number}", 1, {"k": 1, "v": 2})]
+        tried.network.publish(event_topic("A", f"u{number}"), encode_frame(events, type="A", source=f"u{number}"))
+        tried.network.run()
+    policy = next(iter(tried.virtual.node.hosted.values())).detector.policy
+    assert {"u0", "u1"} <= policy.waits_for() and not {"u2", "u3"} & policy.waits_for()
+    # One loss for all of them.
+    (loss,) = tried.app.losses["q0"]
+    assert loss.since < 50 <= loss.until and loss.reason == "more sources that nobody has announced than nodes read"
+    # One that is fenced off, or announced, leaves its room to others.
+    tried.virtual.do(tried.virtual.node.event_path.fence("u0", tried.network.now))
+    events = [Event("A", 50, 50, "u2", 1, {"k": 1, "v": 2})]
+    tried.network.publish(event_topic("A", "u2"), encode_frame(events, type="A", source="u2"))
+    tried.network.run()
+    assert "u2" in policy.waits_for()
+    return tried
+
+
+@case
 def max_subscriptions() -> Tried:
     tried = Tried(limits=SubscriptionLimits(of_client=2))
     tried.ask("[A]", "[B]", "[C]")
@@ -284,6 +306,24 @@ def max_waiting() -> Tried:
     assert loss.until >= max(each.hi for each in tried.app.composites("q0"))
     tried.scene.happen("A")
     assert len(tried.app.composites("q0")) == 26
+    return tried
+
+
+@case
+def max_waiting_bytes() -> Tried:
+    tried = Tried(detector_limits=Limits(waiting_bytes=20_000))
+    tried.ask("[A]")
+    tried.entry("source", "silent", SourceEntry(("A",), 0, publisher="c"))
+    for _ in range(25):
+        tried.scene.happen("A")
+    tried.network.pass_time(SECOND)
+    # These have room.
+    assert not tried.app.composites("q0") and not tried.app.losses.get("q0")
+    tried.scene.happen("A" * 30)
+    tried.network.pass_time(SECOND)
+    assert len(tried.app.composites("q0")) == 55
+    (loss,) = tried.app.losses["q0"]
+    assert loss.since == 0 and loss.reason == "more bytes of events wait for a silent source than nodes hold"
     return tried
 
 
