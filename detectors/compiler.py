@@ -22,7 +22,7 @@ from distced.detectors.language.check import check, check_computed, computed_kin
 from distced.detectors.language.computed import Computation, key_names
 from distced.detectors.language.constants import Constant, constants_in
 from distced.detectors.language.depth import check_depth, check_output_depth
-from distced.detectors.language.derived import Throttling, written_out
+from distced.detectors.language.derived import Throttling, reach_of_loss, written_out
 from distced.detectors.language.inlining import inline, inline_file
 from distced.detectors.language.key_output import with_key_registers
 from distced.detectors.language.parser import (
@@ -36,6 +36,7 @@ from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
 from distced.middleware.model.events import Attribute
+from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, sets_of, walk
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
@@ -101,6 +102,20 @@ class Compiled:
     def _never(self, reason: str) -> PatternError:
         span, given = self.publication.pattern.span, format_pattern(self.publication.pattern)
         return error_at(self.source, span, f"a pattern that can never match: {reason}", given=given)
+
+    @property
+    def once(self) -> bool:
+        """Whether one instance for each key stands in the start, instead of a start that is always active."""
+        return self.plain.once
+
+    def reach_of_loss(self, until: int) -> int:
+        """Instant up to which lost events up to `until` make a difference, ns."""
+        return INSTANT_MAX if self.once else reach_of_loss(self.throttlings, until)
+
+    @property
+    def indivisible(self) -> bool:
+        """Whether it is detected whole: never cut, and no part of another pattern."""
+        return self.epochs or self.once
 
     @property
     def structure(self) -> Automaton:
@@ -249,7 +264,9 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
         _check_derived(name, known)
     written = written_out(publication, known, text=text)
     keys = key_names(written.computations)
-    plain = Publication(*with_key_registers(written.publication.pattern, written.publication.output, keys))
+    plain = Publication(
+        *with_key_registers(written.publication.pattern, written.publication.output, keys), once=publication.once
+    )
     epochs = (publication.consumption or consumption) == "epoch"
     return Compiled(
         publication,

@@ -128,6 +128,10 @@ class ShapedPattern(Compiled):
     def epochs(self) -> bool:
         return self.shape.template.epochs
 
+    @property
+    def once(self) -> bool:
+        return self.shape.template.once
+
     def __getattr__(self, name: str) -> Any:
         if name in ("publication", "plain", "cut"):
             return getattr(self._full, name)

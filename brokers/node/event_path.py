@@ -27,7 +27,6 @@ from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
 from distced.brokers.node.story import Stories
 from distced.brokers.node.waiting_frames import WaitingFrame, WaitingFrames
-from distced.detectors.language.derived import reach_of_loss
 from distced.detectors.limits import Limits, too_many_bytes_wait, too_many_composites, too_many_wait
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
@@ -509,9 +508,9 @@ class EventPath:
 
     def _lose(self, hosted: HostedDetector, losses: Iterable[Loss], now: int, effects: list[Effect]) -> None:
         """Tell the readers of a detector that events were lost."""
-        throttlings = hosted.detector.compiled.throttlings
-        if throttlings:
-            losses = [replace(each, until=reach_of_loss(throttlings, each.until)) for each in losses]
+        compiled = hosted.detector.compiled
+        if compiled.throttlings or compiled.once:
+            losses = [replace(each, until=compiled.reach_of_loss(each.until)) for each in losses]
         new = hosted.output.lose(losses)
         if not new:
             return

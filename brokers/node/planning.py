@@ -211,7 +211,7 @@ class Planner:
         if topic := self.json_topic(entry, registry):
             check_json_topic(topic, root=self._root)
         policy = check_detection_policy(entry.policy)
-        if entry.exports and (compiled.epochs or policy != "guaranteed"):
+        if entry.exports and (compiled.indivisible or policy != "guaranteed"):
             raise DistcedError(
                 "a part that is found by epochs or by best effort hands nothing on",
                 given=", ".join(entry.exports),

@@ -134,6 +134,7 @@ class Automaton:
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
         output: the published output; None for a composite event without a name.
         epochs: whether events are consumed by epochs.
+        once: whether one instance for each key stands in each start state, instead of a start that is always active.
         constants: values of its parameters; empty for an automaton without any.
     """
 
@@ -154,11 +155,17 @@ class Automaton:
     exports: frozenset[str] = frozenset()
     output: Output | None = None
     epochs: bool = False
+    once: bool = False
     constants: tuple[Attribute, ...] = ()
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
     # As `properties.guard_cost` has found it; -1 before.
     guard: int = field(default=-1, init=False, compare=False, repr=False)
+
+    @property
+    def indivisible(self) -> bool:
+        """Whether it is detected whole: never cut, and no part of another pattern."""
+        return self.epochs or self.once
 
     @property
     def inner(self) -> tuple[Automaton, ...]:

@@ -66,7 +66,8 @@ def build(
     from outside, `exports` the variables and registers that are read outside."""
     output = publication.output
     wanted = referenced(publication.pattern, output) | exports
-    return _Builder(publication.pattern, output, wanted, exports, epochs, name, key).automaton()
+    automaton = _Builder(publication.pattern, output, wanted, exports, epochs, name, key).automaton()
+    return replace(automaton, once=True) if publication.once else automaton
 
 
 @dataclass(frozen=True, slots=True)

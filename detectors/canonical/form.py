@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -55,18 +55,19 @@ def canonical_form(
     """The canonical form of a pattern with inlined definitions, keyed from outside by `key`; `exports` are its
     variables and registers that are read outside, as given."""
     names: dict[str, str] = {name: name for name in exports}
-    first = True
+    first, whole = True, publication
     while True:
         before = publication
         publication, found, settled = _once(
             publication, key, frozenset(names[each] for each in exports if each in names)
         )
         names = found if first else {given: found[name] for given, name in names.items() if name in found}
-        if settled or publication == before:
+        if settled or publication == replace(before, once=False):
             break
         # What fell away may have been the last that read a variable, or that made one of a side and one outside the
         # same, or an attribute called as a name to be given.
         key, first = (), False
+    publication = replace(publication, once=whole.once)
     text = format_publication(publication)
     if shown := sorted({names[name] for name in exports if name in names}):
         text += f" # exporting {', '.join(shown)}"

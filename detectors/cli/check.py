@@ -78,6 +78,7 @@ def _facts_lines(facts: Facts) -> list[Text]:
         "within": "" if facts.within is None else format_duration(facts.within),
         "timers": ", ".join(f"{name} = {when}" for name, when in facts.timers.items()),
         "consumes": "by epochs" if facts.consumption == "epoch" else "",
+        "detects": "; ".join(facts.manner),
     }
     lines += [Text.assemble((f"  {name:<10}", "dim"), text) for name, text in said.items() if text]
     return lines

@@ -190,6 +190,7 @@ class ColumnarEngine:
                 other = theirs.get((id(unit.matcher.automaton), unit.matcher.constants))
                 if other is not None:
                     unit.matcher, unit.inbox = other.matcher, other.inbox
+            engine.renew_single()
         for throttler in engine.throttlers:
             throttler.passed = passed[throttler.throttling.mark]
         if self.cascade is not None:
@@ -217,6 +218,7 @@ class ColumnarEngine:
             for unit in self.beside.units:
                 other = theirs[id(unit.matcher.automaton), unit.matcher.constants]
                 unit.matcher, unit.inbox = other.matcher, other.inbox
+            self.beside.renew_single()
         if self.cascade is not None:
             assert self.by_instants or not self._pending
             touched = self._loops_touched()

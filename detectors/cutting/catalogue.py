@@ -222,7 +222,7 @@ def token_of(word: Word, sign: Sign, numbers: dict[str, int]) -> Token:
 
 
 def _is_part(plan: DetectorPlan) -> bool:
-    return plan.compiled.automaton.output is None and not plan.compiled.automaton.epochs
+    return plan.compiled.automaton.output is None and not plan.compiled.automaton.indivisible
 
 
 def _entry(plan: DetectorPlan) -> tuple[Entry, list[Token]]:

@@ -106,7 +106,7 @@ def cut(
     """Cut patterns into a graph; `running` detectors by id, `exports` the variables and registers read outside."""
     graph = DetectorGraph()
     for compiled in patterns:
-        if compiled.epochs or (choose is none and not exports and isinstance(compiled, ShapedPattern)):
+        if compiled.indivisible or (choose is none and not exports and isinstance(compiled, ShapedPattern)):
             # Consumed by epochs it is not cut (design, section 1). Uncut, one of a known shape is left as it is.
             plan = DetectorPlan(compiled.canonical_id, compiled.canonical_id, compiled, ())
             graph.plans.setdefault(plan.id, plan)
@@ -125,7 +125,7 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
     """Let a published pattern read a detector of the same pattern as a part, instead of detecting it a second time."""
     plan = graph.plans[root]
     whole = plan.compiled.plain
-    if whole.output is None or plan.compiled.epochs or root in graph.reused:
+    if whole.output is None or plan.compiled.indivisible or root in graph.reused:
         return
     everything = next(candidates(whole))
     form = canonical_form(Publication(whole.pattern), exports=everything.exports)

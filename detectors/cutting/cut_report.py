@@ -25,29 +25,32 @@ from distced.middleware.sets.expressions import TRUE
 MOST_PARTS: Final = 8
 """Maximum of parts of a joint for a listing of all its runs."""
 
-NOT_CUT: Final = "consumed by epochs it is not cut; it composes with others through the composite events it publishes"
+_COMPOSES: Final = "it composes with others through the composite events it publishes"
+NOT_CUT: Final = f"consumed by epochs it is not cut; {_COMPOSES}"
+ONE_START: Final = f"once is said of a whole pattern, so it is not cut; {_COMPOSES}"
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
     """A pattern with its cut candidates: `text` as written, canonical `publication` in its own names, `epochs` if
-    consumed by epochs, hence never cut."""
+    consumed by epochs; `note`: the reason why it is never cut, empty for none."""
 
     text: str
     canonical_id: str
     publication: Publication
     epochs: bool
+    note: str
 
     def everything(self) -> Iterator[Candidate]:
         """Every sub-pattern, the pattern as a whole first."""
-        for view in () if self.epochs else views(self.publication):
+        for view in () if self.note else views(self.publication):
             yield from (view.candidate(*run) for run in _runs(view))
 
     def for_people(self, *, atoms: bool = False) -> Listing:
         """The sub-patterns worth listing, single atoms on request; the pattern as a whole is none."""
         rows: list[Candidate] = []
         atoms_left = runs_left = 0
-        for view in () if self.epochs else views(self.publication):
+        for view in () if self.note else views(self.publication):
             count = len(view.joint.parts)
             for start, stop in _runs(view):
                 if not view.path and stop - start == count:
@@ -67,7 +70,7 @@ class Cuts:
             "canonical_id": self.canonical_id,
             "canonical": format_publication(self.publication),
             "consumption": "epoch" if self.epochs else "ordered",
-            "note": NOT_CUT if self.epochs else None,
+            "note": self.note or None,
             "sub_patterns": [_as_dict(each) for each in self.everything()],
         }
 
@@ -90,7 +93,8 @@ def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
     """Sub-patterns that may be cut out of a compiled pattern; `throttled` are names of throttled types by mark."""
     form = compiled.form
     publication = with_throttled_names(_with_own_names(form, compiled.plain), throttled)
-    return Cuts(compiled.text, form.id, publication, compiled.epochs)
+    note = NOT_CUT if compiled.epochs else ONE_START if compiled.once else ""
+    return Cuts(compiled.text, form.id, publication, compiled.epochs, note)
 
 
 def with_throttled_names(publication: Publication, throttled: Mapping[str, str]) -> Publication:
@@ -149,7 +153,11 @@ def _with_own_names(form: CanonicalForm, given: Publication) -> Publication:
     if len(set(wanted.values())) < len(wanted):
         return canonical
     output = canonical.output
-    return Publication(renamed(canonical.pattern, wanted), None if output is None else renamed_output(output, wanted))
+    return replace(
+        canonical,
+        pattern=renamed(canonical.pattern, wanted),
+        output=None if output is None else renamed_output(output, wanted),
+    )
 
 
 def _own_timers(form: CanonicalForm, given: Publication) -> dict[str, str]:

@@ -109,7 +109,8 @@ def _tree(node: Outline, above: Tree | None = None) -> Tree:
 
 def _automaton_as_text(view: AutomatonView) -> Iterator[Text]:
     title = f"automaton of {view.title}" if view.title.startswith("side ") else "automaton"
-    starts = f"start{'s' if len(view.starts) > 1 else ''} {', '.join(view.starts)}, always active"
+    active = "one instance for each key" if view.once else "always active"
+    starts = f"start{'s' if len(view.starts) > 1 else ''} {', '.join(view.starts)}, {active}"
     yield Text.assemble((title, "bold underline"), (f"   {starts}", "dim"))
     yield from (Text(f"  {remark}", "italic") for remark in view.remarks())
     for state in view.states:

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from distced.detectors.cutting.candidates import CONDITIONS, Candidate
-from distced.detectors.cutting.cut_report import MOST_PARTS, NOT_CUT, Cuts
+from distced.detectors.cutting.cut_report import MOST_PARTS, Cuts
 from distced.detectors.drawing.diagram import PALE, WHITE, YELLOW, Diagram, Edge, Group, Line, Look, Node, fold, folded
 from distced.detectors.explain.graph_view import RUNS_ALREADY, UNNAMED, DetectorView, FlowKind, GraphView, context
 from distced.middleware.cli.output import table
@@ -107,8 +107,8 @@ def cuts_as_text(cuts: Cuts, width: int, *, atoms: bool = False) -> Iterator[Ren
     yield Text(cuts.text, "bold")
     yield Text.assemble(("canonical id ", "dim"), cuts.canonical_id)
     yield Text()
-    if cuts.epochs:
-        yield Text(NOT_CUT, "yellow")
+    if cuts.note:
+        yield Text(cuts.note, "yellow")
         return
     listing = cuts.for_people(atoms=atoms)
     if total := len(listing.rows):

@@ -15,6 +15,7 @@ import msgspec
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonMove, AutomatonState
 from distced.detectors.compiler import Compiled
+from distced.detectors.explain.manner import remarks_of
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns import tree
@@ -91,6 +92,8 @@ class AutomatonView(msgspec.Struct, frozen=True):
     starts: tuple[str, ...]
     states: tuple[StateView, ...]
     sides: tuple[AutomatonView, ...]
+    manner: tuple[str, ...] = ()
+    once: bool = False
 
     def every(self) -> Iterator[AutomatonView]:
         """This automaton, and those of all sides."""
@@ -101,6 +104,7 @@ class AutomatonView(msgspec.Struct, frozen=True):
     def remarks(self) -> list[str]:
         """Remarks on the whole automaton."""
         remarks = [f"by {', '.join(self.key)}: independent instances for each value"] if self.key else []
+        remarks += self.manner
         remarks += [f"within {self.within}: an instance fails by an event beyond it"] if self.within else []
         return [*remarks, *([f"registers: {', '.join(self.registers)}"] if self.registers else [])]
 
@@ -148,6 +152,8 @@ class _Viewer(NamedTuple):
                 for place, part in enumerate(automaton.parts)
                 if isinstance(part, Automaton)
             ),
+            manner=remarks_of(automaton),
+            once=automaton.once,
         )
 
     def _state(self, place: int, state: AutomatonState) -> StateView:

@@ -8,6 +8,7 @@ import msgspec
 
 from distced.detectors.automata.automaton import Automaton, AutomatonTimer
 from distced.detectors.compiler import Compiled, Consumption
+from distced.detectors.explain.manner import remarks_of
 from distced.detectors.language.computed import key_names
 from distced.detectors.language.derived import throttled_names
 from distced.middleware.patterns.printer import format_when
@@ -24,6 +25,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
         key: the attributes it is keyed by.
         within: the length of a window around the whole, ns; None for none.
         timers: its time events and when they are due, by name.
+        manner: how it begins and emits, where that is not as usual.
         text: the pattern as the printer writes it.
     """
 
@@ -37,6 +39,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
     timers: Mapping[str, str]
     consumption: Consumption
     text: str
+    manner: tuple[str, ...] = ()
 
     def signature(self) -> str:
         """The published type, as `Name(attribute: kind)`."""
@@ -65,6 +68,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         timers={timer.name: format_when(timer.when) for timer in _timers(automaton)},
         consumption="epoch" if automaton.epochs else "ordered",
         text=compiled.text,
+        manner=remarks_of(automaton),
     )
 
 

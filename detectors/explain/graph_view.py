@@ -18,6 +18,7 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import core_of
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.cutting.cut_report import with_throttled_names
+from distced.detectors.explain.manner import manner_of
 from distced.detectors.language.derived import throttled_names
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_output, format_pattern, format_publication
@@ -54,6 +55,7 @@ class DetectorView(msgspec.Struct, frozen=True):
         parts, reads: the ids of the detectors and the types of events it reads itself.
         exports: the variables and registers that its derivations hand on.
         serves: number of readers, itself as a pattern's detector included.
+        manner: how it is consumed and begins, where that is not as usual, so that it is not cut.
         short: a distinctive prefix of the id; like `body` not in JSON.
     """
 
@@ -72,6 +74,7 @@ class DetectorView(msgspec.Struct, frozen=True):
     running: bool
     short: str
     body: str
+    manner: tuple[str, ...] = ()
 
     @property
     def root(self) -> bool:
@@ -81,7 +84,7 @@ class DetectorView(msgspec.Struct, frozen=True):
     def remarks(self) -> list[str]:
         """Remarks on the whole detector."""
         remarks = context(self.key, self.window_ns, self.exports)
-        return [*remarks, "by epochs: not cut"] if self.consumption == "epoch" else remarks
+        return [*remarks, f"{', '.join(self.manner)}: not cut"] if self.manner else remarks
 
 
 def context(key: Sequence[str], window: int | None, exports: Collection[str]) -> list[str]:
@@ -179,6 +182,7 @@ def graph_view(
             running=plan.id in graph.reused,
             short=plan.id[:length],
             body=format_pattern(core.pattern),
+            manner=manner_of(plan.compiled.automaton),
         ))  # fmt: skip
         for name, marks in reads.items():
             if name in published:

@@ -41,6 +41,9 @@ def parse_pattern(
     if publication.output is not None:
         scanner = Scanner(text)
         raise scanner.error("an output where a plain pattern is wanted", publication.output.span or Span(0, 1))
+    if publication.once:
+        advice = "write it where the definition is used: once Name by k -> Out()"
+        raise Scanner(text).error("once belongs to a whole pattern, not to a definition", Span(0, 4), advice=advice)
     return publication.pattern
 
 
@@ -162,12 +165,13 @@ class Parser(ExpressionParser):
 
     def publication(self) -> tree.Publication:
         """A pattern with its output, if any."""
+        once = self._once()
         pattern = self.pattern()
         if not self.scanner.take("->"):
             consumption = self._consumed() if self._at_consumed() else ""
             if self._at_json():
                 raise self.scanner.unexpected("composite events that leave as JSON have a type: -> Name(...) before it")
-            return tree.Publication(pattern, consumption=consumption)
+            return tree.Publication(pattern, consumption=consumption, once=once)
         start = self.scanner.word.start
         name = self.scanner.expect_kind("name", "the composite event's type").text
         attributes: tuple[tuple[str, Expression], ...] = ()
@@ -182,7 +186,17 @@ class Parser(ExpressionParser):
                 topic = self._json_topic()
             else:
                 consumption = self._consumed()
-        return tree.Publication(pattern, output, topic, consumption)
+        return tree.Publication(pattern, output, topic, consumption, once)
+
+    def _once(self) -> bool:
+        """`once`, before the whole pattern."""
+        found = self._at_once()
+        if found:
+            self.scanner.next()
+        return found
+
+    def _at_once(self) -> bool:
+        return self.scanner.word.text == "once" and self.scanner.word.kind == "name" and not self._at_reference()
 
     def _at_consumed(self) -> bool:
         return self.scanner.word.text == "consumed" and self.scanner.word.kind == "name"
@@ -335,6 +349,8 @@ class Parser(ExpressionParser):
             return tree.Reference(scanner.next().text, span=self._span(start))
         if self.definitions:
             scanner.expected.append("a definition's name")
+        if self._at_once():
+            raise scanner.unexpected("once stands before a whole pattern: once [A] ; [B] by k -> Name()")
         if scanner.word.kind == "name":
             name = scanner.word.text
             raise scanner.error(

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self, TypeAlias
 from msgspec import Struct, field
 
 from distced.middleware.model.events import CompositeEvent, Event, EventId, OrderKey
+from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
 
@@ -63,8 +64,9 @@ class Released(Struct, frozen=True):
     overdue: list[Event] = field(default_factory=list)
 
 
-def losses_of(late: Iterable[Event]) -> list[Loss]:
-    """Intervals in which composite events may be wrong or missing for late events, one for each source."""
+def losses_of(late: Iterable[Event], *, open_end: bool = False) -> list[Loss]:
+    """Intervals in which composite events may be wrong or missing for late events, one for each source; `open_end`
+    where an event makes a difference to all later ones."""
     by_source: dict[str, list[Event]] = {}
     for each in late:
         by_source.setdefault(each.source, []).append(each)
@@ -72,7 +74,7 @@ def losses_of(late: Iterable[Event]) -> list[Loss]:
     for source, events in by_source.items():
         first, last = min(each.hi for each in events), max(each.hi for each in events)
         number = f"{len(events)} events" if len(events) > 1 else f"an event of type {events[0].type}"
-        losses.append(Loss(first - 1, last, f"{source}: {number} late"))
+        losses.append(Loss(first - 1, INSTANT_MAX if open_end else last, f"{source}: {number} late"))
     return losses
 
 

@@ -321,7 +321,7 @@ class Detector:
             return True
         if plans is None:
             structure = compiled.structure
-            if structure.parts or structure.epochs or self.keeps_derivations:
+            if structure.parts or structure.indivisible or self.keeps_derivations:
                 return True
             plans = self._plans = planner_of(structure, self._kinds)
         return plans.may_begin(event, compiled.constants)
@@ -497,7 +497,7 @@ class Detector:
         late = self.concerned_late(released) if released.behind or released.overdue else []
         return Detected(
             found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses,
-            behind=losses_of(late),
+            behind=losses_of(late, open_end=self.compiled.once),
         )  # fmt: skip
 
     @property

@@ -262,9 +262,13 @@ class SharedInput:
         concerned: dict[Detector, set[EventId]] = {}
         for event, member in self._by_event.concerned((*released.behind, *released.overdue)):
             concerned.setdefault(member, set()).add(event.id)
-        found = {member: losses_of(member.concerned_late(released)) for member in self._beside.values()}
+        found = {
+            member: losses_of(member.concerned_late(released), open_end=member.compiled.once)
+            for member in self._beside.values()
+        }
         for member, ids in concerned.items():
-            found[member] = losses_of(each for each in member.concerned_late(released) if each.id in ids)
+            late = (each for each in member.concerned_late(released) if each.id in ids)
+            found[member] = losses_of(late, open_end=member.compiled.once)
         return {member: losses for member, losses in found.items() if losses}
 
     def _consume(

@@ -402,6 +402,8 @@ def is_suited(compiled: Compiled) -> bool:
     from distced.detectors.columnar.program.units import supports
 
     automaton = compiled.automaton
-    if automaton.parts or automaton.epochs or compiled.throttlings or compiled.computations or grows_texts(automaton):
+    if automaton.parts or automaton.indivisible or compiled.throttlings or compiled.computations:
+        return False
+    if grows_texts(automaton):
         return False
     return supports(automaton)

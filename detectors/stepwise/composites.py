@@ -189,8 +189,8 @@ class Composites:
         registers: tuple[Attribute, ...],
         key: object,
         origin: Origin | None,
-    ) -> None:
-        """Report the composite event of a complete match, unless the final filter rejects it."""
+    ) -> bool:
+        """Report the composite event of a complete match; whether the final filter lets it pass."""
         events = chain_events(chain)
         if len(events) > _LONG:
             self._work += len(events)
@@ -201,7 +201,7 @@ class Composites:
         constituents = tuple([(event.source, event.seq) for event in events])
         if self._part_type is not None:
             self._report(self._part(lo, hi, constituents, tuple(events), bindings, registers, key))
-            return
+            return True
         attributes: dict[str, Attribute] = {}
         if self._output.attributes:
             # `lo()` and `hi()` are those of the composite event itself.
@@ -210,7 +210,7 @@ class Composites:
         if self._condition is not True:
             shown = Event("", lo, hi, "", 0, attributes)
             if self._condition is False or not self._condition(shown, bindings, registers):
-                return
+                return False
         source, digest = self._source, composite_digest(constituents, attributes)
         composite = CompositeEvent(
             self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
@@ -221,6 +221,7 @@ class Composites:
             self._report_derivation(composite, derivation)
         else:
             self._report(composite)
+        return True
 
     @property
     def is_plain(self) -> bool:

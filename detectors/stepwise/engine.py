@@ -148,6 +148,11 @@ class StepwiseEngine:
             )
             self._throttled = throttled - self._throttled_late
 
+    def renew_single(self) -> None:
+        """Note the only matcher, after units have got others."""
+        if self.single is not None:
+            self.single = self.units[0].matcher
+
     def limit(self, limits: Limits) -> None:
         """Set limits. What is beyond them raises `LimitError`; the engine is then unusable."""
         for unit in self.units:

@@ -65,6 +65,12 @@ class InstanceStore:
         """The live instances."""
         return [each for pool in self.pools for bucket in pool.values() for each in bucket if each.alive]
 
+    def clear(self) -> None:
+        """Drop all instances."""
+        self.pools = [NO_POOL] * len(self.pools)
+        self.timers.clear()
+        self.live = 0
+
     def add(self, instance: Instance) -> None:
         """Put an instance into its bucket, and start its time events."""
         self._pool(instance.state).setdefault(self._bucket_of(instance), []).append(instance)

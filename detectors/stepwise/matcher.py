@@ -9,7 +9,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from distced.detectors.automata.automaton import Automaton, timer_type
-from distced.detectors.limits import TOGETHER, UNBOUNDED, UNLIMITED, Limits, too_long_text, too_much_work
+from distced.detectors.limits import (
+    TOGETHER,
+    UNBOUNDED,
+    UNLIMITED,
+    Limits,
+    too_long_text,
+    too_many_instances,
+    too_much_work,
+)
 from distced.detectors.stepwise.composites import Composites
 from distced.detectors.stepwise.inner_events import PartEvent, PartMatch, TimeEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
@@ -51,6 +59,7 @@ class Matcher:
             without those that one test of the event has settled; the start counts as one; 0 after a snapshot.
         gaps: gap before every possible match; None without derivations.
         root: the start, as the instance all others come from.
+        begun: of a `once` pattern the keys with an instance that stands in the start, or has left it; else None.
         begins_at: `touched` from which the next call is to begin to count; before, most of its work is left.
         limits: of the detector; work beyond them raises `LimitError` amid an event, and the matcher is then unusable.
         key_of: gives the key of the whole pattern; None for a pattern without one.
@@ -68,6 +77,7 @@ class Matcher:
         "_window",
         "automaton",
         "begins_at",
+        "begun",
         "composites",
         "constants",
         "ended",
@@ -130,6 +140,53 @@ class Matcher:
             _NOTHING_SPENT,
         )
         self.composites = Composites(automaton, self.plans.output, own_type, source=source, derivations=derivations)
+        self.begun: set[object] | None = None
+        if automaton.once:
+            self.begun = set()
+            if self.key_of is None:
+                self._stand(None)
+            else:
+                self.key_of, self._key_attribute = self._key_that_stands, None
+
+    # The start of a `once` pattern.
+
+    def _key_that_stands(self, event: Event) -> object:
+        """The key of an event, with an instance that stands in the start where it is the first of its key there."""
+        assert self.plans.key_of is not None and self.begun is not None
+        key = self.plans.key_of(event)
+        if key is not None and key not in self.begun and (plan := self.plans.of(event.type)) and plan.stands:
+            self._stand(key)
+        return key
+
+    def _stand(self, key: object) -> None:
+        """Put an instance of a key into each start state."""
+        assert self.begun is not None
+        self.begun.add(key)
+        if len(self.begun) > self.limits.instances:
+            raise too_many_instances(self.limits, len(self.begun))
+        root = self.root
+        for state in self.automaton.starts:
+            self.store.add(
+                Instance(
+                    state,
+                    key,
+                    None,
+                    AFTER_ALL,
+                    BEFORE_ALL,
+                    None,
+                    root.bindings,
+                    root.registers,
+                    root.windows,
+                    root.timers,
+                    root.bounds,
+                    _NOTHING_SPENT,
+                )
+            )
+
+    def stand_again(self, keys: Iterable[object]) -> None:
+        """Resume a `once` pattern with the keys that have begun; its instances are still to be added."""
+        self.begun = set(keys)
+        self.store.clear()
 
     # Limits.
 
@@ -393,9 +450,12 @@ class Matcher:
                 longer = chain if move.hidden else (chain, event)
                 for target in move.targets:
                     if target.accepting:
-                        self.composites.add(
+                        emitted = self.composites.add(
                             longer, lo, event_hi, instance.bindings, instance.registers, instance.key, instance.origin
                         )
+                        if target.renews and emitted:
+                            born.append(instance.moved(target.state, None, AFTER_ALL, event))
+                            continue
                     if target.goes_on:
                         born.append(instance.moved(target.state, longer, lo, event))
             # Nothing else holds the instance, so one that stays need not be made again. Those that have become equal
@@ -497,9 +557,12 @@ class Matcher:
         chain = instance.chain if move.hidden else (instance.chain, event)
         for target in move.targets:
             if target.accepting:
-                self.composites.add(
+                emitted = self.composites.add(
                     chain, lo, event.hi, instance.bindings, instance.registers, instance.key, instance.origin
                 )
+                if target.renews and emitted:
+                    self._bear(instance.moved(target.state, None, AFTER_ALL, event))
+                    continue
             if target.goes_on:
                 self._bear(instance.moved(target.state, chain, lo, event))
 
@@ -525,20 +588,24 @@ class Matcher:
         elif move.joint is not None:
             bounds = (*bounds[: move.joint], None, *bounds[move.joint + 1 :])
         for target in move.targets:
+            emitted = False
             if target.accepting:
-                self.composites.add(chain, lo, event.hi, bindings, registers, instance.key, instance.origin)
+                emitted = self.composites.add(chain, lo, event.hi, bindings, registers, instance.key, instance.origin)
             if target.goes_on:
+                renewed = emitted and target.renews
                 self._bear(
                     Instance(
                         target.state,
                         instance.key,
-                        chain,
-                        lo,
+                        None if renewed else chain,
+                        AFTER_ALL if renewed else lo,
                         event.hi,
                         event,
                         bindings,
                         kept_registers(self.automaton, registers, target),
-                        tuple(each if place in target.windows else None for place, each in enumerate(windows)),
+                        self.root.windows
+                        if renewed
+                        else tuple(each if place in target.windows else None for place, each in enumerate(windows)),
                         timers_after(instance, event, target, ended=self.ended),
                         bounds,
                         _NOTHING_SPENT,
@@ -594,7 +661,7 @@ class Matcher:
             store.sweep(floor)
         if self.composites.reported:
             self.composites.forget_now(floor, store.instances)
-        return not (store.live or store.timers or self.composites.reported or self.gaps)
+        return not (store.live or store.timers or self.composites.reported or self.gaps or self.begun)
 
     def _place(self, index: int, key: object, event: Event) -> object:
         """Bucket, in the pool of a state, of the instances that may read an event with this key."""

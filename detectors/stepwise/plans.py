@@ -51,7 +51,8 @@ KeyOf = Callable[[Event], object]
 @dataclass(frozen=True, slots=True)
 class Target:
     """A target state: `accepting` completes a match, `goes_on` keeps the instance alive, `arms` starts time events;
-    `timers`, `windows` and `keys` are those kept, all others end. A time event that `recurs` is kept when it fires."""
+    `timers`, `windows` and `keys` are those kept, all others end. A time event that `recurs` is kept when it fires.
+    `renews`: what is emitted there is no longer part of the instance, which goes on (`once`)."""
 
     state: int
     accepting: bool
@@ -61,6 +62,7 @@ class Target:
     timers: frozenset[int]
     windows: frozenset[int]
     keys: frozenset[int]
+    renews: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,12 +165,14 @@ class TypePlan:
 
     Attributes:
         begins: condition of events that begin a match; None where any may.
+        stands: whether an instance that stands in the start (`once`) reads them; it is visited as any other.
     """
 
     starts: tuple[tuple[MovePlan, StatePlan], ...]
     visits: tuple[tuple[int, StatePlan], ...]
     looks: tuple[tuple[int, StatePlan], ...]
     begins: Condition | None
+    stands: bool = False
 
 
 class Planner:
@@ -245,10 +249,15 @@ class Planner:
                 starts += [(move, plan) for move in plan.moves]
                 looks.append((index, plan))
         reached = {state for arrival in automaton.arrivals for state in arrival}
+        if automaton.once:
+            reached |= set(automaton.starts)
         plans = ((index, self.plan(index, type_name)) for index in sorted(reached))
         visits = [(index, plan) for index, plan in plans if plan is not None]
         if not (looks or visits):
             return None
+        if automaton.once:
+            # An event that the start reads may end the instance that stands there, too.
+            return TypePlan((), tuple(visits), (), None if looks else _never, stands=bool(looks))
         begins = _either((move.label, not (move.inits or move.entered_keys)) for move, _ in starts)
         return TypePlan(tuple(starts), tuple(visits), tuple(looks), begins)
 
@@ -396,6 +405,7 @@ class Planner:
             timers=state.timers,
             windows=state.windows,
             keys=state.keys,
+            renews=self.automaton.once and state.accepting and bool(state.moves),
         )
 
     def _inits(self, move: AutomatonMove) -> tuple[tuple[int, Value], ...]:
@@ -434,6 +444,11 @@ def _either(tests: Iterable[tuple[Condition | bool, bool]]) -> Condition | None:
     if len(found) == 1:
         return found[0]
     return lambda event, bindings, registers: any(each(event, bindings, registers) for each in found)
+
+
+def _never(event: Event, bindings: Bindings, registers: Registers) -> bool:
+    """Condition of no event."""
+    return False
 
 
 def _loops(move: MovePlan, state: int) -> bool:

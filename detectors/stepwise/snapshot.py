@@ -43,6 +43,7 @@ class _MatcherState(msgspec.Struct, array_like=True):
     instances: list[Any]
     others: list[Any]
     gaps: list[Any]
+    begun: list[Any] = []
 
 
 class _EngineState(msgspec.Struct, array_like=True):
@@ -132,6 +133,7 @@ class _SnapshotWriter:
             reported,
             *self.instances(matcher),
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
+            list(matcher.begun or ()),
         )
 
     def instances(self, matcher: Matcher) -> tuple[list[Any], list[Any]]:
@@ -266,6 +268,8 @@ class _SnapshotReader:
             unpack_id(identity): (tuple(unpack_id(each) for each in constituents), lo)
             for identity, constituents, lo in state.reported
         }
+        if matcher.automaton.once:
+            matcher.stand_again(map(_unpack, state.begun))
         others = iter(state.others)
         for row in state.instances:
             if row is None:

@@ -13,6 +13,9 @@ from distced.middleware.model.events import Attribute, Event
 INSTANCE: Final = 400
 """Bytes of an instance, with its place in a bucket."""
 
+KEY: Final = 100
+"""Bytes of a key that has begun, in a set."""
+
 LINK: Final = 72
 EVENT: Final = 400
 """Bytes of a link of a chain, and of an event besides its texts."""
@@ -43,6 +46,9 @@ def state_size(engine: StepwiseEngine) -> StateSize:
         return EVENT + sum(map(text, each.attributes.values()))
 
     for unit in engine.units:
+        begun = unit.matcher.begun or ()
+        count += len(begun)
+        memory += KEY * len(begun) + sum(len(each) for each in begun if each.__class__ is str)
         for instance in unit.matcher.store.instances():
             count += 1
             memory += INSTANCE + sum(map(text, instance.registers))

@@ -182,6 +182,10 @@ class Pattern:
         pairs = _pairs({**(attributes or {}), **more})
         return Publication(tree.Publication(self._tree, tree.Output(name, pairs, _all(map(condition_of, wanted)))))
 
+    def once(self) -> Publication:
+        """`once C`: one instance, or one for each key, begins with the first event that concerns it, never again."""
+        return Publication(tree.Publication(self._tree, once=True))
+
     def __str__(self) -> str:
         return format_pattern(with_names(self._tree)[0])
 
@@ -339,6 +343,11 @@ class Publication:
         if consumption not in CONSUMPTIONS:
             raise PatternError("unknown kind of consumption", given=consumption, allowed=", ".join(CONSUMPTIONS))
         return Publication(replace(self._tree, consumption=consumption))
+
+    def once(self) -> Publication:
+        """`once C -> Name(...)`: one instance, or one for each key, begins with the first event that concerns it, and
+        never again."""
+        return Publication(replace(self._tree, once=True))
 
     def __str__(self) -> str:
         return format_publication(_complete(self))

@@ -53,6 +53,8 @@ def format_pattern(pattern: tree.Pattern, level: int = _WHOLE) -> str:
 def format_publication(publication: tree.Publication) -> str:
     """Text of a pattern with its output."""
     text = format_pattern(publication.pattern)
+    if publication.once:
+        text = f"once {text}"
     if publication.output is not None:
         text += f" -> {format_output(publication.output)}"
     if publication.consumption:

@@ -219,12 +219,14 @@ class Publication:
     Attributes:
         publish_json: topic on which its composite events leave as JSON, too; empty for none. No part of the meaning.
         consumption: `ordered` or `epoch`; empty for that of the run or the subscription.
+        once: `once C`: whether one instance for each key stands in the start, instead of a start that is always active.
     """
 
     pattern: Pattern
     output: Output | None = None
     publish_json: str = ""
     consumption: str = ""
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)

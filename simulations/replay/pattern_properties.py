@@ -29,10 +29,12 @@ from distced.middleware.patterns.tree import (
     Atom,
     Hidden,
     Iteration,
+    Publication,
     Recurring,
     Relative,
     TimeOfDay,
     Timing,
+    walk,
 )
 from distced.middleware.sets.describable import TypeSet
 from distced.middleware.sets.expressions import FALSE, TRUE, Field
@@ -81,7 +83,9 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
 
 
 def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:
-    """Whether a match may have no constituents."""
+    """Whether a match may have no constituents; of `once` patterns, those since the last composite event."""
+    if isinstance(tree, Publication) and tree.once:
+        return any(isinstance(each, Hidden | Timing) for each in walk(tree.pattern))
     if isinstance(tree, Hidden):
         return True
     if isinstance(tree, Atom):
@@ -158,8 +162,11 @@ def _reach_of_composites(pattern: Compiled, patterns: Sequence[Compiled]) -> int
 def longest(automaton: Automaton) -> int | None:
     """Greatest duration of a match from its first event, ns; None for no bound.
 
-    The sides of a `&` are added: one that lasts too long ends a match that it does not belong to.
+    The sides of a `&` are added: one that lasts too long ends a match that it does not belong to. A `once` pattern
+    depends on all events from its origin on.
     """
+    if automaton.once:
+        return None
     sides = [longest(each) for each in automaton.inner]
     if None in sides or automaton.delegated:
         return None

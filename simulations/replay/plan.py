@@ -155,6 +155,8 @@ def _group(
     graph = cut(group, full) if way is not None or (cores > 1 and not runs_columnar(group)) else None
     little = f"{events:,} events are little for more than one task"
     no_bound = f"{no_key}, and nothing bounds how long a match may last"
+    if any(each.once for each in group):
+        no_bound = f"{no_key}, and `once` counts from the beginning, so no slice of time stands alone"
     ways: dict[CutWay, str | None] = {
         "key": f"every pattern is keyed by {', '.join(key)}" if key else None,
         "time": None if reach is None else f"no match lasts longer than {format_duration(reach)}",

@@ -100,7 +100,7 @@ class KeyDetection:
             engine.live_instances()
             or engine.pending
             or any(throttler.passed for throttler in engine.throttlers)
-            or any(unit.matcher.composites.reported for unit in engine.units)
+            or any(unit.matcher.composites.reported or unit.matcher.begun for unit in engine.units)
         )
 
 

@@ -369,7 +369,7 @@ def test_json_has_every_detector_and_flow(tmp_path: Path, capsys: pytest.Capture
     kinds = {
         "id": str, "text": str, "key": list, "window_ns": int | None, "consumption": str, "patterns": list,
         "publishes": str | None, "parts": list, "reads": list, "exports": list, "serves": int, "shared": bool,
-        "running": bool,
+        "running": bool, "manner": list,
     }  # fmt: skip
     for each in report["detectors"]:
         assert {name: isinstance(each[name], kind) for name, kind in kinds.items()} == dict.fromkeys(each, True)

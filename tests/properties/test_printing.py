@@ -170,7 +170,10 @@ FILES = st.builds(
     st.lists(DERIVED, max_size=2).map(tuple),
     st.tuples(*(PATTERNS.map(lambda pattern, name=name: (name, pattern)) for name in DEFINED)),
     st.lists(
-        st.builds(Publication, PATTERNS, OUTPUTS, st.just(""), st.sampled_from(["", "ordered", "epoch"])), max_size=2
+        st.builds(
+            Publication, PATTERNS, OUTPUTS, st.just(""), st.sampled_from(["", "ordered", "epoch"]), st.booleans()
+        ),
+        max_size=2,
     ).map(tuple),
 )
 
@@ -185,7 +188,7 @@ def test_sets_read_back(described: Any) -> None:
     assert parse_set(format_set(described)) == described
 
 
-@given(st.builds(Publication, PATTERNS, st.one_of(st.none(), OUTPUTS)))
+@given(st.builds(Publication, PATTERNS, st.one_of(st.none(), OUTPUTS), once=st.booleans()))
 def test_patterns_read_back(publication: Publication) -> None:
     text = format_publication(publication)
     assert parse_publication(text, DEFINED) == publication, text
@@ -220,8 +223,8 @@ def test_random_patterns_read_back_and_keep_their_id(seed: int) -> None:
 # Text that means nothing.
 
 WORDS = """
-[ ] ( ) { } <= ; & | ~ * + , : @ = == -> - ! ⊆ ¬ ∥ A B T x any as where set init within by at and or not true null inf
-lo hi max 1 2.5 5s 1h 19:00 2026-11-21T08:00Z 'x' " ` # \\ . < é 0 99999999999999999999
+[ ] ( ) { } <= ; & | ~ * + , : @ = == -> - ! ⊆ ¬ ∥ A B T x any as where set init once within by at and or not true null
+inf lo hi max 1 2.5 5s 1h 19:00 2026-11-21T08:00Z 'x' " ` # \\ . < é 0 99999999999999999999
 """
 SCRAPS = st.lists(st.sampled_from([*WORDS.split(), "\n", "\t"]), max_size=14).map(" ".join)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from distced.detectors.compiler import Compiled, compile_publication, register_derived
@@ -84,7 +85,7 @@ def over(random: Random, publication: Publication, types: tuple[DerivedType, ...
                 return described
 
     pattern = replace_sets(publication.pattern, changed)
-    return Publication(pattern, publication.output)
+    return replace(publication, pattern=pattern)
 
 
 def registry_of(types: tuple[DerivedType, ...]) -> TypeRegistry:

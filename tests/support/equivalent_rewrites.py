@@ -77,7 +77,8 @@ class Rewriter:
         """Another pattern that means the same."""
         renamed = self._renamed(publication)
         pattern = self.pattern(renamed.pattern, (), frozenset(all_registers(renamed.pattern)))
-        return Publication(pattern, None if renamed.output is None else self._output(renamed.output))
+        output = None if renamed.output is None else self._output(renamed.output)
+        return replace(publication, pattern=pattern, output=output)
 
     def pattern(self, pattern: Pattern, timers: tuple[str, ...], registers: frozenset[str]) -> Pattern:
         """Another pattern that means the same, in the scope of these time events and beside these registers."""
@@ -357,7 +358,7 @@ def renamed(publication: Publication, names: dict[str, str]) -> Publication:
     if output is not None:
         pairs = tuple((name, expression(value)) for name, value in output.attributes)
         output = Output(output.type_name, pairs, None if output.condition is None else expression(output.condition))
-    return Publication(pattern(publication.pattern), output)
+    return replace(publication, pattern=pattern(publication.pattern), output=output)
 
 
 def _with_timer(pattern: Pattern, old: str, new: str) -> Pattern:

@@ -204,6 +204,7 @@ class Oracle:
         named: frozenset[str] = frozenset(),
         derived: Derived | None = None,
         written: tuple[Pattern, tuple[str, ...]] | None = None,
+        once: bool = False,
     ) -> None:
         # `any` is every primitive event, and composite ones whose type the whole pattern names anywhere.
         self.named = named or frozenset(
@@ -222,6 +223,7 @@ class Oracle:
         self.budget = budget or Budget(10**9)
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
+        self.once = once
         self.found: dict[Any, Found] = {}
         self.parts: dict[tuple[int, str], str] = {}
         self.primitives = events
@@ -311,7 +313,10 @@ class Oracle:
             self.key_values = values_of_key
             for alternative in self.enter(pattern, around, lambda: [[Skip(False)]]):
                 threads = [t for t in alternative if isinstance(t, Thread)]
-                if threads:
+                if threads and self.once:
+                    # It stands in the start from the origin on, an instance as any other.
+                    self.follow(Inst(threads), 0)
+                elif threads:
                     self.begin(Inst(threads))
         return self.results
 
@@ -509,8 +514,9 @@ class Oracle:
         lo = min(inst.lo, event.lo)
         children = []
         for alternative in thread.onward():
+            renewed = False
             if any(isinstance(each, Skip) for each in alternative):
-                self.emit(matched, bindings, registers, lo, event)
+                renewed = self.emit(matched, bindings, registers, lo, event) and self.once
             threads = [each for each in alternative if isinstance(each, Thread)]
             if not threads:
                 continue
@@ -522,10 +528,13 @@ class Oracle:
                     timers.pop(name, None)
                     if due is not None:
                         timers[name] = due
-            children.append(Inst(threads, event, lo, matched, keys_of, bindings, registers, timers, windows, bound))
+            since = (2**63, (), {}) if renewed else (lo, matched, windows)
+            children.append(
+                Inst(threads, event, since[0], since[1], keys_of, bindings, registers, timers, since[2], bound)
+            )
         return children
 
-    def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> None:
+    def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> bool:
         attributes: dict[str, Any] = {}
         if self.output is not None:
             keys = dict(zip(self.key_names, self.key_values, strict=True))
@@ -535,7 +544,7 @@ class Oracle:
             if self.output.condition is not None:
                 shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, {**keys, **attributes})
                 if self.value(self.output.condition, shown, bindings, registers) is not True:
-                    return
+                    return False
         ordered = tuple(sorted(matched, key=lambda each: self.order[each]))
         exported = (
             {n: e for n, e in bindings.items() if n in self.exports},
@@ -544,6 +553,7 @@ class Oracle:
         self.results.append(
             (self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), event.key)
         )
+        return True
 
     # Ways into a pattern.
 
@@ -721,7 +731,15 @@ def read(
     events = list(events)
     derived = None if registry is None else Derived(registry, events)
     budget = Budget(steps)
-    oracle = Oracle(publication.pattern, publication.output, events, epochs=epochs, budget=budget, derived=derived)
+    oracle = Oracle(
+        publication.pattern,
+        publication.output,
+        events,
+        epochs=epochs,
+        budget=budget,
+        derived=derived,
+        once=publication.once,
+    )
     return oracle.run()
 
 

@@ -54,6 +54,7 @@ FEATURES = frozenset(
         "output",
         "choice",
         "member",
+        "once",
     }
 )
 
@@ -63,13 +64,17 @@ class PatternMaker:
 
     Attributes:
         features: which rows of the language's table may occur.
+        always: what is said of each pattern as a whole.
         variables, registers: what has been made so far, and so can be read.
         open: the registers whose `init` stands around the place at hand.
     """
 
-    def __init__(self, random: Random, features: frozenset[str] = FEATURES) -> None:
+    def __init__(
+        self, random: Random, features: frozenset[str] = FEATURES, *, always: frozenset[str] = frozenset()
+    ) -> None:
         self.random = random
         self.features = features
+        self.always = always
         self.timers = 0
         self.variables: list[str] = []
         self.registers: list[str] = []
@@ -100,7 +105,11 @@ class PatternMaker:
             elif "member" in self.features and random.random() < 0.2:
                 condition = Call("in", (Name(attributes[-1][0]), Literal(0), Literal(2), Literal(None)))
             output = Output("Out", tuple(attributes), condition)
-        return Publication(pattern, output)
+        return Publication(pattern, output, once=self.said("once", 0.1))
+
+    def said(self, feature: str, share: float) -> bool:
+        """Whether something is said of the whole pattern."""
+        return feature in self.always or (feature in self.features and self.random.random() < share)
 
     def pattern(self, size: int, timers: tuple[str, ...]) -> Pattern:
         random = self.random

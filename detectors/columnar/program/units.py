@@ -61,8 +61,10 @@ class Unit:
 
 
 def supports(automaton: Automaton) -> bool:
-    """Whether the loop supports an automaton and its parts: one inner key at a time, as several would split instances
-    into as many ways as there are sets of keys."""
+    """Whether the loop supports an automaton and its parts: starts that are always active, and one inner key at a time,
+    as several would split instances into as many ways as there are sets of keys."""
+    if automaton.once:
+        return False
     if not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
         return False
     if any(len(keys) > 1 for state in automaton.states for keys in [frozenset().union(*_entered(state))]):

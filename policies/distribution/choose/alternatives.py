@@ -43,7 +43,7 @@ def alternatives(
         whole: no cut: best effort, epochs, or a refused part.
     """
     found = [cut([compiled], none, exports=exports)]
-    if whole or compiled.epochs or policy.decomposition == "none":
+    if whole or compiled.indivisible or policy.decomposition == "none":
         return found
     root = found[0].plans[found[0].roots[0]]
     if policy.reuse != "none" and len(catalogue):

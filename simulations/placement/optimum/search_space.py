@@ -135,7 +135,7 @@ class SearchSpace:
         while waiting:
             name = waiting.pop()
             compiled, exports = self.compiled[name]
-            if compiled.epochs:
+            if compiled.indivisible:
                 continue
             graph = cut([compiled], _at_the_top(full), exports=exports)
             self._keep(graph)
@@ -151,7 +151,7 @@ class SearchSpace:
                 catalogue.add(alternatives[""])
         for name in list(self.alternatives):
             compiled, exports = self.compiled[name]
-            if not compiled.epochs:
+            if not compiled.indivisible:
                 choose = for_reuse(catalogue, _all_but(name))
                 self._keep(cut([compiled], _at_the_top(choose), running=catalogue.plans, exports=exports))
 
