@@ -14,6 +14,8 @@ from distced.middleware.model.detection import may_read
 from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
+from distced.middleware.wire.administration import Counters
+from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory import KINDS, Change, Entries
 from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.topics import client_of
@@ -51,6 +53,8 @@ class Directory(Entries):
         self.unconfirmed: dict[tuple[str, str], int] = {}
         self.by_client: dict[str, dict[str, None]] = {}
         self.durable_names: dict[str, None] = {}
+        # Counters of nodes, where they are read.
+        self._counts: dict[str, dict[str, int]] = {}
         # Detectors by the type of their composite events, and number of subscriptions to each detector as a part.
         self._publishers: dict[str, set[str]] = {}
         # Of these the first by name, with the type; None where none makes sense.
@@ -66,11 +70,19 @@ class Directory(Entries):
         if kind == "detector" and entry is not None and self._outdated(name, entry):
             known = self.detectors[name]
             return Change(kind, name, known, known, outdated=True)
+        if kind == "node" and entry is not None and name in self._counts:
+            entry = replace(entry, counts=self._counts[name])
         change = super().put(kind, name, entry)
         self.unconfirmed.pop((kind, name), None)
         if entry != change.before:
             self._note(change)
         return change
+
+    def count(self, node: str, payload: bytes, *, where: str) -> None:
+        """Take the counters of a node in, into its entry; empty where they were cleared. Raises `FrameError`."""
+        self._counts[node] = decode(payload, Counters, where=where).counts if payload else {}
+        if node in self.nodes:
+            self.nodes[node] = replace(self.nodes[node], counts=self._counts[node])
 
     def _outdated(self, name: str, entry: DetectorEntry) -> bool:
         """Whether an entry of a detector is of an earlier primary than the known one, which is present.

@@ -18,6 +18,7 @@ import msgspec
 from distced.middleware.client.directory_session import KINDS_READ, OF_DURABLE
 from distced.middleware.client.durable import durable_id
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.administration import COUNTERS
 from distced.middleware.wire.directory_entries import RECORDER
 from distced.middleware.wire.source_filter import reader_name
 from distced.middleware.wire.topics import (
@@ -108,7 +109,7 @@ def _present(name: str, root: str) -> Iterator[AccessRule]:
     """What every participant but nodes does: reads the directory, and has an entry of its own as a client."""
     administration = partial(administration_topic, root=root)
     yield from _reads(directory_filter(each, root=root) for each in (*KINDS_READ, "detector"))
-    yield from _reads([pointer_topic(root=root)])
+    yield from _reads([pointer_topic(root=root), area_filter(Area.ADMINISTRATION, COUNTERS, root=root)])
     yield from _writes([directory_topic("client", name, root=root), administration("alive", "client", name)])
     # What it reads, for sources that filter, and their acknowledgements.
     reader = reader_name("client", name)

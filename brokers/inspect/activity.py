@@ -14,9 +14,16 @@ from distced.brokers.core.directory import Change, Directory
 from distced.brokers.core.effects import Effect, Note, Publish, Subscribe, warning
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.wire.administration import DeadLetter
+from distced.middleware.wire.administration import COUNTERS, DeadLetter
 from distced.middleware.wire.codec import decode
-from distced.middleware.wire.topics import ROOT, Area, area_filter, directory_topic, parse_topic
+from distced.middleware.wire.topics import (
+    ROOT,
+    Area,
+    administration_topic,
+    area_filter,
+    directory_topic,
+    parse_topic,
+)
 
 SHOWN: Final = 3
 """Dead letters of one reason and sender, and messages rejected, logged one by one in a period; further ones are
@@ -49,6 +56,7 @@ class Watch:
         self.filters = (
             area_filter(Area.DIRECTORY, root=root),
             area_filter(Area.ADMINISTRATION, "fence", root=root),
+            area_filter(Area.ADMINISTRATION, COUNTERS, root=root),
             area_filter(Area.DEAD_LETTERS, root=root),
         )
         self._letters: Counter[tuple[str, str]] = Counter()
@@ -66,6 +74,7 @@ class Watch:
         detectors = known.detectors.items()
         entries += [("detector", name, entry.publishes) for name, entry in detectors if entry.node in nodes]
         topics = [directory_topic(kind, name, publishes=each, root=self.root) for kind, name, each in entries]
+        topics += [administration_topic(COUNTERS, name, root=self.root) for name in nodes if name in known.nodes]
         return [Publish(topic, b"", retain=True) for topic in topics]
 
     def receive(self, topic: str, payload: bytes) -> list[Note]:
@@ -76,6 +85,9 @@ class Watch:
                 return self._changed(self.directory.read(levels, payload, where=topic))
             if area is Area.DEAD_LETTERS:
                 return self._letter(levels, decode(payload, DeadLetter, where=topic))
+            if levels[0] == COUNTERS:
+                self.directory.count(levels[-1], payload, where=topic)
+                return []
             return [warning("fencing requested", source=levels[-1])]
         except DistcedError as error:
             self._rejected += 1

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from distced.brokers.core.directory import Directory
 from distced.brokers.core.effects import Effect, Subscribe
 from distced.middleware.model.errors import DistcedError
+from distced.middleware.wire.administration import COUNTERS
 from distced.middleware.wire.directory_handshake import DirectoryHandshake
 from distced.middleware.wire.topics import ROOT, Area, area_filter, parse_topic
 
@@ -47,7 +48,7 @@ class DirectoryReader:
         self._handshake = DirectoryHandshake(of, root, name) if of else DirectoryHandshake(name, root)
         self._filters = (
             area_filter(Area.DIRECTORY, root=root),
-            *(area_filter(Area.ADMINISTRATION, each, root=root) for each in settings),
+            *(area_filter(Area.ADMINISTRATION, each, root=root) for each in (COUNTERS, *settings)),
             self._handshake.topic,
         )
         self._unreadable: dict[str, str] = {}
@@ -96,6 +97,8 @@ class DirectoryReader:
             area, levels = parse_topic(topic, root=self._root)
             if area is Area.DIRECTORY:
                 directory.read(levels, payload, where=topic)
+            elif levels[0] == COUNTERS:
+                directory.count(levels[-1], payload, where=topic)
             elif payload:
                 self.settings[levels] = payload
             else:

@@ -699,8 +699,8 @@ class EventPath:
         together: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
         for hosted in members:
             if not hosted.published_together:
-                self._publish(hosted, [], watermark, now, effects)
-            elif hosted.news(False, watermark, now):
+                self._publish(hosted, [], watermark, now, effects, in_turn=True)
+            elif hosted.news(False, watermark, now, in_turn=True):
                 life, number = hosted.output.life, hosted.output.number
                 for name, served in hosted.subscriptions.items():
                     together.setdefault((served.client, hosted.home), []).append((name, life, number))
@@ -748,6 +748,8 @@ class EventPath:
         watermark: int | None,
         now: int,
         effects: list[Effect],
+        *,
+        in_turn: bool = False,
     ) -> None:
         """Publish composite events, or the watermark where it is due."""
         if self.excesses and hosted.id in self.excesses:
@@ -760,7 +762,7 @@ class EventPath:
         ):
             self._give_up(hosted.detector, too_many_composites(limits, most))
             return
-        if hosted.news(bool(found), watermark, now):
+        if hosted.news(bool(found), watermark, now, in_turn=in_turn):
             self.counts["composite events"] += len(found)
             self.settle_base(hosted)
             if hosted.json is not None:

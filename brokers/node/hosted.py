@@ -463,15 +463,23 @@ class HostedDetector:
             return False
         return self.subscriptions.settled_by_name
 
-    def news(self, found: bool, watermark: int | None, now: int) -> bool:
-        """Whether to publish a frame, with composite events where `found`; it then counts as published."""
+    @property
+    def unread_every(self) -> int:
+        """Interval of published watermarks that no detector waits for, ns."""
+        return max(self.subscriptions.quiet, UNREAD_EVERY)
+
+    def news(self, found: bool, watermark: int | None, now: int, *, in_turn: bool = False) -> bool:
+        """Whether to publish a frame, with composite events where `found`; it then counts as published. `in_turn`: its
+        turn among many comes once, for the clients that want fewer, too."""
         if not found:
             if watermark is None or watermark == self.published:
                 return False
             at = self.published_at
             # Only detectors wait for a watermark.
-            if not (self.derivations or self.has_readers) and at is not None and now - at < UNREAD_EVERY:
-                return False
+            if not (self.derivations or self.has_readers) and at is not None:
+                since = now - at
+                if since < UNREAD_EVERY or (not in_turn and since < self.subscriptions.quiet):
+                    return False
         self.published, self.published_at = watermark, now
         return True
 

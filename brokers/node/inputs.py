@@ -121,11 +121,11 @@ class HostedInput:
             return
         self._turn_at, self._behind = now + UNREAD_EVERY, 0
         for hosted in self.members:
-            at = hosted.published_at
-            if at is None or (hosted.published != watermark and now - at >= UNREAD_EVERY):
+            at, every = hosted.published_at, hosted.unread_every
+            if at is None or (hosted.published != watermark and now - at >= every):
                 yield hosted
             else:
-                self._turn_at = min(self._turn_at, at + UNREAD_EVERY)
+                self._turn_at = min(self._turn_at, at + every)
                 self._behind += hosted.published != watermark
 
     def turn(self, watermark: int, now: int) -> list[HostedDetector]:

@@ -24,6 +24,7 @@ from distced.brokers.node.exclusion import Exclusion
 from distced.brokers.node.migration import Migration
 from distced.brokers.node.shared import NodePart
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import cleared_counters
 from distced.middleware.wire.codec import declare, decode, encode
 from distced.middleware.wire.topics import administration_topic
 
@@ -161,4 +162,4 @@ class Membership(NodePart):
         """Clear the load entry of a node with its own."""
         if node not in self.directory.loads or chosen(node, self.directory.common_nodes) != self.name:
             return []
-        return [self.clear("load", node)]
+        return [self.clear("load", node), cleared_counters(node, root=self.root)]

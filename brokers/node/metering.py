@@ -28,7 +28,7 @@ from typing import Final
 
 from distced.brokers.node.backlog import BEHIND, WAITING, Backlog
 from distced.middleware.model.events import Event
-from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.model.timestamps import MILLISECOND, MINUTE, SECOND
 from distced.middleware.wire.directory_entries import LoadEntry, Measured
 
 TIME_CONSTANT: Final = 30 * SECOND
@@ -48,7 +48,7 @@ AT_ONCE: Final = 250
 CROWD_EVERY: Final = 10 * SECOND
 """Least interval between entries of a node with more detectors than that, ns."""
 
-PUBLISH_EVERY: Final = 30 * SECOND
+PUBLISH_EVERY: Final = 2 * MINUTE
 """Interval of publications of an entry without changes, ns."""
 
 CHANGE: Final = 0.2

@@ -9,7 +9,7 @@ all of them; so after a reconnection an entry not delivered again counts as clea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from msgspec import structs
@@ -69,8 +69,10 @@ from distced.detectors.runtime.engine_switch import Engines
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import (
+    COUNTERS,
     Acknowledgement,
     Answers,
+    Counters,
     Drain,
     Filtered,
     Heartbeat,
@@ -78,6 +80,7 @@ from distced.middleware.wire.administration import (
     Missing,
     MissingMessages,
     MoveRequest,
+    cleared_counters,
     join_messages,
     read_unavailable,
 )
@@ -95,6 +98,12 @@ from distced.middleware.wire.topics import (
     parse_topic,
 )
 from distced.policies.detection.guaranteed import Guaranteed
+
+COUNTERS_EVERY: Final = 30 * SECOND
+"""Longest time until changed counters are published, ns."""
+
+FLOW: Final = frozenset({"frames", "events", "composite events", "duplicates"})
+"""Counters that go on all the time, of which a small change is no news."""
 
 STATUS_EVERY: Final = 2 * SECOND
 """Interval of status entries, ns."""
@@ -197,7 +206,11 @@ class Node(NodePart):
         self._event_areas = (f"{root}/{Area.EVENTS}/", f"{root}/{Area.COMPOSITE_EVENTS}/")
         self._handshake = DirectoryHandshake(name, root)
         self.delayed = DelayedMessages(root, self._handshake.topic, self.quarantine.most, self.quarantine)
-        self._status: bytes = b""
+        # Entry and counters published last.
+        self._published_entry: bytes = b""
+        self._counters: bytes = b""
+        self._counted: Mapping[str, int] = {}
+        self._counters_at = now
         self._status_at = now
         # As of the last tick, ns.
         self._now = now
@@ -270,7 +283,11 @@ class Node(NodePart):
         if self.claim.lost:
             return []
         self.stories.begin(Stopping(), self._now)
-        cleared = [self.clear("load", self.name), *self.hosting.wanted.stop()]
+        cleared = [
+            self.clear("load", self.name),
+            cleared_counters(self.name, root=self.root),
+            *self.hosting.wanted.stop(),
+        ]
         return self.stories.end(
             [*self.checkpoints.last(self._now), *self.replication.leave(), *cleared, self.claim.give_up(), self.will()]
         )
@@ -574,10 +591,7 @@ class Node(NodePart):
         if again:
             self.exclusion.measured()
             self._status_at = now
-            status = self._announce()
-            if status.payload != self._status:
-                self._status = status.payload
-                effects.append(status)
+            effects += self._status_effects(now)
             effects += self._report_engines()
             if self._handshake.settled:
                 effects += self.renewals.tick(now)
@@ -908,14 +922,36 @@ class Node(NodePart):
         self.hosting.topic_filters.inspecting = wanted
         return self.hosting.topic_filters.refilter()
 
-    def _announce(self) -> Publish:
+    def _counters_due(self, counts: Mapping[str, int], now: int) -> bool:
+        """Whether changed counters are due: where one has changed by a tenth, or one of problems at all; or after a
+        while."""
+        if not self._counters or now - self._counters_at >= COUNTERS_EVERY:
+            return True
+        before = self._counted
+        changes = {name: abs(count - before.get(name, 0)) for name, count in counts.items()}
+        return any(change and (name not in FLOW or change * 10 >= counts[name]) for name, change in changes.items())
+
+    def _status_effects(self, now: int) -> list[Effect]:
+        """The entry where it has changed, and the counters where they are due."""
         counts = {**self.counts, **{f"dead letters, {name}": n for name, n in self.dead_letters.counts.items()}}
         if self.dead_letters.unpublished:
             counts["dead letters not published"] = self.dead_letters.unpublished
+        entry, counters = self._announce(), encode(Counters(counts))
+        effects: list[Effect] = []
+        if entry.payload != self._published_entry:
+            self._published_entry = entry.payload
+            effects.append(entry)
+        if counters != self._counters and self._counters_due(counts, now):
+            self._counters, self._counted, self._counters_at = counters, counts, now
+            topic = administration_topic(COUNTERS, self.name, root=self.root)
+            effects.append(Publish(topic, counters, retain=True))
+        return effects
+
+    def _announce(self) -> Publish:
         entry = NodeEntry(
             self.claim.since,
             len(self.hosted),
-            counts,
+            {},
             self.home,
             self.capacity,
             self.isolates,

@@ -9,7 +9,8 @@ stopped process or a clock that is set, delays its own. After a connection the s
 delivers entries that it has retained. A participant that was silent for `MISSED` rounds is dead, and one of the nodes
 clears its entry, as the server would have by the will; so all that follows is the same as after a will. One that was
 silent and is there publishes its entry again. `MISSED` rounds are longer than a server waits before it publishes a will
-(1.5 times the keepalive, 45 s), so where there is a will, that comes first.
+(1.5 times the keepalive, 45 s), so where there is a will, that comes first. A client over a metered link
+renews eight times as rarely, with a keepalive eight times as long, and is dead after eight times as many rounds.
 
 Rejected: instants in entries, as clocks differ; retained renewals, as all clients would read those of all others;
 renewals on request after each connection, which save messages, but see nothing of a server that has lost a will.
@@ -22,10 +23,10 @@ from typing import Final
 from distced.brokers.core.effects import Effect, warning
 from distced.brokers.core.rendezvous import chosen
 from distced.brokers.node.shared import NodePart, Shared
-from distced.middleware.wire.administration import RENEW_EVERY, renewal
+from distced.middleware.wire.administration import METERED_EVERY, RENEW_EVERY, renewal
 
-MISSED: Final = 6
-"""Rounds of silence after which a participant is dead."""
+MISSED: Final = 3
+"""Rounds of silence after which a participant is dead; few and long ones, as every renewal goes to every node."""
 
 RENEWED: Final = ("node", "client", "recorder")
 """Kinds of entries of participants."""
@@ -65,6 +66,11 @@ class Renewals(NodePart):
             self._came_back = True
             self.round += 1
 
+    def _rounds(self, kind: str, name: str) -> int:
+        """Rounds between two renewals of a participant."""
+        entry = self.directory.clients.get(name) if kind == "client" else None
+        return 1 if entry is None else max(-(-min(entry.renews, METERED_EVERY) // RENEW_EVERY), 1)
+
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time: the renewal of this node, and the end of participants that are silent."""
         effects: list[Effect] = []
@@ -73,7 +79,7 @@ class Renewals(NodePart):
             effects.append(renewal("node", self.name, root=self.root))
         there = [(kind, name) for kind in RENEWED for name in self.directory.table(kind)]
         self._seen = {each: self._seen.get(each, self.round) for each in there if each != ("node", self.name)}
-        dead = [each for each, seen in self._seen.items() if self.round - seen > MISSED]
+        dead = [each for each, seen in self._seen.items() if self.round - seen > MISSED * self._rounds(*each)]
         if not dead:
             return effects
         alive = [each for each in self.directory.common_nodes if ("node", each) not in dead]

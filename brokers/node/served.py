@@ -32,6 +32,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
         awaits: node that needs a replica before the topic is offered; empty for none. Never beside `near`.
         constituents, derivations, distribution: as in its entry.
         json: whether its composite events leave as JSON, as its entry or its pattern says.
+        quiet: as in its entry.
     """
 
     ready: bool = False
@@ -41,6 +42,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False):
     derivations: bool = False
     distribution: str = ""
     json: bool = False
+    quiet: int = 0
 
     @property
     def settled(self) -> bool:
@@ -149,6 +151,11 @@ class ServedSubscriptions:
         return [each.terms for each in self._table().values()] if self._crowd is None else self._crowd.terms
 
     @property
+    def quiet(self) -> int:
+        """Interval of watermarks that is enough for all of them, ns."""
+        return min((each.quiet for each in self.terms()), default=0)
+
+    @property
     def settled_by_name(self) -> bool:
         """Whether all are settled, and have names that begin with their client's; for few."""
         if self._only is not None:
@@ -230,5 +237,5 @@ class ServedSubscriptions:
 def served(entry: SubscriptionEntry, *, ready: bool = False, near: str = "", awaits: str = "") -> ServedSubscription:
     """Subscription that is served, by its entry."""
     json = bool(entry.publish_json) or "publish_json" in entry.pattern
-    terms = Terms(ready, near, awaits, entry.constituents, entry.derivations, entry.distribution, json)
+    terms = Terms(ready, near, awaits, entry.constituents, entry.derivations, entry.distribution, json, entry.quiet)
     return _served(entry.client, _terms(terms))

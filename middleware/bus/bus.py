@@ -28,7 +28,7 @@ import msgspec
 
 from distced.middleware.bus.access import login, tls_context
 from distced.middleware.bus.asyncio_loop import AsyncioCondition, AsyncioLoop
-from distced.middleware.bus.connection import Protocol, Settings, Wanted
+from distced.middleware.bus.connection import KEEPALIVE, Protocol, Settings, Wanted
 from distced.middleware.bus.delivery import Changed
 from distced.middleware.bus.dispatch import BusState, Dispatch
 from distced.middleware.bus.failures import Failure
@@ -65,7 +65,7 @@ class BaseBus(ABC, Generic[L, C]):
         random: Random | None = None,
         will: Message | None = None,
         will_delay: int = 0,
-        keepalive: int = 30,
+        keepalive: int = KEEPALIVE,
         session_expiry: int = 0,
         hold_acknowledgements: bool = False,
         reads_properties: bool = False,

@@ -37,6 +37,9 @@ Wanted: TypeAlias = Literal["auto", "5", "3.1.1"]
 
 _VERSIONS: Final = {"5": MQTTProtocolVersion.MQTTv5, "3.1.1": MQTTProtocolVersion.MQTTv311}
 
+KEEPALIVE: Final = 30
+"""Default seconds of silence before a peer checks the other."""
+
 _ITERATIONS: Final = 20_000
 
 _UNSUPPORTED: Final = "Unsupported protocol version"

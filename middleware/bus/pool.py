@@ -25,6 +25,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from distced.middleware.bus.access import authority_of, may_be_given
 from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import AsyncBus, Bus
+from distced.middleware.bus.connection import KEEPALIVE
 from distced.middleware.bus.delivery import Changed
 from distced.middleware.bus.dispatch import BusState
 from distced.middleware.bus.messages import Message
@@ -71,6 +72,7 @@ class BaseConnections(Generic[B, C]):
         session_expiry: int = 0,
         hold_acknowledgements: bool = False,
         reads_properties: bool = False,
+        keepalive: int = KEEPALIVE,
     ) -> None:
         """Describe connections; nothing happens before `main` is started, or another is asked for.
 
@@ -80,7 +82,8 @@ class BaseConnections(Generic[B, C]):
             home: server of the site, perhaps with its own login.
             will: published by the server of the directory when this participant is lost without `stop`.
             on_state: called for every connection.
-            max_queued, session_expiry, hold_acknowledgements, reads_properties: as of `Bus`, of each connection.
+            max_queued, session_expiry, hold_acknowledgements, reads_properties, keepalive: as of `Bus`, of each
+                connection.
         """
         self.home = home_name(home, url)
         self._settings: dict[str, Any] = {
@@ -89,6 +92,7 @@ class BaseConnections(Generic[B, C]):
             "session_expiry": session_expiry,
             "hold_acknowledgements": hold_acknowledgements,
             "reads_properties": reads_properties,
+            "keepalive": keepalive,
         }
         self._own = parse_address(home) if self.home else None
         self._client_id = client_id

@@ -58,8 +58,9 @@ class AsyncDriver(BaseDriver[AsyncBus]):
         outbox: Outbox | None = None,
         traces: ClientTraces | None = None,
         filters: bool = False,
+        metered: bool = False,
     ) -> None:
-        connections = AsyncConnections(url, home, **self._settings(name, clock, root, traces))
+        connections = AsyncConnections(url, home, **self._settings(name, clock, root, traces, metered=metered))
         super().__init__(
             connections,
             nullcontext(),
@@ -70,6 +71,7 @@ class AsyncDriver(BaseDriver[AsyncBus]):
             outbox=outbox,
             traces=traces,
             filters=filters,
+            metered=metered,
         )
         self._flushes: set[asyncio.Task[None]] = set()
 
@@ -195,6 +197,7 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
             outbox=self._outbox,
             traces=self._traces,
             filters=self._filters,
+            metered=self._metered,
         )
 
     async def start(self, timeout: float = 10.0) -> Self:

@@ -90,6 +90,7 @@ class BaseClient(ABC, Generic[D, S]):
         outbox: Outbox | str | Path | None = None,
         traces: bool | TracerProvider = False,
         filters: bool = False,
+        metered: bool = False,
     ) -> None:
         """Describe a client; nothing happens before `start`.
 
@@ -107,6 +108,8 @@ class BaseClient(ABC, Generic[D, S]):
             filters: whether its sources leave out events that no participant of the directory has declared to read. Of
                 use where all readers are distced's: an MQTT client that subscribes to topics of events by itself is not
                 known, and misses events.
+            metered: whether its link is slow or expensive, such as a wireless one: fewer messages without content cross
+                it (renewals and pings each 4 min, watermarks each minute), and its loss is noticed that much later.
 
         Raises:
             BusError: invalid URL of a server.
@@ -123,6 +126,7 @@ class BaseClient(ABC, Generic[D, S]):
         self.clock = clock or SystemClock()
         self.root = root
         self._url = url
+        self._metered = metered
         self._finds = home is None
         self._outbox = Outbox(path=outbox) if isinstance(outbox, str | Path) else outbox
         self._traces = None if not traces else open_traces(traces, self.name, self.clock, root)
@@ -355,6 +359,7 @@ class Client(BaseClient[ClientDriver, "Source"]):
             outbox=self._outbox,
             traces=self._traces,
             filters=self._filters,
+            metered=self._metered,
         )
 
     # From start to stop.

@@ -63,9 +63,13 @@ class DirectorySession:
         own: the entries that the client keeps, by kind, then by name.
         home: server of the client's site.
         now: instant of the last message, ns.
+        metered: whether the link of the client is.
     """
 
-    def __init__(self, name: str, root: str, home: str, timers: SessionTimers) -> None:
+    def __init__(
+        self, name: str, root: str, home: str, timers: SessionTimers, *, renew_every: int = RENEW_EVERY
+    ) -> None:
+        """Args: renew_every: interval of the renewals of the client, ns."""
         self.entries = Entries()
         self.handshake = DirectoryHandshake(name, root)
         self.pointer = ""
@@ -79,6 +83,9 @@ class DirectorySession:
         self._read: dict[str, bool] = {}
         self._waiting: dict[str, list[Continuation]] = {}
         self._timer = self._renewal = 0
+        self._renew_every = renew_every
+        self.metered = renew_every > RENEW_EVERY
+        self._renews = 0 if renew_every == RENEW_EVERY else renew_every
         self._connected = False
         # Until when nodes may have taken the client for gone, ns.
         self._returning = 0
@@ -310,7 +317,7 @@ class DirectorySession:
         return Publish(directory_topic(kind, name, root=self._root), encode(self.own[kind][name]), retain=True)
 
     def _put_itself(self, now: int) -> Publish:
-        return self.put("client", self._name, ClientEntry(now, self.home, declares=True))
+        return self.put("client", self._name, ClientEntry(now, self.home, declares=True, renews=self._renews))
 
     def _ask_later(self) -> ClientEffect:
         self._timers.cancel(self._timer)
@@ -320,7 +327,7 @@ class DirectorySession:
 
     def _renew_later(self) -> ClientEffect:
         self._timers.cancel(self._renewal)
-        timer = self._timers.set(RENEW_EVERY, self._renew)
+        timer = self._timers.set(self._renew_every, self._renew)
         self._renewal = timer.number
         return timer
 

@@ -45,6 +45,7 @@ from distced.middleware.client.subscription import QueuedSubscription
 from distced.middleware.model.clock import Clock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import METERED_EVERY
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import directory_topic
@@ -82,6 +83,7 @@ class BaseDriver(ABC, Generic[B]):
         outbox: Outbox | None = None,
         traces: ClientTraces | None = None,
         filters: bool = False,
+        metered: bool = False,
     ) -> None:
         """Driver over connections made with `_settings`, not started; patience of nodes and servers in seconds."""
         self._traces = traces
@@ -95,6 +97,7 @@ class BaseDriver(ABC, Generic[B]):
             patience=round(patience * SECOND),
             outbox=outbox,
             filters=filters,
+            metered=metered,
         )
         self._sources = self.session.sources
         self._outbox = self._sources.outbox
@@ -113,15 +116,18 @@ class BaseDriver(ABC, Generic[B]):
         self._most_timers = _FEW
         self._running = False
 
-    def _settings(self, name: str, clock: Clock, root: str, traces: ClientTraces | None) -> dict[str, Any]:
+    def _settings(
+        self, name: str, clock: Clock, root: str, traces: ClientTraces | None, *, metered: bool
+    ) -> dict[str, Any]:
         will = Message(directory_topic("client", name, root=root), b"", 1, True)
-        return {
+        settings = {
             "client_id": f"distced-{name}",
             "clock": clock,
             "will": will,
             "on_state": self._state_changed,
             "reads_properties": traces is not None,
         }
+        return {**settings, "keepalive": METERED_EVERY // SECOND} if metered else settings
 
     @abstractmethod
     def _publish(self, message: Publish) -> None:
@@ -354,8 +360,9 @@ class ClientDriver(BaseDriver[Bus]):
         outbox: Outbox | None = None,
         traces: ClientTraces | None = None,
         filters: bool = False,
+        metered: bool = False,
     ) -> None:
-        connections = Connections(url, home, **self._settings(name, clock, root, traces))
+        connections = Connections(url, home, **self._settings(name, clock, root, traces, metered=metered))
         super().__init__(
             connections,
             threading.Lock(),
@@ -366,6 +373,7 @@ class ClientDriver(BaseDriver[Bus]):
             outbox=outbox,
             traces=traces,
             filters=filters,
+            metered=metered,
         )
         # The thread of the main bus, once it has run.
         self._thread: int | None = None

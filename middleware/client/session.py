@@ -25,6 +25,7 @@ from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, FrameError, SubscriptionError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import METERED_EVERY, RENEW_EVERY
 from distced.middleware.wire.directory import Entries
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.outbox import Outbox
@@ -55,16 +56,20 @@ class ClientSession:
         patience: int = PATIENCE,
         outbox: Outbox | None = None,
         filters: bool = False,
+        metered: bool = False,
     ) -> None:
         """Session with the server of the directory, for errors, the time for nodes and servers to answer, ns, the
-        outbox of its sources, if chosen, and whether these leave out events that nobody reads."""
+        outbox of its sources, if chosen, whether these leave out events that nobody reads, and whether the link of the
+        client is metered."""
         self.name = name
         self.home = home
         self._root = root
         self._server = server
         self._timers = SessionTimers()
         self._operations = Operations(self._timers)
-        self.directory = DirectorySession(name, root, home, self._timers)
+        self.directory = DirectorySession(
+            name, root, home, self._timers, renew_every=METERED_EVERY if metered else RENEW_EVERY
+        )
         chosen = Outbox(queues=False) if outbox is None else outbox
         self.sources = SourceSession(
             name, root, home, server, patience, self.directory, self._timers, outbox=chosen, filters=filters

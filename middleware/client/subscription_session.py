@@ -43,6 +43,7 @@ from distced.middleware.model.event_types import EventType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.statements import used_definitions
 from distced.middleware.wire.administration import (
+    METERED_WATERMARKS,
     Answer,
     Answers,
     Listening,
@@ -274,6 +275,7 @@ class SubscriptionSession:
             distribution=quality.distribution,
             hints=quality.hints,
             publish_json=quality.publish_json,
+            quiet=METERED_WATERMARKS if self._directory.metered else 0,
         )
         course = self._courses[state.id] = Course(state, operation)
         if quality.durable:

@@ -34,19 +34,43 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from distced.middleware.model.timestamps import SECOND
+from distced.middleware.model.timestamps import MINUTE, SECOND
 from distced.middleware.wire.bounded_values import Count, Instant, Level, Name
 from distced.middleware.wire.codec import declare, decode, encode
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import ROOT, administration_topic
 
-RENEW_EVERY: Final = 20 * SECOND
+RENEW_EVERY: Final = 30 * SECOND
 """Interval of the renewals of a participant, ns (`brokers.node.renewals`)."""
 
 
+COUNTERS: Final = "counters"
+"""Topic of the counters of nodes, below that of administration."""
+
+
+METERED_EVERY: Final = 4 * MINUTE
+"""The same of a client over a metered link, and the longest silence of its connections, ns: routers of wireless
+networks forget a connection after five minutes or more."""
+
+
+METERED_WATERMARKS: Final = MINUTE
+"""Interval of the watermarks of detectors, without composite events, to clients over metered links alone, ns."""
+
+
 def renewal(kind: str, name: str, *, root: str = ROOT) -> Publish:
-    """Renewal of a participant, by the kind of its entry: it is there."""
-    return Publish(administration_topic("alive", kind, name, root=root), b"")
+    """Renewal of a participant, by the kind of its entry: it is there. Without an acknowledgement: one may be lost."""
+    return Publish(administration_topic("alive", kind, name, root=root), b"", 0)
+
+
+def cleared_counters(node: str, *, root: str = ROOT) -> Publish:
+    """Message that clears the counters of a node."""
+    return Publish(administration_topic(COUNTERS, node, root=root), b"", retain=True)
+
+
+class Counters(msgspec.Struct, frozen=True):
+    """Counters of a node since its start, retained beside its entry; those read them that show them."""
+
+    counts: dict[str, Count] = {}
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
@@ -287,6 +311,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 declare(
+    Counters,
     Heartbeat,
     Missing,
     Unavailable,

@@ -53,13 +53,16 @@ RECORDER: Final = "recorder:"  # prefix of a recorder's name beside names of nod
 class ClientEntry(msgspec.Struct, frozen=True):
     """Client connected since an instant, ns. Its subscriptions are cleared a while after it has gone.
 
-    `declares`: whether it declares the events that it reads, for sources that filter; without a `ReaderEntry` it reads
-    none.
+    Attributes:
+        declares: whether it declares the events that it reads, for sources that filter; without a `ReaderEntry` it
+            reads none.
+        renews: interval of its renewals, ns; 0 for `administration.RENEW_EVERY`.
     """
 
     since: Instant
     home: str = ""
     declares: bool = False
+    renews: Count = 0
 
 
 class SourceEntry(msgspec.Struct, frozen=True):
@@ -99,7 +102,8 @@ class NodeEntry(msgspec.Struct, frozen=True):
     Attributes:
         since: start, ns; with the name it distinguishes lives of a node.
         detectors: number it hosts.
-        counts: events consumed, composite events, late events, dead letters by reason, and so on.
+        counts: events consumed, composite events, late events, dead letters by reason, and so on; empty in the message,
+            as all clients read it, and they change all the time: `administration.Counters` has them.
         capacity: instances it can touch a second; 0 for unknown.
         isolates: whether it can start a node at its site for a detector in a process of its own.
         reserved: detector it was started for, the only one it hosts; empty for any.
@@ -368,6 +372,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
         publish_json: topic of its composite events as JSON, at the home of the client; empty for that in the pattern.
         again: whether it is published again, as the server has forgotten it: it waits for types that are not back yet.
         durable: its terms where it is durable; None for a subscription that ends with its client.
+        quiet: interval of watermarks, without composite events, that is enough for its client, ns; 0 for the default.
     """
 
     client: Level
@@ -384,6 +389,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     publish_json: str = ""
     again: bool = False
     durable: Durable | None = None
+    quiet: Count = 0
 
 
 class DurableEntry(msgspec.Struct, frozen=True):

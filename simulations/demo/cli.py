@@ -101,6 +101,7 @@ def demo(
     from distced.simulations.benchmarks.live import quieten
     from distced.simulations.demo import display as shown
     from distced.simulations.demo.feed import alarm_feed, office_feed, recorded_alarm_feed, recorded_feed
+    from distced.simulations.demo.node_counters import NodeCounters
     from distced.simulations.demo.session import DemoSession, questions
 
     console = messages() if as_json else output()
@@ -154,7 +155,8 @@ def demo(
                 for name, (at, home) in (participants or {"demo": (url, None)}).items()
             ]
             clients[0].wait_for_nodes(max(nodes, 1))
-            session = DemoSession(clients, feed, asked, derived, speed)
+            counters = stack.enter_context(NodeCounters(next(iter((participants or {"": (url, None)}).values()))[0]))
+            session = DemoSession(clients, feed, asked, derived, speed, counters.now)
             session.prepare()
             kind = ("Ray actors" if actors else "in this process") if nodes else "of the server"
         for question, subscription in zip(asked, session.subscriptions, strict=True):

@@ -133,8 +133,11 @@ class DemoSession:
         questions: Sequence[Question],
         types: Sequence[EventType],
         speed: float,
+        counters: Callable[[], dict[str, dict[str, int]]] = dict,
     ) -> None:
+        """Args: counters: returns the counters of nodes."""
         self.clients = list(clients)
+        self._counters = counters
         self.feed = feed
         self.questions = list(questions)
         self.types = list(types)
@@ -229,7 +232,7 @@ class DemoSession:
     def _update(self) -> None:
         """Update the progress with arrivals since the last step, and with the counters of nodes."""
         progress = self.progress
-        progress.nodes = {name: entry.counts for name, entry in self.clients[0].nodes.items()}
+        progress.nodes = self._counters()
         with self._lock:
             arrived = self._arrived[len(progress.notifications) :]
         for name, event, instant in arrived:

@@ -4,7 +4,7 @@ administrator.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -34,7 +34,8 @@ from distced.simulations.network.transport.virtual_store import VirtualDisk
 class Deployment:
     """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a disk
     where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start. With
-    `outboxes` those of publishers outlive these; with `filters` publishers leave out events that nobody reads."""
+    `outboxes` those of publishers outlive these; with `filters` publishers leave out events that nobody reads. The
+    links of subscribers in `metered` are."""
 
     network: Fabric
     tick: int = TICK
@@ -43,6 +44,7 @@ class Deployment:
     clock_error: int = 0
     outboxes: dict[str, VirtualOutbox] | None = None
     filters: bool = False
+    metered: Collection[str] = ()
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
     subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
@@ -110,7 +112,9 @@ class Deployment:
 
     def connect_subscriber(self, name: str) -> SimulatedSubscriber:
         """Connect a subscriber of the topology."""
-        subscriber = self.subscribers[name] = SimulatedSubscriber(self.network, self.topology.subscribers[name].place)
+        subscriber = self.subscribers[name] = SimulatedSubscriber(
+            self.network, self.topology.subscribers[name].place, metered=name in self.metered
+        )
         subscriber.begin()
         return subscriber
 

@@ -6,7 +6,7 @@ timestamps: the virtual instants of streams at rates, any in property tests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -286,6 +286,9 @@ class Scenario:
         clock_error: greatest error of the clocks of nodes, another one after each start, ns.
         outboxes: whether the outboxes of publishers outlive these.
         filters: whether publishers leave out events that nobody reads.
+        served_by: sites without a server of their own, with the site whose server their participants use.
+        pings: whether pings of idle connections count.
+        metered: subscribers whose links are.
     """
 
     topology: Topology
@@ -313,6 +316,9 @@ class Scenario:
     clock_error: int = 0
     outboxes: bool = False
     filters: bool = False
+    served_by: Mapping[str, str] = field(default_factory=dict)
+    pings: bool = False
+    metered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         topology = self.topology
@@ -335,6 +341,12 @@ class Scenario:
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise ScenarioError(f"two {what} of one name", given=twice, allowed="each name once")
+        for site, other in self.served_by.items():
+            _known("site", site, topology.sites, "served_by")
+            _known("site", other, topology.sites.keys() - self.served_by.keys(), f"served_by, {site}")
+        if topology.directory in self.served_by:
+            raise ScenarioError("the site of the directory without a server", given=topology.directory,
+                                allowed="a server of its own", where="served_by")  # fmt: skip
         if not 0 <= self.again <= 1:
             raise ScenarioError("not a probability", given=self.again, allowed="from 0 to 1", where="again")
 
@@ -366,7 +378,7 @@ def _check_fault(fault: Fault, topology: Topology) -> None:
                             where=where)  # fmt: skip
 
 
-def _known(what: str, name: str, known: Mapping[str, object], where: str) -> None:
+def _known(what: str, name: str, known: Collection[str], where: str) -> None:
     if name not in known:
         raise ScenarioError(
             f"there is no {what} of this name in the topology", given=name, allowed=", ".join(known) or "none",

@@ -14,6 +14,7 @@ from distced.brokers.core.directory import CONFIRM_WITHIN, Directory
 from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Counters
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import (
     ClientEntry,
@@ -190,3 +191,27 @@ def test_guaranteed_detection_reads_guaranteed_detectors() -> None:
     # Where the type is registered, sources may publish it.
     directory.put("type", "B", event_type("B"))
     directory.check_read(frozenset({"B"}), "guaranteed")
+
+
+def test_counters_beside_entries_come_in_any_order_and_entries_of_earlier_versions_keep_theirs() -> None:
+    directory = Directory()
+    # Of an earlier version, with its counters inside.
+    directory.read(("node", "old"), encode(NodeEntry(1, 0, {"events": 7})), where="here")
+    assert directory.nodes["old"].counts == {"events": 7}
+    # Counters before the entry, and again after it.
+    directory.count("n", encode(Counters({"events": 1})), where="here")
+    assert "n" not in directory.nodes
+    change = directory.read(("node", "n"), encode(NodeEntry(1)), where="here")
+    assert change.entry == NodeEntry(1, 0, {"events": 1}) == directory.nodes["n"]
+    directory.count("n", encode(Counters({"events": 2})), where="here")
+    assert directory.nodes["n"].counts == {"events": 2}
+    # Only the entry changes: its counters stay.
+    change = directory.read(("node", "n"), encode(NodeEntry(1, 3)), where="here")
+    assert directory.nodes["n"] == NodeEntry(1, 3, {"events": 2}) and change.before == NodeEntry(1, 0, {"events": 2})
+    for wrong in (b"{", b'{"counts":{"events":-1}}', b'{"counts":[1]}'):
+        with pytest.raises(FrameError):
+            directory.count("n", wrong, where="here")
+    assert directory.nodes["n"].counts == {"events": 2}
+    # Cleared, as at the end of a node.
+    directory.count("n", b"", where="here")
+    assert directory.nodes["n"].counts == {}

@@ -17,7 +17,8 @@ from distced.detectors.limits import Limits
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, SECOND
-from distced.middleware.wire.codec import encode
+from distced.middleware.wire.administration import Counters
+from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import ClientEntry, SourceEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.node_messages import KeptFrame
@@ -56,9 +57,9 @@ class Tried:
         self.network.run()
 
     def counter(self, name: str) -> int:
-        """Counter in the entry of the node."""
+        """Counter that the node publishes."""
         self.network.pass_time(5 * SECOND)
-        return self.virtual.node.directory.nodes["n0"].counts.get(name, 0)
+        return decode(self.network.retained["ced/a/counters/n0"], Counters, where="").counts.get(name, 0)
 
     def errors(self) -> list[str]:
         """Texts of dead letters, answers and log events."""

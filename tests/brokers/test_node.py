@@ -13,9 +13,9 @@ from distced.brokers.node.absent_clients import ABSENCE
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, SECOND
-from distced.middleware.wire.administration import RENEW_EVERY
+from distced.middleware.wire.administration import RENEW_EVERY, Counters
 from distced.middleware.wire.codec import decode
-from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
+from distced.middleware.wire.directory_entries import DetectorEntry
 from distced.middleware.wire.frames import encode as encode_frame
 from tests.support.virtual_nodes import Network, VirtualClient
 
@@ -399,8 +399,8 @@ def test_unusable_message_is_a_dead_letter_and_others_are_used(
     statistics = [each.detector.statistics for each in node.node.hosted.values()]
     assert [each.consumed for each in statistics] == [consumed + 1]
     network.pass_time(3 * SECOND)
-    entry = decode(network.retained["ced/d/node/n1"], NodeEntry, where="")
-    assert sum(count for name, count in entry.counts.items() if name.startswith("dead letters")) == len(reasons) * 2
+    counters = decode(network.retained["ced/a/counters/n1"], Counters, where="")
+    assert sum(count for name, count in counters.counts.items() if name.startswith("dead letters")) == len(reasons) * 2
 
 
 def test_on_the_topic_of_a_detector_only_frames_of_composite_events_count() -> None:

@@ -14,6 +14,7 @@ from distced.brokers.node.upstream import HELD_FOR
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import Counters
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory_entries import DetectorEntry, NodeEntry
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
@@ -350,8 +351,10 @@ def test_node_publishes_its_entry_when_it_changes() -> None:
     network, client = prepared(0, nodes=1, patterns=1)
     network.pass_time(3 * SECOND)
     entry = decode(network.retained["ced/d/node/n1"], NodeEntry, where="")
-    assert (entry.detectors, entry.counts["events"]) == (1, 0)
+    counts = decode(network.retained["ced/a/counters/n1"], Counters, where="").counts
+    assert (entry.detectors, entry.counts, counts["events"]) == (1, {}, 0)
     works(network, client, 5)
     network.pass_time(3 * SECOND)
-    entry = decode(network.retained["ced/d/node/n1"], NodeEntry, where="")
-    assert (entry.counts["events"], entry.counts["composite events"]) == (2, 1)
+    assert decode(network.retained["ced/d/node/n1"], NodeEntry, where="") == entry
+    counts = decode(network.retained["ced/a/counters/n1"], Counters, where="").counts
+    assert (counts["events"], counts["composite events"]) == (2, 1)

@@ -7,9 +7,10 @@ import pytest
 from distced.brokers.node.absent_clients import ABSENCE
 from distced.brokers.node.renewals import MISSED
 from distced.middleware.model.timestamps import MINUTE, SECOND
-from distced.middleware.wire.administration import RENEW_EVERY
+from distced.middleware.wire.administration import METERED_EVERY, METERED_WATERMARKS, RENEW_EVERY
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import RecorderEntry
+from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.topics import directory_topic, parse_topic
 from tests.brokers.test_node import event, prepared, subscribed
 from tests.support.virtual_nodes import Network, VirtualClient, VirtualNode
@@ -85,6 +86,8 @@ def test_participants_that_are_there_stay_for_ever() -> None:
         reconnect(network)
     assert entries(network, "node") == {"n1", "n2"} and entries(network, "client") == {"c"}
     assert not [each for each in network.notes if each.event == "participant dead"]
+    # Some messages over the new connections are requested again.
+    network.pass_time(10 * SECOND)
     goes_on(network, client, "q", 100)
 
 
@@ -147,3 +150,52 @@ def test_client_that_comes_back_after_it_was_taken_for_dead_is_there_again() -> 
     other.stalled = False
     network.pass_time(10 * SECOND)
     assert entries(network, "client") == {"c", "other"}
+
+
+def test_metered_client_renews_rarely_and_is_found_dead_that_much_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, _ = prepared(nodes=2)
+    far = network.client("far", metered=True)
+    subscribed(network, far, "q", "[A] ; [B]")
+    renewals: list[str] = []
+    publish = network._publish
+
+    def heard(message: Publish) -> None:
+        if message.topic == "ced/a/alive/client/far":
+            renewals.append(message.topic)
+        publish(message)
+
+    monkeypatch.setattr(network, "_publish", heard)
+    network.pass_time(3 * METERED_EVERY, every=2 * SECOND)
+    assert 2 <= len(renewals) <= 4
+    assert not [each for each in network.notes if each.event == "participant dead"]
+    # Its server has not noticed that it is gone.
+    far.stalled = True
+    rounds = METERED_EVERY // RENEW_EVERY
+    network.pass_time((MISSED - 1) * METERED_EVERY, every=2 * SECOND)
+    assert entries(network, "client") == {"c", "far"}
+    network.pass_time((rounds + 3) * RENEW_EVERY, every=2 * SECOND)
+    assert entries(network, "client") == {"c"}
+
+
+@pytest.mark.parametrize(("others", "most"), [(False, 3), (True, 200)], ids=["alone", "shared with another client"])
+def test_watermarks_to_metered_clients_are_few_unless_others_share_the_detector(others: bool, most: int) -> None:
+    network, client = prepared(nodes=1)
+    far = network.client("far", metered=True)
+    detector = subscribed(network, far, "q", "[A] ; [B]")
+    if others:
+        assert subscribed(network, client, "r", "[A] ; [B]") == detector
+    heard = 0
+    before = far.watermarks.get("q")
+    seconds = 2 * METERED_WATERMARKS // SECOND
+    for second in range(seconds):
+        client.heartbeat(100 + second, "s")
+        network.pass_time(SECOND)
+        heard += far.watermarks.get("q") != before
+        before = far.watermarks.get("q")
+    assert 1 <= heard <= most and (not others or heard > seconds // 2)
+    # What is found comes at once.
+    client.publish(event("A", 2_000))
+    client.publish(event("B", 2_001))
+    client.heartbeat(2_001, "s")
+    network.run()
+    assert far.composites("q")[-1].hi == 2_001

@@ -136,9 +136,9 @@ class Network:
         """A node that connects now."""
         return self._connected(VirtualNode(self, name, **arguments))
 
-    def client(self, name: str) -> VirtualClient:
+    def client(self, name: str, *, metered: bool = False) -> VirtualClient:
         """A client that connects now."""
-        return self._connected(VirtualClient(self, name))
+        return self._connected(VirtualClient(self, name, metered=metered))
 
     def _connected(self, made: Any) -> Any:
         self.participants.append(made)
@@ -320,10 +320,10 @@ class VirtualClient(Participant):
         accepts: whether it answers offers.
     """
 
-    def __init__(self, network: Network, name: str) -> None:
+    def __init__(self, network: Network, name: str, *, metered: bool = False) -> None:
         self.name = name
         super().__init__(network, Publish(directory_topic("client", name), b"", retain=True))
-        self.session = ClientSession(name, patience=FOREVER)
+        self.session = ClientSession(name, patience=FOREVER, metered=metered)
         self.answers: dict[str, list[Answer]] = {}
         self.found: dict[str, dict[Any, CompositeEvent]] = {}
         self.watermarks: dict[str, int] = {}

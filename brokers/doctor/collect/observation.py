@@ -26,6 +26,7 @@ from distced.middleware.bus import Bus
 from distced.middleware.model.clock import Clock, SystemClock
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.server_address import server_name
+from distced.middleware.wire.administration import COUNTERS
 from distced.middleware.wire.codec import decode
 from distced.middleware.wire.directory import KINDS
 from distced.middleware.wire.topics import ROOT, Area, area_filter, directory_filter, parse_topic
@@ -122,6 +123,7 @@ class MessageTaker:
         return [
             *(directory_filter(kind, root=self._root) for kind in (*_LIVES, "load")),
             area_filter(Area.ADMINISTRATION, "identity", asker, root=self._root),
+            area_filter(Area.ADMINISTRATION, COUNTERS, root=self._root),
             *(f"{SYS}{each}" for each in (VERSION, DROPPED)),
             f"{_LOG}N",
             f"{_LOG}E",
@@ -145,7 +147,9 @@ class MessageTaker:
                 self._said(topic.removeprefix(SYS), payload.decode(errors="replace"))
                 return
             area, levels = parse_topic(topic, root=self._root)
-            if area is Area.ADMINISTRATION:
+            if area is Area.ADMINISTRATION and levels[0] == COUNTERS:
+                self._says(levels[-1], payload, retained=retain)
+            elif area is Area.ADMINISTRATION:
                 self._identified(levels[-1], decode(payload, Identity, where=topic), now)
             elif len(levels) == 2:
                 self._entry(*levels, payload, topic, retained=retain)
@@ -166,9 +170,14 @@ class MessageTaker:
         if sent is not None:
             self._trips[node].append(RoundTrip(sent, identity.at, now))
 
+    def _says(self, node: str, payload: bytes, *, retained: bool) -> None:
+        """Note a sign of life of a node."""
+        if self._observing and payload and not retained:
+            self._active.add(node)
+
     def _entry(self, kind: str, name: str, payload: bytes, topic: str, *, retained: bool) -> None:
-        if kind in ("node", "load") and self._observing and payload and not retained:
-            self._active.add(name)
+        if kind in ("node", "load"):
+            self._says(name, payload, retained=retained)
         if kind in _LIVES:
             since = decode(payload, KINDS[kind], where=topic).since if payload else None  # type: ignore[attr-defined]
             self._lives.append(LifeSeen(kind, name, since))

@@ -15,6 +15,7 @@ from math import comb, inf
 from typing import Final, NamedTuple, TypeAlias
 
 from distced.detectors.cutting.cut import DetectorGraph
+from distced.middleware.model.detection import BEST_EFFORT
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import NO_HINTS, Hints
 from distced.policies.distribution.candidate import Action, Candidate, Rank
@@ -241,6 +242,7 @@ class Ranking:
             derivations=request.derivations,
             constituents=request.constituents,
             guaranteed=request.detection == "guaranteed",
+            promises=request.detection != BEST_EFFORT,
             assumed=assumed,
         )
 

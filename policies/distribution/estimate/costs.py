@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from distced.detectors.cutting.cut import DetectorGraph
+from distced.middleware.model.detection import BEST_EFFORT
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.directory_entries import Hints, Measured
 from distced.policies.distribution.estimate.delays import (
@@ -128,19 +129,22 @@ class CostEstimate:
         derivations: bool,
         constituents: bool,
         guaranteed: bool,
+        promises: bool = True,
         assumed: Assumed | None = None,
     ) -> CostEstimate:
-        """Costs of a plan of a graph."""
+        """Costs of a plan of a graph; `promises`: whether it publishes watermarks."""
         plan = graph.plans[detector]
         parts = assumed.parts if assumed is not None else {}
-        does = expected(plan, situation, hints, derivations=derivations, constituents=constituents, parts=parts)
+        does = expected(
+            plan, situation, hints, derivations=derivations, constituents=constituents, parts=parts, promises=promises
+        )
         rates = Rates(situation, hints, parts)
         # What it publishes under a name anybody may read.
         read = derivations or plan.compiled.structure.output is not None
         streams = streams_of(plan, situation)
         foreseen = situation.measures.unmeasured(detector)
         known = None if foreseen is None else foreseen.output(part=derivations, read=is_read_by_type(plan, situation))
-        watermark_rate = None if known is None else known.often
+        watermark_rate = known.often if known is not None else None if promises else 0.0
         made = cls(
             situation,
             streams,
@@ -160,12 +164,15 @@ class CostEstimate:
         cls, situation: Situation, detector: str, *, gone: Mapping[str, Collection[Stream]] | None = None
     ) -> CostEstimate:
         """Costs of a running detector."""
-        guaranteed = situation.detectors[detector].policy == "guaranteed"
+        policy = situation.detectors[detector].policy
+        guaranteed, promises = policy == "guaranteed", policy != BEST_EFFORT
         rates = Rates(situation, Hints(), {})
         does = situation.measures.of(detector)
         streams, read = situation.reading.streams_of(detector), situation.reading.is_read(detector)
         watermark_rate = (
-            None if situation.measures.unmeasured(detector) is None else situation.measures.watermark_rate(detector)
+            None
+            if promises and situation.measures.unmeasured(detector) is None
+            else situation.measures.watermark_rate(detector)
         )
         return cls(
             situation, streams, does, rates, guaranteed=guaranteed, read=read, gone=gone, watermark_rate=watermark_rate

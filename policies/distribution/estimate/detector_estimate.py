@@ -76,12 +76,14 @@ def expected(
     derivations: bool = False,
     constituents: bool = False,
     parts: Mapping[str, Part] | None = None,
+    promises: bool = True,
 ) -> Measured:
     """Estimated load and output of a detector.
 
     Args:
         derivations, constituents: whether it is read as part of a pattern; whether constituents are sent along.
         parts: detectors outside the situation, by id.
+        promises: whether it publishes watermarks, as under other than best effort.
     """
     automaton = plan.compiled.structure
     rates = Rates(situation, hints, parts or {})
@@ -108,7 +110,9 @@ def expected(
     each += message_sizes.DERIVATION if derivations else 0.0
     each += message_sizes.INSIDE * flow.length if constituents else 0.0
     read = derivations or automaton.output is not None
-    size = rate * each + rates.watermark_rate(streams, read=read) * message_sizes.FRAME
+    size = rate * each
+    if promises:
+        size += rates.watermark_rate(streams, read=read) * message_sizes.FRAME
     return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from distced.middleware.model.detection import BEST_EFFORT
 from distced.middleware.wire.directory_entries import DetectorEntry, Foreseen, LoadEntry, Measured, OutputTraffic
 from distced.policies.distribution.situation import message_sizes
 from distced.policies.distribution.situation.readers import Stream, StreamReaders
@@ -204,7 +205,10 @@ class StreamRates:
     # How often something is heard.
 
     def watermark_rate(self, detector: str, *, read: bool = False) -> float:
-        """Watermarks per second of a detector; with `read` as if read by another."""
+        """Watermarks per second of a detector; with `read` as if read by another. None by best effort."""
+        entry = self.reading.detectors.get(detector)
+        if entry is not None and entry.policy == BEST_EFFORT:
+            return 0.0
         foreseen = self.unmeasured(detector)
         if foreseen is not None:
             unread = not read and detector in self.reading.detectors

@@ -10,6 +10,8 @@ from distced.simulations.experiments.model import ExperimentError, ExperimentKin
 MODULES: Final = {
     "policies": "distced.simulations.experiments.kinds.policies_kind",
     "detection": "distced.simulations.experiments.kinds.detection_kind",
+    "remote-notification": "distced.simulations.experiments.kinds.remote_notification_kind",
+    "notification-delay": "distced.simulations.experiments.kinds.notification_delay_kind",
 }
 """The module of each kind, whose `KIND` is the kind."""
 

@@ -30,6 +30,7 @@ from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import METERED_EVERY
 from distced.middleware.wire.numbered_stream import Loss
 from distced.middleware.wire.outbox import Outbox
 from distced.middleware.wire.topics import ROOT, Area, directory_topic, matches
@@ -65,6 +66,7 @@ class SimulatedClient(Participant):
         outbox: Outbox | None = None,
         *,
         filters: bool = False,
+        metered: bool = False,
     ) -> None:
         """
         Args:
@@ -72,10 +74,15 @@ class SimulatedClient(Participant):
             patience: time that nodes and servers have to answer, ns.
             outbox: of its sources, if chosen.
             filters: whether these leave out events that nobody reads.
+            metered: whether its link is.
         """
         super().__init__(network, place)
         called = name or f"{place.kind}-{place.name}"
-        self.session = ClientSession(called, home=self.home, patience=patience, outbox=outbox, filters=filters)
+        self.session = ClientSession(
+            called, home=self.home, patience=patience, outbox=outbox, filters=filters, metered=metered
+        )
+        if metered:
+            self.keepalive = METERED_EVERY
         self.subscriptions: dict[str, SubscriptionState] = {}
         # The subscriptions behind each `Listen`, by home and filter, then by id.
         self._routes: dict[tuple[str, str], dict[str, SubscriptionState]] = {}

@@ -118,7 +118,7 @@ class SimulatedPublisher(SimulatedClient):
     def _publish_due(self, source: _Source) -> None:
         """Send the messages that are due, and schedule the next one."""
         engine, sends = self.network.engine, source.stream.sends
-        if not self._publishes(source):
+        if not self.publishes(source.stream.source):
             return
         while source.sent < len(sends) and sends[source.sent].at + source.start <= engine.instant:
             send = sends[source.sent]
@@ -131,7 +131,7 @@ class SimulatedPublisher(SimulatedClient):
 
     def _repeat(self, source: _Source) -> None:
         promised = [each.watermark for each in source.stream.sends if each.watermark is not None]
-        if promised and self._publishes(source):
+        if promised and self.publishes(source.stream.source):
             self.network.engine.after(PROMISE_AGAIN, self._repeat, source)
             now = self.network.engine.instant
             watermark = max(source.state.watermark, *promised)
@@ -155,6 +155,6 @@ class SimulatedPublisher(SimulatedClient):
         else:
             self.do([message])
 
-    def _publishes(self, source: _Source) -> bool:
-        """Whether a source continues; one whose entry was cleared has been fenced off."""
-        return self.alive and source.stream.source in self.session.directory.own.get("source", {})
+    def publishes(self, source: str) -> bool:
+        """Whether a source is open and continues; one whose entry was cleared has been fenced off."""
+        return self.alive and source in self.session.directory.own.get("source", {})

@@ -89,8 +89,8 @@ class SimulatedSubscriber(SimulatedClient):
 
     subscriptions: dict[str, SimulatedSubscription]  # type: ignore[assignment]
 
-    def __init__(self, network: Fabric, place: Place) -> None:
-        super().__init__(network, place)
+    def __init__(self, network: Fabric, place: Place, *, metered: bool = False) -> None:
+        super().__init__(network, place, metered=metered)
         self._answers = administration_topic("answer", self.session.name)
 
     def subscribe(self, asked: ScenarioSubscription, distribution: str = "") -> SimulatedSubscription:

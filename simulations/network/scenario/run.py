@@ -74,6 +74,8 @@ class Simulation:
             keepalive=scenario.keepalive,
             duplicates=DuplicateDeliveries(scenario.again, frozenset(scenario.repeats)),
             one_home=scenario.one_home,
+            served_by=scenario.served_by,
+            pings=scenario.pings,
             log=log,
         )
         engine = self.network.engine
@@ -85,6 +87,7 @@ class Simulation:
             clock_error=scenario.clock_error,
             outboxes={} if scenario.outboxes else None,
             filters=scenario.filters,
+            metered=scenario.metered,
         )
         self.administrator = Administrator(self.network)
         self.subscribed: dict[str, SimulatedSubscription] = {}
@@ -138,6 +141,7 @@ class Simulation:
     def outcome(self) -> ScenarioOutcome:
         """The outcome so far."""
         network, deployment, start = self.network, self.deployment, self.scenario.start
+        network.count_pings()
         loads = network.directory_entries("load")
         moved = [
             Moved(at - start, str(note.fields["detector"]), str(note.fields["origin"]), node)

@@ -64,7 +64,7 @@ class SimulatedConnection:
         """Connect, and stay connected."""
         user = self.participant
         session = self._session = self._network.open_session(
-            self, self.server, user.client_at(self.home), user.place, user.will_for(self.home)
+            self, self.server, user.client_at(self.home), user.place, user.will_for(self.home), user.keepalive
         )
         engine = self._network.engine
         size = connect_size(session.client, session.will.topic if session.will else None)
@@ -225,7 +225,10 @@ class Participant:
         home: of its site.
         connections: by home.
         alive: whether it runs.
+        keepalive: of its connections, ns; that of the network where 0.
     """
+
+    keepalive = 0
 
     def __init__(self, network: Fabric, place: Place) -> None:
         self.network = network

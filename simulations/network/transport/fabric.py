@@ -6,7 +6,7 @@ until routing has settled, which is the harder case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import IO
 
@@ -34,6 +34,8 @@ class Fabric:
     Attributes:
         directory: the site of the directory's server.
         one_home: whether all topics are at home there.
+        served_by: sites without a server of their own, with the site whose server their participants use.
+        pings: whether pings of idle connections count.
         engine: virtual time and random source.
         servers: by home.
         keepalive: silence after which connections are missed, ns.
@@ -53,11 +55,15 @@ class Fabric:
         keepalive: int = 30 * SECOND,
         duplicates: DuplicateDeliveries | None = None,
         one_home: bool = False,
+        served_by: Mapping[str, str] | None = None,
+        pings: bool = False,
         log: IO[str] | None = None,
     ) -> None:
         self.topology = topology
         self.directory = topology.directory
         self.one_home = one_home
+        self.served_by = served_by or {}
+        self.pings = pings
         self.engine = VirtualTime(start, seed)
         self.links = Links(topology)
         self.keepalive = keepalive
@@ -67,7 +73,7 @@ class Fabric:
         self.json: list[tuple[str, str, bytes]] = []
         self.events_forwarded = 0
         common = (self.engine, self.trace, duplicates or DuplicateDeliveries(), self._count)
-        homes = {topology.home_of(site): site for site in topology.sites}
+        homes = {topology.home_of(site): site for site in topology.sites if site not in self.served_by}
         self.servers = {home: SimulatedServer(home, site, *common) for home, site in homes.items()}
         # Sessions that may still stand at one end.
         self._sessions: dict[ServerSession, None] = {}
@@ -75,7 +81,7 @@ class Fabric:
 
     def home_of(self, site: str) -> str:
         """Home of topics published at a site."""
-        return "" if self.one_home else self.topology.home_of(site)
+        return "" if self.one_home else self.topology.home_of(self.served_by.get(site, site))
 
     def site_of(self, place: Place) -> str:
         """The site of a participant."""
@@ -86,17 +92,32 @@ class Fabric:
         return self.servers[self.topology.home_of(site)]
 
     def open_session(
-        self, owner: SessionOwner, server: SimulatedServer, client: str, place: Place, will: Publish | None
+        self,
+        owner: SessionOwner,
+        server: SimulatedServer,
+        client: str,
+        place: Place,
+        will: Publish | None,
+        keepalive: int = 0,
     ) -> ServerSession:
-        """A session of a participant with a server, not yet connected."""
-        session = ServerSession(self.engine, self.keepalive, owner, server, client, will)
+        """A session of a participant with a server, not yet connected; keepalive in ns, 0 for that of the network."""
+        keepalive = keepalive or self.keepalive
+        session = ServerSession(self.engine, keepalive, owner, server, client, will)
         there, here = self._paths(self.site_of(place), server.site)
         local = 0 if place.kind == "site" else self.topology.site_of(place).local_latency
         session.out = LinkPath(self.engine, there, local, 0, lambda item: server.take(session, item))
         session.back = LinkPath(self.engine, here, 0, local, lambda item: owner.came(session, item))
+        if self.pings:
+            session.out.answers, session.out.keepalive = session.back, keepalive
         self._sessions[session] = None
         session.check_paths()
         return session
+
+    def count_pings(self) -> None:
+        """Count the pings of all connections up to now."""
+        for session in self._sessions:
+            if session.open:
+                session.out.count_pings()
 
     def run(self, duration: int) -> None:
         """Advance time by a duration, ns."""

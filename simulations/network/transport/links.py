@@ -5,8 +5,9 @@ Connections share a link and its queue. Order is kept within a path, not between
 overtook. Messages wait at a link that is down, since TCP repeats them; its back-off, by which they would come a little
 later, is left out.
 
-Sizes are those of MQTT 5 packets (sections 2.1, 3.3) in TCP segments over IPv4. Left out: TCP's own acknowledgements,
-which ride along with traffic; pings of idle connections; frames of the link layer.
+Sizes are those of MQTT 5 packets (sections 2.1, 3.3) in TCP segments over IPv4. Pings of idle connections count where
+a fabric asks for it, and take no bandwidth. Left out: TCP's own acknowledgements, which ride along with traffic; frames
+of the link layer.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from distced.middleware.model.timestamps import SECOND
+from distced.middleware.wire.administration import COUNTERS
 from distced.middleware.wire.topics import ROOT, Area
 from distced.policies.topology.model import Link
 from distced.policies.topology.paths import NetworkPath
@@ -30,6 +32,9 @@ SEGMENT_HEADERS: Final = 40
 
 ACKNOWLEDGEMENT: Final = SEGMENT_HEADERS + 4
 """Bytes of the acknowledgement of a message at QoS 1, and of a subscription."""
+
+PING: Final = SEGMENT_HEADERS + 2
+"""Bytes of a ping of an idle connection, and of its answer."""
 
 HANDSHAKE: Final = 3 * SEGMENT_HEADERS
 """Bytes of the opening of a TCP connection."""
@@ -71,18 +76,19 @@ OTHER: Final = "other"
 
 _BELOW: Final = f"{ROOT}/"
 _AREA: Final = len(_BELOW)
-_OF_DIRECTORY: Final = tuple(f"{ROOT}/{Area.ADMINISTRATION}/{each}/" for each in ("known", "alive"))
+_OF_DIRECTORY: Final = tuple(f"{ROOT}/{Area.ADMINISTRATION}/{each}/" for each in ("known", "alive", COUNTERS))
 _DIRECTORY: Final = str(Area.DIRECTORY)
 
 
 def area_of(topic: str) -> str:
     """Area of a topic, one letter, as of `Area`; `OTHER` for foreign topics.
 
-    Barriers and renewals count for the directory.
+    Barriers, renewals and counters of nodes count for the directory.
     """
     if not topic.startswith(_BELOW):
         return OTHER
-    # Barriers read the directory and measure servers, renewals keep its entries, whatever is detected.
+    # Barriers read the directory and measure servers, renewals keep its entries, whatever is detected; counters
+    # complete those of nodes.
     return _DIRECTORY if topic.startswith(_OF_DIRECTORY) else topic[_AREA]
 
 
@@ -152,6 +158,8 @@ class LinkPath:
         before, behind: ns within the first and the last site.
         arrived: gets each message.
         open: once closed, messages under way are lost.
+        answers: path of the answers to pings; None where pings do not count.
+        keepalive: longest time in which nothing is sent without a ping, ns.
     """
 
     _time: VirtualTime
@@ -160,11 +168,16 @@ class LinkPath:
     behind: int
     arrived: Callable[[Any], object]
     open: bool = True
+    answers: LinkPath | None = None
+    keepalive: int = 0
     # When the last message had come through each link, ns.
     _last: list[int] = field(init=False)
+    # When something was sent last, ns.
+    _sent_at: int = field(init=False)
 
     def __post_init__(self) -> None:
         self._last = [0] * len(self.links)
+        self._sent_at = self._time.instant
 
     @property
     def latency(self) -> int:
@@ -179,6 +192,8 @@ class LinkPath:
     def send(self, item: Any, size: int, area: str) -> None:
         """Send a message of `size` bytes."""
         time = self._time
+        if self.answers is not None:
+            self.count_pings()
         if self.links:
             time.at(time.instant + self.before, self.cross, 0, item, size, area)
         else:
@@ -220,11 +235,24 @@ class LinkPath:
 
     def acknowledge(self) -> None:
         """Count the acknowledgement of a message from the other end; it takes bandwidth and delays nothing."""
+        if self.answers is not None:
+            self.count_pings()
         for link in self.links:
             if link.bandwidth:
                 begin = max(link.free, self._time.instant)
                 link.free = begin - (-ACKNOWLEDGEMENT * SECOND // link.bandwidth)
             link.count(MQTT, ACKNOWLEDGEMENT)
+
+    def count_pings(self) -> None:
+        """Count the pings since something was sent last, with their answers: one after each keepalive."""
+        now, answers = self._time.instant, self.answers
+        pings = (now - self._sent_at) // self.keepalive if self.open and answers is not None else 0
+        self._sent_at = now
+        if pings and answers is not None:
+            for link in (*self.links, *answers.links):
+                counted = link.traffic.setdefault(MQTT, [0, 0])
+                counted[0] += pings
+                counted[1] += pings * PING
 
     def _arrive(self, item: Any) -> None:
         if self.open:
