@@ -7,7 +7,11 @@ costs the same with limits, and one that would bring forth a million instances i
 
 Work is counted in instances, not measured as time: the decision is then the same on every machine, and in every replay
 of the same calls. Rejected: to drop the oldest instances (composite events would be missing silently), and an event
-consumed in several goes (all others of the node would wait for it all the same).
+consumed in several goes (all others of the node would wait for it all the same, as one that is begun has to end before
+the next event of any pattern that it shares an input with).
+
+One event is cut short after a tenth to a fifth of a second. Many events, each a little below the limit, are not: the
+time that the patterns of one client take from those of others is not bounded (`docs/contributing/scale.md`).
 """
 
 from __future__ import annotations
@@ -17,8 +21,12 @@ from typing import Final
 
 from distced.middleware.model.errors import LimitError
 
-TOGETHER: Final = 20
-"""Work of all events consumed in one go, as a multiple of that of one event."""
+TOGETHER: Final = 100
+"""Work of all events consumed in one go, as a multiple of that of one event: a silent source may release very many."""
+
+BIRTH: Final = 8
+"""Work of an instance that is brought forth, in instances that are looked at: up to nine microseconds in the stepwise
+engine, where a look takes half of one to one."""
 
 COLUMNAR: Final = 20
 """Instances that the columnar engine looks at in the time of one of the stepwise engine (`runtime.engine_choice`)."""
@@ -36,10 +44,9 @@ class Limits:
 
     Attributes:
         instances: instances at a time; a million take half a gigabyte in the stepwise engine.
-        work: instances that one event is offered to, or brings forth: half a second in the stepwise engine, two where
-            each completes a match. As many as there may be at a time, as an innocent pattern without a key or window
-            may have an event look at all of its instances. The events consumed in one go may take `TOGETHER` times as
-            much.
+        work: instances that one event is offered to, and those that it brings forth, each of which counts as `BIRTH`: a
+            tenth to a fifth of a second in the stepwise engine, for which all other detectors of the node wait. The
+            events consumed in one go may take `TOGETHER` times as much.
         memory: bytes of instances, with their events and texts.
         text: characters of a text in a register.
         losses: nodes lost with it within ten minutes (`brokers.node.exclusion`).
@@ -52,7 +59,7 @@ class Limits:
     """
 
     instances: int = 1_000_000
-    work: int = 1_000_000
+    work: int = 200_000
     memory: int = 2**30
     text: int = 100_000
     losses: int = 4

@@ -29,6 +29,7 @@ from distced.detectors.columnar.results.matches import (
 from distced.detectors.columnar.results.store import Store, collect, crowded, look_soon, many_left
 from distced.detectors.columnar.state import Events, Words, empty_state, longer
 from distced.detectors.limits import (
+    BIRTH,
     COLUMNAR,
     TOGETHER,
     UNLIMITED,
@@ -125,8 +126,9 @@ class Loop:
         if work > allowed:
             raise too_much_work(work, allowed, together=True)
         found = int(counters[word_offsets.C_FOUND])
-        if found > limits.work:
-            raise too_much_work(found, limits.work, together=True)
+        most = TOGETHER // BIRTH * limits.work
+        if found > most:
+            raise too_much_work(found, most, together=True)
         memory = self.memory()[0]
         if memory > 2 * limits.memory:
             # Half may be no longer needed (`results.store.crowded`).

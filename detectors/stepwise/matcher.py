@@ -10,6 +10,7 @@ from typing import Final
 
 from distced.detectors.automata.automaton import Automaton, timer_type
 from distced.detectors.limits import (
+    BIRTH,
     TOGETHER,
     UNBOUNDED,
     UNLIMITED,
@@ -263,7 +264,7 @@ class Matcher:
                 if size > _CROWD:
                     if size > self._most or self.touched > self._stop:
                         raise self._overworked(size)
-                    if size * len(state.leaving) > self._most:
+                    if BIRTH * size * len(state.leaving) > self._most:
                         # What is born is counted one by one.
                         plain = False
                 if plain:
@@ -624,8 +625,8 @@ class Matcher:
         born = self._born
         if born:
             born.append(instance)
-            if len(born) > self._most:
-                raise too_much_work(len(born), self._most)
+            if BIRTH * len(born) > self._most:
+                raise too_much_work(BIRTH * len(born), self._most)
         else:
             self._born = [instance]
 
@@ -634,6 +635,10 @@ class Matcher:
         born = self._born
         if born:
             self._born = _NONE_BORN
+            # They are work of the events consumed in this go, too.
+            work = BIRTH * len(born)
+            self._stop -= work
+            self.begins_at -= work
             self.store.settle(born, self._latest_hi, one_key=one_key)
 
     def _settle_splits(self, affected: Iterable[int] = ()) -> None:

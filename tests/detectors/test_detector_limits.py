@@ -9,7 +9,7 @@ import pytest
 from distced.detectors.automata.properties import grows_texts
 from distced.detectors.columnar.engine import ColumnarEngine
 from distced.detectors.compiler import compile_pattern
-from distced.detectors.limits import Limits
+from distced.detectors.limits import BIRTH, TOGETHER, Limits
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.engine_choice import Forced
 from distced.detectors.runtime.engine_switch import Engines
@@ -115,29 +115,45 @@ def test_plain_instances_of_one_event_are_cut_short() -> None:
     """Instances with several ways on and nothing else are moved in a loop of their own."""
     engine = limited(StepwiseEngine, "[A] [B]* [B] [C]", Limits(work=1000))
     engine.feed(events("A" * 600))
-    with pytest.raises(LimitError, match=r"^one event concerns .*: 1,001"):
+    with pytest.raises(LimitError, match=r"^one event concerns .*: 1,008"):
         engine.feed(events("B", 600))
+
+
+def test_instances_that_are_brought_forth_count_more_than_those_that_are_looked_at() -> None:
+    pattern = "init x = 0 : ([A set x = 2 * x] | [A set x = 2 * x + 1])+ [C]"
+    engine = limited(StepwiseEngine, pattern, Limits(work=64 * BIRTH))
+    # Two, six, fourteen, and so on.
+    engine.feed(events("A" * 4))
+    with pytest.raises(LimitError, match=rf"^one event concerns .*: {65 * BIRTH:,} "):
+        engine.feed(events("A" * 10, 4))
+
+
+def test_work_of_earlier_calls_does_not_count() -> None:
+    engine = limited(StepwiseEngine, "[A as a] ; [B where k > a.k + 900000] within 20ns", Limits(work=20 * BIRTH))
+    # More births than all events of one call may have.
+    for begin in range(0, 30 * TOGETHER, 10):
+        engine.feed(events("A" * 10, begin))
 
 
 def test_events_of_one_call_are_too_much_work_together() -> None:
     pattern = "[A as a] ; [B where k > a.k + 900000]"
     apart, together = (limited(StepwiseEngine, pattern, Limits(work=1000)) for _ in range(2))
     for engine in (apart, together):
-        engine.feed(events("A" * 900))
-    for each in events("B" * 100, 900):
+        for begin in range(0, 900, 100):
+            engine.feed(events("A" * 100, begin))
+    for each in events("B" * 120, 900):
         apart.feed([each])
-    with pytest.raises(LimitError, match=r"^events that arrived together concern .* \(allowed: 20,000\)"):
-        together.feed(events("B" * 100, 900))
+    with pytest.raises(LimitError, match=r"^events that arrived together concern .* \(allowed: 100,000\)"):
+        together.feed(events("B" * 120, 900))
 
 
 def test_long_matches_are_too_much_work_together() -> None:
-    engine = limited(StepwiseEngine, "~[S] [A]+ [C]", Limits(work=1000))
-    engine.feed(events("S" * 300))
-    engine.feed(events("A", 300))
-    for begin in range(301, 401):
+    engine = limited(StepwiseEngine, "~[S] [A]+ [C]", Limits(work=4000))
+    engine.feed(events("S" * 400))
+    for begin in range(400, 1_500):
         engine.feed(events("A", begin))
     with pytest.raises(LimitError, match="events that arrived together"):
-        engine.feed(events("C", 500))
+        engine.feed(events("C", 1_500))
 
 
 @pytest.mark.parametrize(
