@@ -108,6 +108,11 @@ class Compiled:
         """Whether one instance for each key stands in the start, instead of a start that is always active."""
         return self.plain.once
 
+    @property
+    def settled(self) -> bool:
+        """Whether composite events are emitted at the end of an instant, for what then stands."""
+        return self.plain.settled
+
     def reach_of_loss(self, until: int) -> int:
         """Instant up to which lost events up to `until` make a difference, ns."""
         return INSTANT_MAX if self.once else reach_of_loss(self.throttlings, until)
@@ -115,7 +120,7 @@ class Compiled:
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        return self.epochs or self.once
+        return self.epochs or self.once or self.settled
 
     @property
     def structure(self) -> Automaton:
@@ -264,9 +269,8 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
         _check_derived(name, known)
     written = written_out(publication, known, text=text)
     keys = key_names(written.computations)
-    plain = Publication(
-        *with_key_registers(written.publication.pattern, written.publication.output, keys), once=publication.once
-    )
+    pattern, output = with_key_registers(written.publication.pattern, written.publication.output, keys)
+    plain = Publication(pattern, output, once=publication.once, settled=publication.settled)
     epochs = (publication.consumption or consumption) == "epoch"
     return Compiled(
         publication,

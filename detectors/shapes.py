@@ -132,6 +132,10 @@ class ShapedPattern(Compiled):
     def once(self) -> bool:
         return self.shape.template.once
 
+    @property
+    def settled(self) -> bool:
+        return self.shape.template.settled
+
     def __getattr__(self, name: str) -> Any:
         if name in ("publication", "plain", "cut"):
             return getattr(self._full, name)

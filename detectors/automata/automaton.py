@@ -135,6 +135,7 @@ class Automaton:
         output: the published output; None for a composite event without a name.
         epochs: whether events are consumed by epochs.
         once: whether one instance for each key stands in each start state, instead of a start that is always active.
+        settled: whether generative states emit at the end of an instant, for the instances that then stand there.
         constants: values of its parameters; empty for an automaton without any.
     """
 
@@ -156,6 +157,7 @@ class Automaton:
     output: Output | None = None
     epochs: bool = False
     once: bool = False
+    settled: bool = False
     constants: tuple[Attribute, ...] = ()
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
@@ -165,7 +167,12 @@ class Automaton:
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        return self.epochs or self.once
+        return self.epochs or self.once or self.settled
+
+    @property
+    def by_instants(self) -> bool:
+        """Whether the end of an instant counts."""
+        return self.epochs or self.settled
 
     @property
     def inner(self) -> tuple[Automaton, ...]:

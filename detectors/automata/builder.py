@@ -67,7 +67,9 @@ def build(
     output = publication.output
     wanted = referenced(publication.pattern, output) | exports
     automaton = _Builder(publication.pattern, output, wanted, exports, epochs, name, key).automaton()
-    return replace(automaton, once=True) if publication.once else automaton
+    if not (publication.once or publication.settled):
+        return automaton
+    return replace(automaton, once=publication.once, settled=publication.settled)
 
 
 @dataclass(frozen=True, slots=True)

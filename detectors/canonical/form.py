@@ -62,12 +62,12 @@ def canonical_form(
             publication, key, frozenset(names[each] for each in exports if each in names)
         )
         names = found if first else {given: found[name] for given, name in names.items() if name in found}
-        if settled or publication == replace(before, once=False):
+        if settled or publication == replace(before, once=False, settled=False):
             break
         # What fell away may have been the last that read a variable, or that made one of a side and one outside the
         # same, or an attribute called as a name to be given.
         key, first = (), False
-    publication = replace(publication, once=whole.once)
+    publication = replace(publication, once=whole.once, settled=whole.settled)
     text = format_publication(publication)
     if shown := sorted({names[name] for name in exports if name in names}):
         text += f" # exporting {', '.join(shown)}"

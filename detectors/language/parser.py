@@ -168,10 +168,12 @@ class Parser(ExpressionParser):
         once = self._once()
         pattern = self.pattern()
         if not self.scanner.take("->"):
+            settled = self._settled()
             consumption = self._consumed() if self._at_consumed() else ""
+            settled = settled or self._settled()
             if self._at_json():
                 raise self.scanner.unexpected("composite events that leave as JSON have a type: -> Name(...) before it")
-            return tree.Publication(pattern, consumption=consumption, once=once)
+            return tree.Publication(pattern, consumption=consumption, once=once, settled=settled)
         start = self.scanner.word.start
         name = self.scanner.expect_kind("name", "the composite event's type").text
         attributes: tuple[tuple[str, Expression], ...] = ()
@@ -180,13 +182,21 @@ class Parser(ExpressionParser):
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
         output = tree.Output(name, attributes, condition, span=self._span(start))
-        topic = consumption = ""
+        topic, consumption, settled = "", "", self._settled()
         while (self._at_json() and not topic) or (self._at_consumed() and not consumption):
             if self._at_json():
                 topic = self._json_topic()
             else:
                 consumption = self._consumed()
-        return tree.Publication(pattern, output, topic, consumption, once)
+            settled = settled or self._settled()
+        return tree.Publication(pattern, output, topic, consumption, once, settled)
+
+    def _settled(self) -> bool:
+        """`settled`, behind the output."""
+        found = self.scanner.word.text == "settled" and self.scanner.word.kind == "name"
+        if found:
+            self.scanner.next()
+        return found
 
     def _once(self) -> bool:
         """`once`, before the whole pattern."""

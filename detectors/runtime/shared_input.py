@@ -126,7 +126,7 @@ class SharedInput:
         self._index.add(detector, described)
         structure = detector.compiled.structure
         timed = _has_timers(structure)
-        if timed or structure.parts or structure.epochs:
+        if timed or structure.parts or structure.by_instants:
             self._clocked.add(detector)
             self._note_due(detector)
         if self._at_once and timed:
@@ -333,7 +333,7 @@ class SharedInput:
 
     def _sees_all(self, detector: Detector) -> bool:
         """Whether events that do not concern a detector's pattern count: by best effort any event ends an epoch."""
-        return detector.keeps_derivations or (self._at_once and detector.compiled.epochs)
+        return detector.keeps_derivations or (self._at_once and (detector.compiled.epochs or detector.compiled.settled))
 
     def _take_due(self, watermark: int) -> list[Detector]:
         """Members with something to do up to a watermark."""

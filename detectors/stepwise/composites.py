@@ -356,9 +356,9 @@ class Composites:
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:
-            # Time events of several instances that are due together are one moment.
+            # Time events of several instances that are due together are one moment, and so is a settled instant.
             self._by = self.now
-            moment = _place(self.now)
+            moment: tuple[object, ...] = (self.now.hi,) if self.automaton.settled else _place(self.now)
             if moment != self._moment:
                 self._places, self._moment = _NO_PLACES, moment
         digest = composite.seq

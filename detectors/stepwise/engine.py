@@ -21,6 +21,7 @@ from distced.detectors.stepwise.inner_events import PartMatch, part_events, part
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
+from distced.detectors.stepwise.settled_matcher import SettledMatcher
 from distced.detectors.stepwise.throttling import Computer, Throttler, computers_of, mark, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
@@ -128,7 +129,7 @@ class StepwiseEngine:
                     self._from_outside = {}
                 self._from_outside.setdefault(part.detector, []).append((unit, type_name, part))
         self.by_instants = bool(self._from_outside) or any(
-            unit.readers or unit.matcher.automaton.epochs for unit in self.units
+            unit.readers or unit.matcher.automaton.by_instants for unit in self.units
         )
         self._with_timers = tuple(unit for unit in self.units if unit.matcher.automaton.timers)
         self.with_clock = self.by_instants or bool(self._with_timers)
@@ -366,6 +367,8 @@ class StepwiseEngine:
                 for event in offered:
                     matcher.offer(event)
             matcher.fire(instant)
+            if isinstance(matcher, SettledMatcher):
+                matcher.end_instant()
             if unit.readers:
                 self._hand_on(unit)
 
@@ -414,9 +417,8 @@ class StepwiseEngine:
                 part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
             }
         derivations = self._derivations and own_type is None
-        matcher = Matcher(
-            automaton, kinds, source=source, constants=constants, own_type=own_type, derivations=derivations
-        )
+        make = SettledMatcher if automaton.settled else Matcher
+        matcher = make(automaton, kinds, source=source, constants=constants, own_type=own_type, derivations=derivations)
         unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:
             part.readers = (*part.readers, unit)

@@ -87,7 +87,7 @@ class InstanceStore:
             LimitError: more instances than the limits allow.
         """
         if len(born) > 1:
-            born = _distinct(born)
+            born = distinct(born)
         if self._timed or not one_key:
             for instance in born:
                 self.add(instance)
@@ -193,7 +193,7 @@ class InstanceStore:
         self._sweep_at = min(max(SWEEP_LEAST, 2 * self.live), max(most + 1, self.live + most // 16))
 
 
-def _distinct(born: list[Instance]) -> list[Instance]:
+def distinct(born: list[Instance]) -> list[Instance]:
     """New instances without repetitions: of equal ones the first; the others stay in order."""
     if len(born) == 2 and born[0].state != born[1].state:
         return born

@@ -115,7 +115,9 @@ class Matcher:
         self._window = self.plans.window
         # A gap before open matches is that of a key, for which instances are found by it.
         waits = None if derivations and automaton.key else self.plans.waits
-        self.store = InstanceStore(len(automaton.states), self._window, waits, timed=bool(automaton.timers))
+        self.store = InstanceStore(
+            len(automaton.states), self._window, waits, timed=bool(automaton.timers or automaton.settled)
+        )
         self._latest_hi = BEFORE_ALL
         # Whether the input has ended, so that no time event recurs.
         self.ended = False

@@ -52,7 +52,8 @@ KeyOf = Callable[[Event], object]
 class Target:
     """A target state: `accepting` completes a match, `goes_on` keeps the instance alive, `arms` starts time events;
     `timers`, `windows` and `keys` are those kept, all others end. A time event that `recurs` is kept when it fires.
-    `renews`: what is emitted there is no longer part of the instance, which goes on (`once`)."""
+    `renews`: what is emitted there is no longer part of the instance, which goes on (`once`). `generative`: whether the
+    state is, also where instances emit at the end of the instant, and not on arrival (`settled`)."""
 
     state: int
     accepting: bool
@@ -63,6 +64,7 @@ class Target:
     windows: frozenset[int]
     keys: frozenset[int]
     renews: bool = False
+    generative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,7 +396,7 @@ class Planner:
         state = self.automaton.states[index]
         return Target(
             state=index,
-            accepting=state.accepting,
+            accepting=state.accepting and not (self.automaton.settled and state.moves),
             goes_on=bool(state.moves),
             arms=tuple((timer, self.automaton.timers[timer].when) for timer in sorted(state.arms)),
             recurs=tuple(
@@ -405,6 +407,7 @@ class Planner:
             timers=state.timers,
             windows=state.windows,
             keys=state.keys,
+            generative=state.accepting,
             renews=self.automaton.once and state.accepting and bool(state.moves),
         )
 
@@ -454,7 +457,7 @@ def _never(event: Event, bindings: Bindings, registers: Registers) -> bool:
 def _loops(move: MovePlan, state: int) -> bool:
     """Whether a move leads back to its state without a constituent."""
     (target, *others) = move.targets
-    return move.hidden and not move.strong and not others and target.state == state and not target.accepting
+    return move.hidden and not move.strong and not others and target.state == state and not target.generative
 
 
 _SHARED: Final = 256

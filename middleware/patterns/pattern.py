@@ -349,6 +349,10 @@ class Publication:
         never again."""
         return Publication(replace(self._tree, once=True))
 
+    def settled(self) -> Publication:
+        """`C -> Name(...) settled`: composite events at the end of an instant, for what then stands."""
+        return Publication(replace(self._tree, settled=True))
+
     def __str__(self) -> str:
         return format_publication(_complete(self))
 

@@ -57,6 +57,8 @@ def format_publication(publication: tree.Publication) -> str:
         text = f"once {text}"
     if publication.output is not None:
         text += f" -> {format_output(publication.output)}"
+    if publication.settled:
+        text += " settled"
     if publication.consumption:
         text += f" consumed {publication.consumption}"
     return f"{text} publish_json = {format_value(publication.publish_json)}" if publication.publish_json else text

@@ -220,6 +220,7 @@ class Publication:
         publish_json: topic on which its composite events leave as JSON, too; empty for none. No part of the meaning.
         consumption: `ordered` or `epoch`; empty for that of the run or the subscription.
         once: `once C`: whether one instance for each key stands in the start, instead of a start that is always active.
+        settled: whether composite events are emitted at the end of an instant, for what then stands.
     """
 
     pattern: Pattern
@@ -227,6 +228,7 @@ class Publication:
     publish_json: str = ""
     consumption: str = ""
     once: bool = False
+    settled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

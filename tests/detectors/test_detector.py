@@ -156,7 +156,7 @@ def test_best_effort_finds_the_same_where_events_arrive_in_order() -> None:
         # Best effort does not wait for other events of the same instant, so there are none where they go together.
         events = spread(random, random.randrange(1, 12), 3)
         instants = {event.hi: event for event in events}
-        if pattern.automaton.epochs or pattern.automaton.parts:
+        if pattern.automaton.by_instants or pattern.automaton.parts:
             events = sorted(instants.values(), key=lambda event: event.key)
         observer = Detector(pattern, BestEffort())
         found: list[CompositeEvent] = []
@@ -193,7 +193,7 @@ def test_best_effort_survives_disorder_and_counts_what_came_late() -> None:
 def test_what_late_events_may_have_made_wrong_is_reported_by_best_effort() -> None:
     unlike = reported = 0
     for seed, random, pattern in _patterns(SEEDS):
-        if pattern.automaton.epochs:
+        if pattern.automaton.by_instants:
             # What goes together depends on arrivals.
             continue
         events = spread(random, random.randrange(2, 12), 3)

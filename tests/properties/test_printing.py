@@ -171,7 +171,12 @@ FILES = st.builds(
     st.tuples(*(PATTERNS.map(lambda pattern, name=name: (name, pattern)) for name in DEFINED)),
     st.lists(
         st.builds(
-            Publication, PATTERNS, OUTPUTS, st.just(""), st.sampled_from(["", "ordered", "epoch"]), st.booleans()
+            Publication,
+            PATTERNS,
+            OUTPUTS,
+            consumption=st.sampled_from(["", "ordered", "epoch"]),
+            once=st.booleans(),
+            settled=st.booleans(),
         ),
         max_size=2,
     ).map(tuple),
@@ -188,7 +193,7 @@ def test_sets_read_back(described: Any) -> None:
     assert parse_set(format_set(described)) == described
 
 
-@given(st.builds(Publication, PATTERNS, st.one_of(st.none(), OUTPUTS), once=st.booleans()))
+@given(st.builds(Publication, PATTERNS, st.one_of(st.none(), OUTPUTS), once=st.booleans(), settled=st.booleans()))
 def test_patterns_read_back(publication: Publication) -> None:
     text = format_publication(publication)
     assert parse_publication(text, DEFINED) == publication, text

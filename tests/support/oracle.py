@@ -116,6 +116,8 @@ class Inst(msgspec.Struct):
     timers: dict[str, int] = msgspec.field(default_factory=dict)
     windows: dict[int, int] = msgspec.field(default_factory=dict)
     bound: int | None = None
+    # It stands in a generative state that it has reached in this instant.
+    due: bool = False
 
 
 class Derived:
@@ -205,6 +207,7 @@ class Oracle:
         derived: Derived | None = None,
         written: tuple[Pattern, tuple[str, ...]] | None = None,
         once: bool = False,
+        settled: bool = False,
     ) -> None:
         # `any` is every primitive event, and composite ones whose type the whole pattern names anywhere.
         self.named = named or frozenset(
@@ -223,7 +226,7 @@ class Oracle:
         self.budget = budget or Budget(10**9)
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
-        self.once = once
+        self.once, self.settled = once, settled
         self.found: dict[Any, Found] = {}
         self.parts: dict[tuple[int, str], str] = {}
         self.primitives = events
@@ -346,6 +349,11 @@ class Oracle:
     def follow(self, inst: Inst, index: int) -> None:
         while inst.threads:
             event, timer, upto = self.next(inst, index)
+            if inst.due and (event is None or inst.last is None or event.hi > inst.last.hi):
+                emitted = self.emit(inst.matched, inst.bindings, inst.registers, inst.lo, inst.last)
+                inst = replace(inst, due=False)
+                if emitted and self.once:
+                    inst = replace(inst, lo=2**63, matched=(), windows={})
             if event is None:
                 return
             if timer is not None:
@@ -515,7 +523,9 @@ class Oracle:
         children = []
         for alternative in thread.onward():
             renewed = False
-            if any(isinstance(each, Skip) for each in alternative):
+            generative = any(isinstance(each, Skip) for each in alternative)
+            stands = generative and self.settled and any(isinstance(each, Thread) for each in alternative)
+            if generative and not stands:
                 renewed = self.emit(matched, bindings, registers, lo, event) and self.once
             threads = [each for each in alternative if isinstance(each, Thread)]
             if not threads:
@@ -530,7 +540,7 @@ class Oracle:
                         timers[name] = due
             since = (2**63, (), {}) if renewed else (lo, matched, windows)
             children.append(
-                Inst(threads, event, since[0], since[1], keys_of, bindings, registers, timers, since[2], bound)
+                Inst(threads, event, since[0], since[1], keys_of, bindings, registers, timers, since[2], bound, stands)
             )
         return children
 
@@ -546,12 +556,14 @@ class Oracle:
                 if self.value(self.output.condition, shown, bindings, registers) is not True:
                     return False
         ordered = tuple(sorted(matched, key=lambda each: self.order[each]))
+        # At the end of an instant all is one moment.
+        moment = (event.hi,) if self.settled else event.key
         exported = (
             {n: e for n, e in bindings.items() if n in self.exports},
             {n: registers.get(n) for n in all_registers(self.pattern) if n in self.exports},
         )
         self.results.append(
-            (self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), event.key)
+            (self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), moment)
         )
         return True
 
@@ -739,6 +751,7 @@ def read(
         budget=budget,
         derived=derived,
         once=publication.once,
+        settled=publication.settled,
     )
     return oracle.run()
 

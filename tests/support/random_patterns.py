@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from distced.middleware.model.events import Event
@@ -55,6 +56,7 @@ FEATURES = frozenset(
         "choice",
         "member",
         "once",
+        "settled",
     }
 )
 
@@ -105,11 +107,14 @@ class PatternMaker:
             elif "member" in self.features and random.random() < 0.2:
                 condition = Call("in", (Name(attributes[-1][0]), Literal(0), Literal(2), Literal(None)))
             output = Output("Out", tuple(attributes), condition)
-        return Publication(pattern, output, once=self.said("once", 0.1))
+        publication = Publication(pattern, output, once=self.said("once", 0.1))
+        # Drawn apart, so that seeds make the patterns that they made before.
+        apart = Random(f"settled {publication}")
+        return replace(publication, settled=self.said("settled", 0.1, apart))
 
-    def said(self, feature: str, share: float) -> bool:
+    def said(self, feature: str, share: float, random: Random | None = None) -> bool:
         """Whether something is said of the whole pattern."""
-        return feature in self.always or (feature in self.features and self.random.random() < share)
+        return feature in self.always or (feature in self.features and (random or self.random).random() < share)
 
     def pattern(self, size: int, timers: tuple[str, ...]) -> Pattern:
         random = self.random
