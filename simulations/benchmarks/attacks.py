@@ -200,10 +200,10 @@ def _unpacking(assault: Assault) -> None:
 
 @attack("frames with many events")
 def _many_events(assault: Assault) -> None:
-    """Frames below the limits, 800 kB with 30,000 events, of which a pattern looks at each."""
+    """Frames below the limits, 25,000 events in 800 to 900 kB, of which a pattern looks at each."""
     with assault.detecting("[Noise where k < -1]", "[Noise where t == 'y']"):
         while assault.goes_on:
-            assault.publish(NOISE_TOPIC, assault.noise(30_000))
+            assault.publish(NOISE_TOPIC, assault.noise(25_000))
 
 
 @attack("retained garbage")

@@ -85,7 +85,7 @@ class Trial:
         before, beside: phases without the attack and with it.
         sent: messages of the attack.
         server, node: their processor time beside the attack, as shares of a processor.
-        each: that of both for a message of the attack, s, as far as it is more than before.
+        each: that of both for a message of the attack, s, as far as it is more than before; 0 for none.
         memory: resident memory of the node afterwards, bytes.
         counts: counters of the node afterwards.
     """
@@ -192,7 +192,7 @@ def _try(name: str, pace: int, seconds: float, size: int) -> Trial:
             number,
             busy[0] / took,
             busy[1] / took,
-            more / max(number, 1),
+            more / number if number else 0.0,
             ask(node, "memory"),
             ask(node, "counts"),
         )

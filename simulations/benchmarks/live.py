@@ -14,6 +14,7 @@ import logging
 import multiprocessing as mp
 import pstats
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -260,8 +261,11 @@ def _node_delays(url: str, count: int, frame: int, ready: Any, answer: Any) -> N
 
 
 def quieten() -> None:
-    """Log warnings only."""
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    """Log warnings only, and none between the results of `--json`."""
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
 
 
 def _no_delay(_client: object, _userdata: object, sock: Any) -> None:
