@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import groupby
 from random import Random
@@ -15,7 +16,7 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.patterns.tree import Output, Publication
+from distced.middleware.patterns.tree import Output
 from distced.middleware.sets.expressions import Literal
 from tests.support.engine_switches import by_chance
 from tests.support.event_streams import END, Message, comparable, messages, spread
@@ -30,7 +31,7 @@ def _pattern(random: Random, name: str, registry: TypeRegistry, reads: str | Non
     while True:
         made = PatternMaker(random).publication(random.randrange(1, 7))
         output = made.output or Output(name, (("one", Literal(1)),))
-        text = format_publication(Publication(made.pattern, Output(name, output.attributes, output.condition)))
+        text = format_publication(replace(made, output=replace(output, type_name=name)))
         if reads is not None:
             if "[A]" not in text:
                 continue

@@ -335,7 +335,7 @@ def test_composite_events_do_not_depend_on_the_network() -> None:
 
 @pytest.mark.slow
 def test_composite_events_outlive_any_one_node() -> None:
-    checked = [check(seed, lose=True) for seed in range(14, 28)]
+    checked = [check(seed, lose=True) for seed in range(14, 34)]
     assert sum(each.found for each in checked) > 15
     assert sum(each.cut for each in checked) > 1
 

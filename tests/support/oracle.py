@@ -227,6 +227,10 @@ class Oracle:
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
         self.once, self.settled = once, settled
+        self.timer_places: dict[str, int] = {}
+        for node in walk(pattern):
+            if isinstance(node, Timing):
+                self.timer_places.setdefault(node.timer, len(self.timer_places))
         self.found: dict[Any, Found] = {}
         self.parts: dict[tuple[int, str], str] = {}
         self.primitives = events
@@ -378,7 +382,8 @@ class Oracle:
             index = upto
 
     def next(self, inst: Inst, index: int) -> tuple[Seen | None, str | None, int]:
-        due = min(((d, order, n) for order, (n, d) in enumerate(sorted(inst.timers.items()))), default=None)
+        # Of several due together the outermost is first, whatever their names.
+        due = min(((d, self.timer_places[n], n) for n, d in inst.timers.items()), default=None)
         if index < len(self.events) and (due is None or self.events[index].hi <= due[0]):
             return self.events[index], None, self.after_epoch(index)
         if due is None:
