@@ -47,7 +47,7 @@ PATTERN: Final = "[Reading as r] -> Seen(v = r.v)"
 WARM_UP: Final = 2.0
 """Time of events that are not measured: engines are compiled meanwhile, s."""
 
-AWAITED: Final = 15.0
+AWAITED: Final = 5.0
 """Time for detections behind the last event of a phase, s; those that have not come by then are missing."""
 
 MOST: Final = 100.0
