@@ -6,6 +6,7 @@ canonical form with the id, and the automaton, which takes far longer, are compu
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ from distced.middleware.model.event_types import EventType, TypeRegistry, derive
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.printer import format_pattern, format_publication
+from distced.middleware.patterns.statements import behind_bases
 from distced.middleware.patterns.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, sets_of, walk
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
 from distced.middleware.sets.expressions import FALSE, format_expression
@@ -213,16 +215,59 @@ def compile_file(
     text: str, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
 ) -> tuple[Compiled, ...]:
     """The publications of a pattern file; one may read what another publishes."""
+    return compile_statements(text, registry, consumption=consumption)[0]
+
+
+def compile_statements(
+    text: str, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
+) -> tuple[tuple[Compiled, ...], TypeRegistry]:
+    """The publications of a pattern file, and the types with those that it derives and publishes."""
     # Indentation common to all lines says nothing; taken away here, places in errors are right.
     text = dedent(text)
     file = parse_file(text)
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
-    register_derived(file, known, text=text)
+    publications = inline_file(file, text=text)
+    published = (each.output.type_name for each in publications if each.output is not None)
+    derived = DerivedTypes(file.types, known, published, text=text)
     compiled: dict[int, Compiled] = {}
-    for place, publication in _readers_last(inline_file(file, text=text)):
+    for place, publication in _readers_last(publications, derived.bases):
+        derived.register(compiled.values())
         compiled[place] = compile_publication(publication, known, consumption=consumption, text=text)
         register_published(compiled.values(), compiled[place], known)
-    return tuple(compiled[place] for place in sorted(compiled))
+    derived.register(compiled.values())
+    return tuple(compiled[place] for place in sorted(compiled)), known
+
+
+class DerivedTypes:
+    """Derived types of a file, some perhaps of types that its patterns publish, which are registered when these are.
+
+    Attributes:
+        bases: names of the derived types and of what each is derived from.
+        registry: where they are registered.
+    """
+
+    def __init__(
+        self, types: Iterable[DerivedType], registry: TypeRegistry, published: Iterable[str], *, text: str = ""
+    ) -> None:
+        self._waiting = behind_bases(types)
+        self.bases = {each.name: each.base for each in self._waiting}
+        self.registry = registry
+        self._text = text
+        self._counts = Counter(published)
+
+    def register(self, compiled: Iterable[Compiled]) -> None:
+        """Register those whose base is known, given the patterns that are compiled so far."""
+        missing = self._counts - Counter(each.publishes.name for each in compiled)
+        later = []
+        for each in self._waiting:
+            base = each.base
+            while base in self.bases and base not in self.registry:
+                base = self.bases[base]
+            if base in missing and (self.registry.open or base not in self.registry):
+                later.append(each)
+            else:
+                register_derived(PatternFile((each,), (), ()), self.registry, text=self._text)
+        self._waiting = later
 
 
 def register_published(before: Iterable[Compiled], added: Compiled, registry: TypeRegistry) -> None:
@@ -318,7 +363,7 @@ def types_read(patterns: Iterable[Compiled]) -> frozenset[str] | None:
 
 def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "") -> None:
     """Register the derived types of a file, with checked expressions."""
-    for each in file.types:
+    for each in behind_bases(file.types):
         registry.register(_event_type(each, registry))
         if each.condition is not None:
             filtered = Atom(Filtered(TypeSet(each.base, span=each.span), each.condition, span=each.span))
@@ -332,17 +377,25 @@ def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
         registry.register(EventType(derived.base, {}))
     where = format_expression(derived.condition) if derived.condition is not None else ""
     computed = [(name, format_expression(value)) for name, value in derived.computed]
-    base = registry.get(derived.base)
-    return derive(base, derived.name, where=where, every=derived.every, by=derived.by, computed=computed)
+    often = {"every": derived.every, "quiet": derived.quiet}
+    return derive(registry.get(derived.base), derived.name, where=where, by=derived.by, computed=computed, **often)
 
 
-def _readers_last(publications: tuple[Publication, ...]) -> list[tuple[int, Publication]]:
-    """Publications with their places, each after those whose composite events it reads."""
+def _readers_last(publications: tuple[Publication, ...], bases: Mapping[str, str]) -> list[tuple[int, Publication]]:
+    """Publications with their places, each after those whose composite events it reads, perhaps by derived types."""
+
+    def reads(pattern: Pattern) -> set[str]:
+        found, names = set[str](), _read_types(pattern)
+        while names:
+            found |= names
+            names = {bases[each] for each in names if each in bases} - found
+        return found
+
     ordered: list[tuple[int, Publication]] = []
     waiting = list(enumerate(publications))
     while waiting:
         unpublished = {each.output.type_name for _, each in waiting if each.output is not None}
-        ready = [(place, each) for place, each in waiting if not unpublished & _read_types(each.pattern)]
+        ready = [(place, each) for place, each in waiting if not unpublished & reads(each.pattern)]
         if not ready:
             circle = ", ".join(sorted(unpublished))
             raise PatternError("patterns that read each other's composite events in a circle", given=circle)

@@ -14,11 +14,11 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Final
 
-from distced.detectors.compiler import Compiled, Consumption, compile_file, compile_pattern, register_derived
+from distced.detectors.compiler import Compiled, Consumption, compile_pattern, compile_statements
 from distced.detectors.language.derived import without_derived
 from distced.detectors.language.parser import parse_file
 from distced.middleware.model.errors import DistcedError, PatternError
-from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.patterns.tree import Atom, PatternFile, Reference, Scope, walk
 from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
 from distced.middleware.sets.expressions import Name
@@ -39,12 +39,14 @@ class PatternSource:
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """The compiled patterns of a source in their order, the names of throttled types by mark, and warnings."""
+    """The compiled patterns of a source in their order, the names of throttled types by mark, warnings, and the derived
+    types of a file, each behind its base."""
 
     source: PatternSource
     compiled: tuple[Compiled, ...]
     derived: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    types: tuple[EventType, ...] = ()
 
 
 def read_source(given: str | Path) -> PatternSource:
@@ -112,16 +114,16 @@ def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumpt
     if not _STATEMENT.search(source.text):
         raise PatternError("a pattern file without a statement", advice="a statement begins in the first column")
     file = parse_file(source.text)
-    known = TypeRegistry(registry or (), open=registry is None or registry.open)
-    register_derived(file, known, text=source.text)
-    compiled = compile_file(source.text, registry, consumption=consumption)
+    compiled, known = compile_statements(source.text, registry, consumption=consumption)
     if not compiled:
         raise PatternError(
             "a pattern file that publishes nothing",
             given=", ".join(name for name, _ in file.definitions) or None,
             advice="a pattern that is to be detected has no `Name =` before it: [A] ; [B] -> Name()",
         )
-    return Patterns(source, compiled, _marks(file, known), tuple(_slips(file)))
+    named = {each.name for each in file.types}
+    derived = tuple(each for each in known if each.name in named)
+    return Patterns(source, compiled, _marks(file, known), tuple(_slips(file)), derived)
 
 
 def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:

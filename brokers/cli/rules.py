@@ -12,6 +12,7 @@ import typer
 from rich.text import Text
 from typer import Argument, Option
 
+from distced.brokers.cli.derived_types import new_types, published_by
 from distced.brokers.cli.inspect import Seen, Watched, show
 from distced.brokers.cli.subscribe import Decompositions
 from distced.brokers.core.directory import Directory
@@ -29,8 +30,6 @@ from distced.brokers.inspect.rule_plan import (
     without_detectors,
 )
 from distced.brokers.live.observers import LiveDirectory
-from distced.detectors.compiler import register_derived
-from distced.detectors.language.parser import parse_file
 from distced.detectors.pattern_files import compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.options import DEFAULT, ServerOption, connected, verb
@@ -39,7 +38,6 @@ from distced.middleware.cli.signals import ending
 from distced.middleware.client.directory_session import OF_DURABLE
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.topics import directory_topic
 from distced.policies.cli.hint_options import AllowedNodes, EventRates, ExcludedNodes
@@ -127,17 +125,15 @@ def apply_rules(options: ApplyOptions) -> int:
         registry = directory.registry()
         patterns = compile_source(source, registry)
         show_notes(patterns.notes)
-        derived = TypeRegistry(registry)
-        register_derived(parse_file(source.text), derived)
         ordered = list(in_order(patterns.compiled))
         wanted = entries_of(name, ordered, quality)
         planned, _ = reading.look(lambda directory: plan(name, wanted, present(directory, name)))
-        new = [each for each in derived if each.name not in registry]
+        new = new_types(patterns, registry, directory.types)
         if not _is_to_be_done(planned, options, [each.name for each in new]):
             return int(bool(planned.entries or new))
         if new:
             with connected(options.server) as client:
-                client.register(*new)
+                client.register(*new, awaited=published_by(patterns))
         return _carry_out(reading, planned, options, detectors_of(wanted, ordered))
 
 

@@ -16,12 +16,12 @@ from typing import Annotated, Final
 from rich.console import Console
 from typer import Argument, Option
 
+from distced.brokers.cli.derived_types import new_types, published_by
 from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node
 from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.batch_run.report import event_as_dict
-from distced.detectors.compiler import Compiled, register_derived
-from distced.detectors.language.parser import parse_file
+from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
 from distced.middleware.cli.logs import configure_logging
@@ -42,7 +42,6 @@ from distced.middleware.client.client import Client
 from distced.middleware.client.quality import KEEP_BYTES, QualityOfService
 from distced.middleware.client.subscription import Subscription
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import HOUR, SECOND
 from distced.policies.cli.hint_options import AllowedNodes, EventRates, ExcludedNodes, Selectivity
@@ -284,9 +283,7 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
     registry = directory.registry()
     patterns = compile_source(source, registry)
     show_notes(patterns.notes)
-    derived = TypeRegistry(registry)
-    register_derived(parse_file(source.text), derived)
-    client.register(*(each for each in derived if each.name not in registry))
+    client.register(*new_types(patterns, registry, client.types), awaited=published_by(patterns))
     subscriptions: list[Subscription] = []
     for together in _in_groups(patterns.compiled):
         subscriptions += client.subscribe_many([each.text for each in together], quality=options.quality)

@@ -156,7 +156,8 @@ class Directory(Entries):
             self._first.setdefault(published, (detector, None))
             return
         registry = self._registry
-        if before is None and made is not None and registry is not None and published not in registry:
+        new = before is None and made is not None and self._all_usable
+        if new and made is not None and registry is not None and published not in registry:
             self._registry = registry.with_checked([made])
         else:
             self._registry = None
@@ -242,14 +243,12 @@ class Directory(Entries):
         known = self.sources
         return {each for each in sources if each in known and known[each].publisher not in ("", publisher)}
 
-    def registry(self) -> TypeRegistry:
+    def registry(self, published: Iterable[EventType] = ()) -> TypeRegistry:
         """Types that patterns may read: registered ones, and those that detectors publish. Not to be changed."""
         if self._registry is None:
-            registered = super().registry()
-            self._all_usable = len(registered) == len(self.types)
             # Of several detectors that differ the first by name counts, on all nodes.
-            published = (each for name, (_, each) in self._first.items() if name not in registered)
-            self._registry = registered.with_checked(each for each in published if each is not None)
+            self._registry = super().registry(each for _, each in self._first.values() if each is not None)
+            self._all_usable = all(name in self._registry for name in self.types)
         return self._registry
 
     def publishers(self, type_name: str, policy: str = "") -> list[str]:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from distced.detectors.compiler import Compiled, compile_pattern, register_derived, register_published
+from distced.detectors.compiler import Compiled, DerivedTypes, compile_pattern, read_pattern, register_published
 from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match
 from distced.detectors.language.parser import parse_file
 from distced.detectors.runtime.engines import Kinds, make_engine
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
+from distced.middleware.patterns.tree import DerivedType
 
 Status: TypeAlias = Literal["passed", "failed", "unsupported"]
 
@@ -86,14 +87,17 @@ def run_case(case: Case, engine: str = "stepwise", run: Run | None = None) -> Ca
 
 def compile_case(case: Case) -> tuple[Compiled, ...]:
     """The case's pattern, followed by the publications it may read."""
-    registry = registry_of(case)
+    derived = derived_types(case, TypeRegistry((case.types or {}).values(), open=case.types is None))
+    registry = derived.registry
     beside: list[Compiled] = []
     for text in case.publications:
+        derived.register(beside)
         compiled = compile_pattern(text, registry, definitions=case.let, consumption=case.consumption)
         if compiled.publication.output is None:
             raise ConformanceError("a publication without a name", given=text, advice="write -> Name() behind it")
         register_published(beside, compiled, registry)
         beside.append(compiled)
+    derived.register(beside)
     pattern = compile_pattern(case.pattern, registry, definitions=case.let, consumption=case.consumption)
     return (pattern, *beside)
 
@@ -113,16 +117,21 @@ def compare(case: Case, composites: Iterable[CompositeEvent]) -> CaseOutcome:
 
 
 def registry_of(case: Case) -> TypeRegistry:
-    """The event types of a case, derived ones among them."""
-    registry = TypeRegistry((case.types or {}).values(), open=case.types is None)
+    """The event types of a case, derived ones among them, for the oracle, which checks nothing."""
+    derived = derived_types(case, TypeRegistry(open=True))
+    derived.register(compile_case(case))
+    return derived.registry
+
+
+def derived_types(case: Case, registry: TypeRegistry) -> DerivedTypes:
+    """The derived types of a case, to be registered as their bases are."""
+    types: tuple[DerivedType, ...] = ()
     if case.derive:
-        file = parse_file("\n".join(case.derive))
-        if len(file.types) != len(case.derive):
-            raise ConformanceError(
-                "not a derived type", allowed="type Name = Base where ... with (...) every ... by ..."
-            )
-        register_derived(file, registry)
-    return registry
+        types = parse_file("\n".join(case.derive)).types
+        if len(types) != len(case.derive):
+            raise ConformanceError("not a derived type", allowed="type Name = Base where ... every ... by ...")
+    publications = [read_pattern(each, case.let).output for each in case.publications]
+    return DerivedTypes(types, registry, (each.type_name for each in publications if each is not None))
 
 
 def _refused(case: Case, message: str) -> CaseOutcome:

@@ -55,7 +55,8 @@ class Throttling:
     Attributes:
         mark: the attribute of events that passed; no attribute's name.
         type_name, condition: the published type that is throttled, and which of its events; the others do not pass.
-        every: the interval, ns, aligned to the epoch.
+        every: the interval, ns, aligned to the epoch; 0 for `quiet`.
+        quiet: for how long no other event passes after one, ns; 0 for `every`.
         by: the attributes whose values are throttled separately.
     """
 
@@ -64,12 +65,16 @@ class Throttling:
     condition: Expression
     every: int
     by: tuple[str, ...]
+    quiet: int = 0
 
 
 def reach_of_loss(throttlings: Iterable[Throttling], until: int) -> int:
     """Instant up to which lost events up to `until` make a difference, ns: another event of their interval passes in
     place of one that was lost."""
     for each in throttlings:
+        if each.quiet:
+            # Each event that passes decides over the next.
+            return INSTANT_MAX
         until = min((until // each.every + 1) * each.every - 1, INSTANT_MAX)
     return until
 
@@ -160,13 +165,14 @@ class _Stages:
         if derived.computed:
             added = {each: substituted(parse_expression(value), computed) for each, value in derived.computed}
             computed = {**computed, **added}
-        if not derived.every:
+        if not (derived.every or derived.quiet):
             return described, computed
         condition, root = _condition(described), self.root(name)
         by = tuple(sorted(self.key(each, {root: computed.get(each, Name(each))}) for each in derived.by))
-        content = f"{root} where {format_expression(condition)} every {derived.every} by {list(by)}"
+        often = f"at most 1 per {derived.quiet}" if derived.quiet else f"every {derived.every}"
+        content = f"{root} where {format_expression(condition)} {often} by {list(by)}"
         mark = f"throttled {blake2b(content.encode(), digest_size=8).hexdigest()}"
-        self.throttlings.setdefault(mark, Throttling(mark, root, condition, derived.every, by))
+        self.throttlings.setdefault(mark, Throttling(mark, root, condition, derived.every, by, derived.quiet))
         return Filtered(TypeSet(root), Name(mark)), computed
 
 
@@ -184,7 +190,8 @@ def throttled_names(
     for each in throttlings:
         by = f" by ({', '.join(keys.get(name, name) for name in each.by)})" if each.by else ""
         condition = "" if each.condition == TRUE else f" where {format_expression(each.condition)}"
-        described = f"{each.type_name}{condition} every {format_duration(each.every)}{by}"
+        often = f"at most 1 per {format_duration(each.quiet)}" if each.quiet else f"every {format_duration(each.every)}"
+        described = f"{each.type_name}{condition} {often}{by}"
         names[each.mark] = derived.get(each.mark, described)
     return names
 

@@ -267,15 +267,40 @@ class Parser(ExpressionParser):
             self.scanner.expect("(")
             computed = self._assignments(self.expression)
             self.scanner.expect(")")
-        every = 0
+        every = quiet = 0
         if self.scanner.word.text == "every" and self.scanner.next():
             every = self.duration()
+        elif self._at_most():
+            quiet = self._quiet()
         by = self._attributes() if self.scanner.take("by") else ()
-        if by and not every:
+        if by and not (every or quiet):
             raise self.scanner.error(
-                "`by` throttles, and needs `every` before it", self._span(start), advice="add every 1min"
+                "`by` throttles, and needs `every` or `at most` before it", self._span(start), advice="add every 1min"
             )
-        return tree.DerivedType(name, base, condition, every, by, computed, span=self._span(start))
+        return tree.DerivedType(name, base, condition, every, by, computed, quiet, span=self._span(start))
+
+    def _at_most(self) -> bool:
+        words = self.scanner.word, self.scanner.peek()
+        return [each.text for each in words] == ["at", "most"] and all(each.kind == "name" for each in words)
+
+    def _quiet(self) -> int:
+        """`at most 1 per 10min`."""
+        self.scanner.next()
+        self.scanner.next()
+        number = self.scanner.word
+        if number.kind == "number" and number.text != "1":
+            raise self.scanner.error(
+                "not a number of events that pass", Span(number.start, number.end), given=number.text, allowed="1"
+            )
+        self.scanner.expect_kind("number", "1")
+        word = self.scanner.expect_kind("name", "'per'")
+        start = self.scanner.word.start
+        if word.text != "per":
+            raise self.scanner.error("unexpected", Span(word.start, word.end), given=word.text, allowed="per")
+        quiet = self.duration()
+        if not quiet:
+            raise self.scanner.error("at most one in no time is every one", self._span(start), allowed="from 1ns")
+        return quiet
 
     # Patterns, loosest first.
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Throttler:
-    """Throttle of one rule; `passed` is the interval of the last passed event by key, swept periodically."""
+    """Throttle of one rule; `passed` is the interval of the last passed event by key, or its `hi` where a time has to
+    pass behind it; swept periodically."""
 
     def __init__(self, throttling: Throttling) -> None:
         self.throttling = throttling
@@ -35,12 +36,25 @@ class Throttler:
         key = self._key(event) if self._key is not None else ()
         if key is None:
             return False
+        if self.throttling.quiet:
+            return self._is_first(event.hi, key)
         interval = event.hi // self.throttling.every
         if self.passed.get(key, interval - 1) >= interval:
             return False
         self.passed[key] = interval
         if len(self.passed) >= self._sweep_at:
             self.passed = {key: each for key, each in self.passed.items() if each >= interval}
+            self._sweep_at = max(4096, 2 * len(self.passed))
+        return True
+
+    def _is_first(self, hi: int, key: object) -> bool:
+        """Whether nothing has passed for long enough."""
+        quiet = self.throttling.quiet
+        if hi - self.passed.get(key, hi - quiet) < quiet:
+            return False
+        self.passed[key] = hi
+        if len(self.passed) >= self._sweep_at:
+            self.passed = {key: each for key, each in self.passed.items() if hi - each < quiet}
             self._sweep_at = max(4096, 2 * len(self.passed))
         return True
 

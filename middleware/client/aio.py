@@ -6,7 +6,7 @@ A subscription or a source that is cancelled while it is opened is ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from distced.middleware.bus.asyncio_loop import AsyncioCondition
 from distced.middleware.bus.bus import AsyncBus
 from distced.middleware.bus.pool import AsyncConnections
 from distced.middleware.bus.subscriptions import Handler
-from distced.middleware.client.client import BaseClient, OwnedSource, by_place, statements_of
+from distced.middleware.client.client import BaseClient, OwnedSource, by_place, placed, statements_of
 from distced.middleware.client.client_effects import ClientEffect, Done, Flush
 from distced.middleware.client.driver import ROOM_EVERY, ROOM_WITHIN, BaseDriver
 from distced.middleware.client.quality import QualityOfService
@@ -267,10 +267,10 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
 
     # Types and events.
 
-    async def register(self, *types: EventType) -> None:
+    async def register(self, *types: EventType, awaited: Container[str] = ()) -> None:
         """Register event types; see `Client.register`."""
         for event_type in types:
-            await self._driver.run(partial(self._register, event_type))
+            await self._driver.run(partial(self._register, event_type, awaited=awaited))
 
     async def unregister(self, name: str) -> None:
         """Remove an event type from the directory."""
@@ -398,7 +398,8 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         registered: list[str] = []
         try:
             for event_type in self._derived_types(statements):
-                await self.register(event_type)
+                with placed(statements, event_type.name):
+                    await self.register(event_type, awaited=statements.published)
                 registered.append(event_type.name)
             for group in statements.in_groups():
                 errors: dict[str, DistcedError] = {}

@@ -15,7 +15,7 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -49,7 +49,7 @@ from distced.middleware.model.extras import missing
 from distced.middleware.model.server_address import server_name
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.pattern import PatternFile
-from distced.middleware.patterns.statements import FileStatements, failed, read_file, read_statements
+from distced.middleware.patterns.statements import FileStatements, behind_bases, failed, read_file, read_statements
 from distced.middleware.wire.directory_entries import NODE_CLIENT, RULES_CLIENT, DetectorEntry, NodeEntry
 from distced.middleware.wire.mqtt_effects import Publish
 from distced.middleware.wire.outbox import Outbox
@@ -228,10 +228,11 @@ class BaseClient(ABC, Generic[D, S]):
             advice = f"the server {server_name(self._url)} says that the directory is there; name the right one"
             raise BusError(error.problem, given=error.given, where=error.where or pointer, advice=advice) from error
 
-    def _register(self, event_type: EventType, operation: object) -> list[ClientEffect]:
-        """Register a type; one that names no home server is at home at that of the directory."""
+    def _register(self, event_type: EventType, operation: object, awaited: Container[str] = ()) -> list[ClientEffect]:
+        """Register a type; one that names no home server is at home at that of the directory. `awaited` are types of
+        composite events about to be subscribed to."""
         address = self._driver.connections.main.address
-        return self._session.register(event_type, f"mqtt{'s' * address.tls}://{address}", operation)
+        return self._session.register(event_type, f"mqtt{'s' * address.tls}://{address}", operation, awaited)
 
     def _described(
         self,
@@ -297,13 +298,11 @@ class BaseClient(ABC, Generic[D, S]):
     def _derived_types(self, statements: FileStatements) -> Iterator[EventType]:
         """Derived types of a pattern file that are not registered yet, each behind its base."""
         known = self.types
-        for each in statements.types:
-            where = f"{statements.name}, line {each.line}"
-            base = known.get(each.base)
-            if base is None:
-                allowed = ", ".join(sorted(known)) or "none is registered yet"
-                raise TypeRegistryError("unknown event type", given=each.base, allowed=allowed, where=where)
-            made = derive(base, each.name, where=each.where, every=each.every, by=each.by, computed=each.computed)
+        for each in behind_bases(statements.types):
+            # A type of composite events has no entry: it has the attributes that detectors say.
+            base = known.get(each.base, EventType(each.base, {}))
+            often = {"every": each.every, "quiet": each.quiet}
+            made = derive(base, each.name, where=each.where, by=each.by, computed=each.computed, **often)
             if each.name in known and _written_alike(known[each.name], made):
                 continue
             known[each.name] = made
@@ -435,13 +434,15 @@ class Client(BaseClient[ClientDriver, "Source"]):
 
     # Types and events.
 
-    def register(self, *types: EventType) -> None:
+    def register(self, *types: EventType, awaited: Container[str] = ()) -> None:
         """Register event types; one that names no home server is at home at this client's.
 
-        A type of the name that is known with other attributes is a `TypeRegistryError`.
+        A type of the name that is known with other attributes is a `TypeRegistryError`. One may be derived from a type
+        of composite events: one that detectors publish, or that is `awaited`, because a pattern that publishes it is
+        about to be subscribed to.
         """
         for event_type in types:
-            self._driver.run(partial(self._register, event_type))
+            self._driver.run(partial(self._register, event_type, awaited=awaited))
 
     def unregister(self, name: str) -> None:
         """Remove an event type; one that others are derived from is a `TypeRegistryError`."""
@@ -613,7 +614,8 @@ class Client(BaseClient[ClientDriver, "Source"]):
         registered: list[str] = []
         try:
             for event_type in self._derived_types(statements):
-                self.register(event_type)
+                with placed(statements, event_type.name):
+                    self.register(event_type, awaited=statements.published)
                 registered.append(event_type.name)
             for group in statements.in_groups():
                 errors: dict[str, DistcedError] = {}
@@ -662,6 +664,19 @@ class Client(BaseClient[ClientDriver, "Source"]):
     def wait_for_nodes(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait for n broker nodes, up to a timeout in seconds."""
         self._driver.run(partial(self._session.wait_for_nodes, count, round(timeout * SECOND)))
+
+
+@contextmanager
+def placed(statements: FileStatements, name: str) -> Iterator[None]:
+    """Name the place of a derived type in errors."""
+    try:
+        yield
+    except TypeRegistryError as error:
+        line = next(each.line for each in statements.types if each.name == name)
+        raise TypeRegistryError(
+            error.problem, given=error.given, allowed=error.allowed, advice=error.advice,
+            where=f"{statements.name}, line {line}",
+        ) from error  # fmt: skip
 
 
 def statements_of(file: str | Path | PatternFile) -> FileStatements:

@@ -15,7 +15,7 @@ directory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -121,9 +121,10 @@ class DirectorySession:
             )
         return found
 
-    def check_new(self, event_type: EventType) -> None:
-        """Raise `TypeRegistryError` where a type cannot be registered beside those there are."""
-        self.entries.registry().register(event_type)
+    def check_new(self, event_type: EventType, awaited: Container[str] = ()) -> None:
+        """Raise `TypeRegistryError` where a type cannot be registered beside those there are, and types of composite
+        events that are `awaited`."""
+        self.entries.registry(self._bases(event_type, awaited)).register(event_type)
         for each in self.entries.publishers(event_type.name):
             attributes = self.entries.detectors[each].attributes
             if attributes != event_type.attributes or event_type.derived is not None:
@@ -133,6 +134,33 @@ class DirectorySession:
                     allowed=", ".join(attributes) or "no attributes",
                     advice="choose another name",
                 )
+
+    def composite_base(self, event_type: EventType) -> str:
+        """Type of composite events that a type is derived from, directly or not; empty for none."""
+        root = next(reversed(list(self._bases_of(event_type))), None)
+        return "" if root is None or root in self.entries.types else root
+
+    def _bases_of(self, event_type: EventType) -> Iterator[str]:
+        """Names of the types that a type is derived from, the nearest first."""
+        found: EventType | None = event_type
+        seen = {event_type.name}
+        while found is not None and found.derived is not None and found.derived.base not in seen:
+            yield found.derived.base
+            seen.add(found.derived.base)
+            found = self.entries.types.get(found.derived.base)
+
+    def _bases(self, event_type: EventType, awaited: Container[str]) -> list[EventType]:
+        """Type of composite events that a type is derived from, as detectors publish it, or are about to."""
+        base = self.composite_base(event_type)
+        publishers = self.entries.publishers(base) if base else []
+        if publishers:
+            return [EventType(base, self.entries.detectors[publishers[0]].attributes)]  # type: ignore[arg-type]
+        if base not in awaited:
+            return []
+        # The nodes check its attributes, with the patterns.
+        between = (self.entries.types[each] for each in self._bases_of(event_type) if each != base)
+        derivations = [each.derived for each in (event_type, *between) if each.derived is not None]
+        return [EventType(base, {name: "number" for each in derivations for name in each.by})]
 
     # Where events are published.
 

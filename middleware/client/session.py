@@ -10,7 +10,7 @@ A second client for the simulation was rejected after it had drifted from the sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -215,22 +215,30 @@ class ClientSession:
 
         return self._operations.begin(operation, lambda: len(nodes) >= n, timeout, failed)
 
-    def register(self, event_type: EventType, home: str, operation: object) -> list[ClientEffect]:
+    def register(
+        self, event_type: EventType, home: str, operation: object, awaited: Container[str] = ()
+    ) -> list[ClientEffect]:
         """Register an event type, at home at `home` where it names no server.
 
-        One that differs from a known one of its name is a `TypeRegistryError`.
+        One that differs from a known one of its name is a `TypeRegistryError`. One may be derived from a type of
+        composite events, which detectors publish, or which is `awaited`.
         """
-        self.directory.check_new(event_type)
-        if event_type.name in self.entries.types:
-            return self._register(event_type, home, operation)
+        base = self.directory.composite_base(event_type)
+        unread_base = base if base not in awaited else ""
+        if not unread_base:
+            self.directory.check_new(event_type, awaited)
+            if event_type.name in self.entries.types:
+                return self._register(event_type, home, operation, awaited)
         waiting = [operation]
 
         def known() -> list[ClientEffect]:
             if not waiting:
                 return []
+            if unread_base and not self.directory.has_read(unread_base):
+                return self.directory.read(unread_base, known)
             self._timers.cancel(late.number)
             try:
-                return self._register(event_type, home, waiting.pop())
+                return self._register(event_type, home, waiting.pop(), awaited)
             except TypeRegistryError as differs:
                 return [Done(operation, differs)]
 
@@ -240,15 +248,17 @@ class ClientSession:
         late = self._timers.set(self.patience, unread)
         return [late, *self.directory.read(event_type.name, known)]
 
-    def _register(self, event_type: EventType, home: str, operation: object) -> list[ClientEffect]:
-        self.directory.check_new(event_type)
+    def _register(
+        self, event_type: EventType, home: str, operation: object, awaited: Container[str]
+    ) -> list[ClientEffect]:
+        self.directory.check_new(event_type, awaited)
         name, types = event_type.name, self.entries.types
         chosen = types.get(name) or replace(event_type, home=event_type.home or home)
 
         def check() -> DistcedError | None:
             # Another client may have been quicker.
             try:
-                self.directory.check_new(chosen)
+                self.directory.check_new(chosen, awaited)
             except TypeRegistryError as differs:
                 return differs
             return None

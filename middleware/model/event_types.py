@@ -37,6 +37,7 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         where: an expression over the attributes of `base`, as pattern text; empty for every event.
         every: throttle to one event per interval of this many ns, aligned to the epoch; 0 for no throttling.
         by: throttle for each combination of values of these attributes separately.
+        quiet: throttle to one event, after which no other passes for this many ns; 0 for no such throttling.
         computed: further attributes with their expressions over the attributes of `base`, as pattern text. Their kinds
             follow from the expressions, so `EventType.attributes` does not have them.
     """
@@ -46,6 +47,7 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     every: int = 0
     by: tuple[str, ...] = ()
     computed: tuple[tuple[str, str], ...] = ()
+    quiet: int = 0
 
 
 class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,7 +55,8 @@ class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         name: an identifier; it is a level of the topics its events travel on.
-        attributes: the kind of each attribute by name. Every attribute may be null.
+        attributes: the kind of each attribute by name. Every attribute may be null. None for a derived type has those
+            of its base, as where that is a type of composite events, whose attributes are those of its detectors.
         derived: its derivation; None for a type that is published.
         home: URL of its home server; empty for the server it is registered at.
     """
@@ -131,6 +134,9 @@ class TypeRegistry:
     def register(self, event_type: EventType) -> None:
         """Register a type. Doing so again changes nothing; a different one of its name is an error."""
         _check_type(event_type)
+        if event_type.derived is not None and not event_type.attributes and event_type.derived.base in self._types:
+            attributes = self._types[event_type.derived.base].attributes
+            event_type = msgspec.structs.replace(event_type, attributes=attributes)
         known = self._types.get(event_type.name)
         if known is not None and not known.same_as(event_type):
             raise TypeRegistryError(
@@ -227,15 +233,17 @@ def derive(
     every: int = 0,
     by: Iterable[str] = (),
     computed: Iterable[tuple[str, str]] = (),
+    quiet: int = 0,
 ) -> EventType:
-    """Type derived from `base`: filtered by an expression, throttled to one event per `every` nanoseconds and key, with
-    further attributes computed by expressions."""
+    """Type derived from `base`: filtered by an expression, with attributes computed by expressions, throttled to one
+    event per `every` nanoseconds and key, or to one and then none for `quiet` nanoseconds."""
     if not isinstance(base, EventType):
         raise TypeRegistryError(
             "not an event type to derive from", given=repr(base), allowed="an EventType",
             advice="make one with event_type(name, attributes), or read it from the registry",
         )  # fmt: skip
-    return EventType(name, base.attributes, Derivation(base.name, where, every, tuple(by), tuple(computed)), base.home)
+    derived = Derivation(base.name, where, every, tuple(by), tuple(computed), quiet)
+    return EventType(name, base.attributes, derived, base.home)
 
 
 def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: str = "") -> EventType:
@@ -260,5 +268,6 @@ def _check_type(event_type: EventType) -> None:
             raise TypeRegistryError(
                 f"not a kind for the attribute {name!r} of {event_type.name!r}", given=kind, allowed=", ".join(KINDS)
             )
-    if event_type.derived is not None and event_type.derived.every < 0:
-        raise TypeRegistryError("not an interval to throttle to", given=event_type.derived.every, allowed="from 0 ns")
+    for interval in () if event_type.derived is None else (event_type.derived.every, event_type.derived.quiet):
+        if interval < 0:
+            raise TypeRegistryError("not an interval to throttle to", given=interval, allowed="from 0 ns")

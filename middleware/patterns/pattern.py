@@ -412,10 +412,11 @@ def derived_type(
     *,
     computed: Mapping[str, Given] | None = None,
     every: Duration | None = None,
+    at_most_one_per: Duration | None = None,
     by: str | Iterable[str] = (),
 ) -> EventSet:
     """Type derived from another: filtered by `base.where(...)`, with further attributes `computed` of those of `base`,
-    throttled to one event per interval and key.
+    throttled to one event per interval and key, or to one and then none for a time.
 
     A `pattern_file` of patterns that use it holds the statement that derives it.
     """
@@ -424,16 +425,19 @@ def derived_type(
     if not isinstance(plain, TypeSet) or isinstance(plain.name, Placeholder):
         raise PatternError("a type is derived from one other", given=repr(base), allowed="a type, filtered perhaps")
     keys = (by,) if isinstance(by, str) else tuple(by)
-    if keys and every is None:
+    if keys and every is None and at_most_one_per is None:
         raise PatternError("a key of throttling needs every", given=f"by {', '.join(keys)}", advice="add every='1min'")
+    if every is not None and at_most_one_per is not None:
+        raise PatternError("every and at_most_one_per in one type", advice="derive one type from the other")
     values = _pairs(computed or {})
     if isinstance(base, EventSet):
         values = tuple((each, base._at_hand(value)) for each, value in values)
     with_names(tree.Atom(described, updates=values))  # it reads no other event
     condition = described.condition if isinstance(described, Filtered) else None
     interval = 0 if every is None else operands.duration(every)
+    quiet = 0 if at_most_one_per is None else operands.duration(at_most_one_per)
     derived = _DerivedName(name)
-    derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys, values)
+    derived.statement = tree.DerivedType(name, plain.name, condition, interval, keys, values, quiet)
     return EventSet(TypeSet(derived))
 
 

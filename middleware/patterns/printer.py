@@ -87,6 +87,8 @@ def format_derived_type(derived: tree.DerivedType) -> str:
         text += f" with ({format_assignments(derived.computed)})"
     if derived.every:
         text += f" every {format_duration(derived.every)}"
+    if derived.quiet:
+        text += f" at most 1 per {format_duration(derived.quiet)}"
     return text + (f" by {_attributes(derived.by)}" if derived.by else "")
 
 

@@ -7,12 +7,12 @@ first column, unless that line goes on with an operator or a bracket is open.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 from distced.middleware.model.errors import DistcedError, PatternError, SubscriptionError
 from distced.middleware.model.timestamps import parse_duration
@@ -35,6 +35,7 @@ _TOKEN: Final = re.compile(
 )
 # Texts, names in back-quotes, brackets and commas.
 _ASSIGNMENTS: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|[][(){},]""")
+_AT_MOST: Final = re.compile(r"\s+most\s+1\s+per\b")
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
 _CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
 _CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
@@ -62,6 +63,7 @@ class DerivedStatement:
     by: tuple[str, ...]
     line: int
     computed: tuple[tuple[str, str], ...] = ()
+    quiet: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,14 +80,23 @@ class FileStatements:
         """Definitions as text, by name."""
         return {name: each.text for name, each in self.definitions.items()}
 
+    @property
+    def published(self) -> frozenset[str]:
+        """Types that the patterns publish."""
+        return frozenset(each.publishes for each in self.publications if each.publishes)
+
     def in_groups(self) -> list[list[int]]:
         """Places of the publications in groups, each behind those that publish what it reads."""
-        published = {each.publishes for each in self.publications} - {""}
+        published = self.published
+        bases = {each.name: each.base for each in self.types}
         definitions = self.texts
         reads: dict[int, set[str]] = {}
         for place, each in enumerate(self.publications):
             used = used_definitions(each.text, definitions)
             words = set(_names(each.text)).union(*map(_names, used.values()))
+            added = words
+            while added := {bases[word] for word in added if word in bases} - words:
+                words |= added
             reads[place] = (words & published) - {each.publishes}
         groups: list[list[int]] = []
         while reads:
@@ -195,6 +206,29 @@ _NO_DEFINITIONS: Final[dict[str, str]] = {}
 """One object for all patterns without definitions; never changed."""
 
 
+class _Derived(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def base(self) -> str: ...
+
+
+D = TypeVar("D", bound=_Derived)
+
+
+def behind_bases(types: Iterable[D]) -> list[D]:
+    """Derived types, each behind the one that it is derived from; those in a circle are the last."""
+    waiting = list(types)
+    ordered: list[D] = []
+    while waiting:
+        names = {each.name for each in waiting}
+        ready = [each for each in waiting if each.base not in names] or waiting
+        ordered += ready
+        waiting = [each for each in waiting if each not in ready]
+    return ordered
+
+
 def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str]:
     """Definitions that a pattern may use, directly or through others."""
     if not definitions:
@@ -213,7 +247,7 @@ def _derived(
     content: str, match: re.Match[str], line: int, where: str, constants: Mapping[str, str]
 ) -> DerivedStatement:
     """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
-    parts = {"where": "", "with": "", "every": "", "by": ""}
+    parts = {"where": "", "with": "", "every": "", "at": "", "by": ""}
     kinds = list(parts)
     open_part, begin, depth = "", match.end(), 0
     ends = [(each, _word(each)) for each in _TOKEN.finditer(content, match.end())]
@@ -223,6 +257,8 @@ def _derived(
         later = kinds[kinds.index(open_part) + 1 :] if open_part else kinds
         if word == "with" and not content[token.end() :].lstrip().startswith("("):
             continue  # an attribute
+        if word == "at" and _AT_MOST.match(content, token.end()) is None:
+            continue
         if token["name"] and depth == 0 and word in later:
             if open_part:
                 parts[open_part] = content[begin : token.start()]
@@ -233,20 +269,25 @@ def _derived(
     if open_part:
         parts[open_part] = rest
     elif rest:
-        raise _error("not a derived type", given=rest, allowed="where, with, every or by", where=where)
+        raise _error("not a derived type", given=rest, allowed="where, with, every, at most or by", where=where)
     named = tuple(_names(parts["by"]))
     every = _uncommented(parts["every"]).strip()
     every = constants.get(every, every)
-    if parts["by"] and not every:
-        raise _error("`by` throttles, and needs `every` before it", where=where, advice="add every 1min")
+    most = _AT_MOST.sub("", _uncommented(parts["at"])).strip()
+    most = constants.get(most, most)
+    if every and most:
+        raise _error("`every` and `at most` in one type", where=where, advice="derive one type from the other")
+    if parts["by"] and not (every or most):
+        raise _error("`by` throttles, and needs `every` or `at most` before it", where=where, advice="add every 1min")
     try:
         interval = parse_duration(every) if every else 0
+        quiet = parse_duration(most) if most else 0
     except DistcedError as error:
         raise _error(error.problem, given=error.given, allowed=error.allowed, where=where) from None
     condition = " ".join(_uncommented(_with_constants(parts["where"], constants)).split())
     names = (match[1] or match[2], match[3] or match[4])
     computed = tuple(_computed(_uncommented(_with_constants(parts["with"], constants)), where)) if parts["with"] else ()
-    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line, computed)
+    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line, computed, quiet)
 
 
 def _computed(text: str, where: str) -> Iterator[tuple[str, str]]:

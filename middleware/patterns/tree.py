@@ -233,8 +233,8 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class DerivedType(Spanned):
-    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`; `every` in ns, 0 for no
-    throttling."""
+    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or `at most 1 per 1min`;
+    `every` and `quiet` in ns, 0 for no throttling."""
 
     name: str
     base: str
@@ -242,6 +242,7 @@ class DerivedType(Spanned):
     every: int = 0
     by: tuple[str, ...] = ()
     computed: tuple[tuple[str, Expression], ...] = ()
+    quiet: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -169,13 +170,15 @@ class Entries:
         """Kind and name of every entry."""
         return {(kind, name) for kind in KINDS for name in self.table(kind)}
 
-    def registry(self) -> TypeRegistry:
-        """Registry of the usable types, in any order of arrival; a derived one needs its base.
+    def registry(self, published: Iterable[EventType] = ()) -> TypeRegistry:
+        """Registry of the usable types, in any order of arrival; a derived one needs its base, which may be one of the
+        types that detectors have `published`.
 
         Types that contradict themselves or others are left out, without cost to the rest.
         """
         # Each was checked by itself when it was read.
         registry = TypeRegistry().with_checked(each for each in self.types.values() if each.derived is None)
+        registry = registry.with_checked(each for each in published if each.name not in self.types)
         waiting = [each for each in self.types.values() if each.derived is not None]
         while waiting:
             ready, later = list[EventType](), list[EventType]()

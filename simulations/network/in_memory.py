@@ -8,7 +8,7 @@ order of messages depend on the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import count
@@ -286,8 +286,8 @@ class InMemoryClient(Client):
         for each in subscriptions:
             each._callback = partial(callback, each)
 
-    def _register(self, event_type: EventType, operation: object) -> list[ClientEffect]:
-        return self._session.register(event_type, self.home, operation)
+    def _register(self, event_type: EventType, operation: object, awaited: Container[str] = ()) -> list[ClientEffect]:
+        return self._session.register(event_type, self.home, operation, awaited)
 
     def _new_id(self) -> str:
         # Without a random one, by which runs would differ.

@@ -140,6 +140,9 @@ def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
     # A throttled type is its first event of an interval, so that a slice begins with an interval; one may build on
     # another.
     every = sum(each.every for each in pattern.throttlings)
+    if any(each.quiet for each in pattern.throttlings):
+        # Each event that passes decides over the next, from the first on.
+        return None
     return None if own is None or before is None else own + before + every
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distced.middleware.model.event_types import Derivation, EventType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
@@ -186,3 +187,20 @@ def test_publisher_that_is_taken_over_is_no_news() -> None:
         assert logged(scene) == [], seed
         scene.happen("AB")
         assert scene.found("second") == 1, seed
+
+
+@pytest.mark.parametrize("often", ["every", "quiet"])
+def test_reader_by_a_derived_type_waits_and_goes_on(often: str) -> None:
+    scene = reading(reader="[A]")
+    scene.app.put("type", "Once", EventType("Once", {}, Derivation("First", by=("v",), **{often: 1})))
+    scene.network.run()
+    scene.subscribe("third", "[Once as f where v >= 0] -> Third(v = f.v)")
+    scene.happen("A")
+    assert scene.found("third") == 1
+    leave(scene)
+    scene.network.pass_time(3 * SECOND)
+    assert waits(scene, "third") == "the type First has no publisher any more"
+    come_back(scene)
+    assert waits(scene, "third") == ""
+    scene.happen("A")
+    assert scene.found("third") == 2

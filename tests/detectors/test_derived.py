@@ -97,6 +97,14 @@ def test_throttled_type_passes_one_event_per_minute_and_person(drawn: list[tuple
     assert passed == list(first.values())
 
 
+def test_quiet_throttler_forgets_what_is_over() -> None:
+    throttler = Throttler(Throttling("m", "Pers", TRUE, 0, ("person",), quiet=MINUTE))
+    for seq in range(10_000):
+        assert throttler.passes(pers(seq * SECOND, seq, person=f"p{seq}"))
+    assert len(throttler.passed) < 5000
+    assert not throttler.passes(pers(9_999 * SECOND, 1, person="p9999"))
+
+
 def test_throttler_forgets_past_intervals() -> None:
     throttler = Throttler(Throttling("m", "Pers", TRUE, MINUTE, ("person",)))
     for seq in range(20_000):

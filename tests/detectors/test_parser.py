@@ -393,7 +393,7 @@ def test_errors_of_patterns_name_their_place(
     [
         ("X = [A]\nX = [B]\n", (2, 1), "defined twice: X"),
         ("X = [A] -> Y()\n", (1, 9), "what is published has no `Name =` before it"),
-        ("type X = Y by z\n", (1, 1), "needs `every` before it"),
+        ("type X = Y by z\n", (1, 1), "needs `every` or `at most` before it"),
         ("type X = Y every z\n", (1, 18), "a duration such as"),
         ("# first\n  [A]\n[B]\n", (2, 3), "a statement begins in the first column"),
         ("X = [A]\n[X, B]\n", (2, 3), "X is a definition and cannot be part of a set"),

@@ -72,6 +72,15 @@ def test_throttling_continues_after_a_snapshot() -> None:
     assert [each.constituents for each in fresh.feed(events[1:])] == [(("s", 0), ("s", 11))]
 
 
+def test_quiet_continues_after_a_snapshot() -> None:
+    (pattern,) = compile_file("type Seen = A at most 1 per 10ns by k\n[Seen] [Seen]\n")
+    events = [Event("A", i, i, "s", i, {"k": True}) for i in (0, 9, 10, 12)]
+    engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern])
+    engine.feed(events[:1])
+    restore(fresh, snapshot(engine))
+    assert [each.constituents for each in fresh.feed(events[1:])] == [(("s", 0), ("s", 10))]
+
+
 def test_strong_joint_at_the_beginning_binds_to_nothing() -> None:
     """Found by a random run: a bound before all time did not fit into a snapshot."""
     pattern = compile_pattern("[A]* ; ([B] & [C])")

@@ -256,6 +256,10 @@ def test_computed_attributes_of_a_derived_type() -> None:
     assert derived.computed == (("hour", parse_expression("floor(hi() / 10)")), ("twice", parse_expression("temp * 2")))
     assert (derived.every, derived.by, derived.condition) == (90 * 10**9, ("hour",), parse_expression("temp > 0"))
     assert "-> X(t = reading.twice)" in text
+    quiet = derived_type("Quiet", temp, at_most_one_per="10min", by=("room", "floor"))
+    assert "type Quiet = Temp at most 1 per 10min by (room, floor)" in str(pattern_file(quiet))
+    with pytest.raises(PatternError, match="every and at_most_one_per"):
+        derived_type("X", A, every="1s", at_most_one_per="1s")
     with pytest.raises(PatternError, match="an event is read that the pattern does not match"):
         derived_type("X", A, computed={"v": event("B").v})
 

@@ -119,21 +119,39 @@ def test_derived_types_are_those_of_the_parser(text: str) -> None:
         ]
 
 
+QUIET = (
+    "type X = A at most 2 per 1min",
+    "type X = A at most 1 per x",
+    "type X = A at most 1 in 1min",
+    "type X = A at most 1 per 0s",
+    "type X = A every 1s at most 1 per 1s",
+    "type X = A at most 1 per 1s every 1s",
+)
+
+
 def test_computed_attributes_are_those_of_the_parser() -> None:
     text = """\
 LIMIT = 15
 type Reading = Temp where with > 3 with (room = room, `by` = if(temp in (LIMIT, 2), 'a, b (c', "x"),  # a comment )
   hour = floor(hi() / 1h)) every 1min by (hour, room)
 type Plain = Temp with (`by` = temp == 3)
+type Quiet = Temp where at > 3 and most == 1 at most 1 per SOON by room
+SOON = 5min
 [Reading] -> Out()
 """
     read, file = read_statements(text).types, parse_file(text).types
-    assert [each.name for each in read] == ["Reading", "Plain"]
+    assert [each.name for each in read] == ["Reading", "Plain", "Quiet"]
     for each, parsed in zip(read, file, strict=True):
-        assert (each.every, each.by) == (parsed.every, parsed.by)
+        assert (each.every, each.quiet, each.by) == (parsed.every, parsed.quiet, parsed.by)
         assert [(name, parse_expression(value)) for name, value in each.computed] == list(parsed.computed)
     assert read[0].computed[1] == ("by", "if(temp in (15, 2), 'a, b (c', \"x\")")
-    for wrong in "type X = A with (1)", "type X = A with ()", "type X = A with (a = 1) or", "type X = A with (a b = 1)":
+    for wrong in (
+        "type X = A with (1)",
+        "type X = A with ()",
+        "type X = A with (a = 1) or",
+        "type X = A with (a b = 1)",
+        *QUIET,
+    ):
         with pytest.raises(PatternError):
             read_statements(wrong)
         with pytest.raises(PatternError):
@@ -176,7 +194,7 @@ def test_definitions_that_a_pattern_uses() -> None:
         ("type C = A every 3parsecs\n[C]\n", "line 1"),
         (
             "[B]\ntype C = A and more\n[C]\n",
-            "not a derived type: and more (allowed: where, with, every or by), at f.pattern, line 2",
+            "not a derived type: and more (allowed: where, with, every, at most or by), at f.pattern, line 2",
         ),
     ],
 )

@@ -155,8 +155,8 @@ OUTPUTS = st.builds(
     st.one_of(st.none(), EXPRESSIONS),
 )
 DERIVED = st.builds(
-    lambda name, base, condition, every, by, computed: DerivedType(
-        name, base, condition, every, by if every else (), tuple(computed.items())
+    lambda name, base, condition, every, by, computed, quiet: DerivedType(
+        name, base, condition, 0 if quiet else every, by if every or quiet else (), tuple(computed.items()), quiet
     ),
     TYPE_NAMES,
     TYPE_NAMES,
@@ -164,6 +164,7 @@ DERIVED = st.builds(
     st.integers(0, 10**12),
     st.lists(NAMES, max_size=2, unique=True).map(tuple),
     st.dictionaries(NAMES, EXPRESSIONS, max_size=2),
+    st.sampled_from([0, 0, 1, 10**10]),
 )
 FILES = st.builds(
     PatternFile,

@@ -510,6 +510,30 @@ def test_computed_attributes_are_those_of_the_types_on_the_nodes(tmp_path: Path)
             assert found.attributes == {"half": 7.25, "again": 7.25}
 
 
+def test_derived_types_of_composite_events_of_the_file_and_of_others(tmp_path: Path) -> None:
+    path, other = tmp_path / "cold.pattern", tmp_path / "other.pattern"
+    text = "type Seldom = Once where temp < 15\ntype Once = Cold every 1h by room\n[Seldom]{2} -> Twice()\n"
+    path.write_text(text + "[Temp as t] -> Cold(temp = t.temp, room = t.room)\n")
+    other.write_text("type Late = Cold at most 1 per 3h by room\n[Late as x] -> News(t = x.temp)\n")
+    with InMemoryDeployment(nodes=2) as deployment:
+        client, another = deployment.client("office"), deployment.client("another")
+        source = _source(client)
+        with pytest.raises(DistcedError, match=r"unknown event type: Cold.*other.pattern, line 1"):
+            another.subscribe_file(other)
+        twice, _ = client.subscribe_file(path)
+        (news,) = another.subscribe_file(other)
+        # A node has the attributes of the composite events.
+        assert client.types["Once"].attributes == {}
+        with pytest.raises(DistcedError, match="unknown attribute: rom"):
+            client.subscribe("[Once where rom == 'x']")
+        for _ in range(4):
+            _cold(source)
+            deployment.advance(40 * 60)
+        deployment.settle()
+        assert [each is not None for each in (twice.get(1), twice.get(0.1))] == [True, True]
+        assert [each is not None for each in (news.get(1), news.get(0.1), news.get(0.1))] == [True, False, False]
+
+
 def test_text_is_no_list_of_patterns() -> None:
     with InMemoryDeployment() as deployment:
         client = deployment.client("office")

@@ -82,6 +82,11 @@ def test_intervals_of_throttled_types_that_build_on_one_another_add_up() -> None
     assert reach_of([pattern]) == 3 * MINUTE + 5 * SECOND
 
 
+def test_quiet_type_has_no_bound() -> None:
+    (pattern,) = of_file("type Q = A at most 1 per 1min\n[Q] ; [B] within 5s -> P()")
+    assert reach_of([pattern]) is None
+
+
 def test_repeated_detection_reaches_back_to_the_first() -> None:
     patterns = of_file(
         """
@@ -121,6 +126,8 @@ KEYED = [
     ("[A as x] ; [B] by k -> P(k = x.k)\n[P] ; [C] by j -> Q()", (), "the patterns have no key in common"),
     ("type S = A every 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
     ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
+    ("type S = A at most 1 per 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
+    ("type S = A at most 1 per 1min\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
     ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by k -> P()", (), "the key k is computed"),
     ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by (k, j) -> P()", ("j",), ""),
     ("type S = A with (k = j)\ntype R = B with (k = j)\n[S] ; [R] by k -> P()", ("j",), ""),

@@ -43,7 +43,8 @@ def random_types(random: Random) -> tuple[DerivedType, ...]:
         computed = tuple((name, _value(random, name)) for name in names)
         every = random.choice((2, 3, 5)) if random.random() < 0.3 else 0
         by = tuple(random.sample(ATTRIBUTES, random.randrange(2))) if every else ()
-        made.append(DerivedType(f"D{number}", base, condition, every, by, computed))
+        quiet = every if every and random.random() < 0.5 else 0
+        made.append(DerivedType(f"D{number}", base, condition, every - quiet, by, computed, quiet))
     return tuple(made)
 
 

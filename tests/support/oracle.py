@@ -138,17 +138,24 @@ class Derived:
         derived = found.derived
         self.throttle(derived.base, events)
         passed = self.passed.setdefault(name, set())
-        if not derived.every:
+        if not derived.every and not derived.quiet:
             return
-        taken = set()
+        taken: set[Any] = set()
+        last: dict[Any, int] = {}
         for event in sorted(events, key=lambda each: each.key):
             view = self.view(name, event, throttled=False)
             if view is None:
                 continue
             key = [view.attributes.get(each) for each in derived.by]
-            interval = (event.hi // derived.every, *((type(each) is bool, each) for each in key))
-            if None not in key and interval not in taken:
-                taken.add(interval)
+            if None in key:
+                continue
+            values = tuple((type(each) is bool, each) for each in key)
+            if derived.quiet:
+                if values not in last or event.hi >= last[values] + derived.quiet:
+                    last[values] = event.hi
+                    passed.add((event.source, event.seq))
+            elif (event.hi // derived.every, values) not in taken:
+                taken.add((event.hi // derived.every, values))
                 passed.add((event.source, event.seq))
 
     def view(self, name: str, event: Seen, *, throttled: bool = True) -> Seen | None:
@@ -164,7 +171,7 @@ class Derived:
             return None
         computed = {each: self.values.value(parse_expression(text), base, {}, {}) for each, text in derived.computed}
         view = replace(base, attributes={**base.attributes, **computed})
-        if throttled and derived.every and (event.source, event.seq) not in self.passed[name]:
+        if throttled and (derived.every or derived.quiet) and (event.source, event.seq) not in self.passed[name]:
             return None
         return view
 
