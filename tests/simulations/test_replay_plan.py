@@ -28,6 +28,9 @@ BOUNDED = [
     ("([A] ; [B]) within 5s", 5 * SECOND),
     ("(([A] ; [B]) within 5s) within 2s", 2 * SECOND),
     ("[A] ; ([B] ; [C] within 5s)", None),
+    # It depends on everything from the beginning on.
+    ("once ([A] ; [B]) within 5s", None),
+    ("([A] ; [B]) within 5s settled", 5 * SECOND),
     # A time event in the domain ends the wait, whatever comes.
     ("([A], [T <= {T, B}]) @ T=5min", 5 * MINUTE),
     ("([A], [T]) @ T=5min", 5 * MINUTE),
@@ -206,6 +209,24 @@ def test_few_events_are_one_task_unless_a_key_is_given() -> None:
     assert (group.way, group.by) == ("key", ("k",))
     with pytest.raises(DistcedError, match="cannot be replayed by this key: j"):
         plan_of([pattern], files(1, 1000), cores=4, until=DAY, by="j")
+
+
+def test_once_is_replayed_by_key_or_in_one_piece() -> None:
+    keyed, other = compile_pattern("once [A] ; [B] by k within 5s"), compile_pattern("once [A] ; [B] within 5s")
+    (group,) = plan_of([keyed], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.by, len(group.slices)) == ("key", ("k",), 1)
+    (group,) = plan_of([other], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.tasks) == ("whole", 1)
+    assert "`once` counts from the beginning" in group.why
+    with pytest.raises(DistcedError, match="cannot be replayed in this way: time"):
+        plan_of([other], files(2, 400_000), cores=4, until=2 * DAY, way="time")
+
+
+def test_settled_is_replayed_by_slices() -> None:
+    pattern = compile_pattern("([A] ; [B]) within 5s settled")
+    (group,) = plan_of([pattern], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert group.way == "time"
+    assert len(group.slices) > 1
 
 
 def test_replay_of_no_events_is_planned() -> None:
