@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 import pytest
 
-from distced.detectors.compiler import Compiled
+from distced.detectors.compiler import Compiled, read_pattern
 from distced.detectors.conformance.case_runner import ENGINES
 from distced.detectors.conformance.cases import parse_event
 from distced.detectors.pattern_files import PatternSource, compile_source
 from distced.detectors.runtime.engines import make_engine
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.policies.local_runner import HowCut, cut_run
+from tests.support.comparison import seen
+from tests.support.oracle import read
 
 DOCS = Path(__file__).parents[2] / "docs"
 COOKBOOK = DOCS / "how-to" / "cookbook.md"
@@ -58,7 +60,10 @@ def _events(text: str) -> list[Event]:
     return [parse_event(each, place) for place, each in enumerate(text.split(", "))]
 
 
-EXAMPLES = [pytest.param(each, id=f"{page.stem}: {each.name}") for page in PAGES for each in examples(page)]
+READ = [(f"{page.stem}: {each.name}", each) for page in PAGES for each in examples(page)]
+EXAMPLES = [pytest.param(each, id=name) for name, each in READ]
+# The oracle reads a single pattern.
+SINGLE = [pytest.param(each, id=name) for name, each in READ if not each.pattern.startswith("type ")]
 
 
 def compiled(example: Example) -> tuple[Compiled, ...]:
@@ -92,6 +97,17 @@ def test_example_finds_what_the_page_says(example: Example, engine: str) -> None
     attributes = any("  " in line for line in example.finds)
     found = ENGINES[engine](compiled(example), sorted(example.events, key=lambda event: event.key), lambda _: None)
     assert shown(found, attributes) == sorted(map(wanted, example.finds))
+
+
+@pytest.mark.parametrize("example", SINGLE)
+def test_oracle_finds_what_the_page_says(example: Example) -> None:
+    attributes = any("  " in line for line in example.finds)
+    known = {event.id: event for event in example.events}
+    found = []
+    for match in read(read_pattern(example.pattern, {}), [seen(event) for event in example.events]):
+        constituents = [(known[each].type, known[each].lo, known[each].hi) for each in match.constituents]
+        found.append(_form(constituents, dict(match.attributes) if attributes else {}))
+    assert sorted(found) == sorted(map(wanted, example.finds))
 
 
 @pytest.mark.parametrize("engine", ["stepwise", "columnar"])
