@@ -6,9 +6,10 @@ policies was rejected: a subscription has one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 from msgspec.structs import replace as replace_hints
 
@@ -26,10 +27,11 @@ from distced.middleware.wire.directory_entries import Hints, Measured, Subscript
 from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.hints import check_hints
 from distced.policies.distribution.choose.ranking import Request
-from distced.policies.distribution.choose.reconsider import HostChange, reconsider
+from distced.policies.distribution.choose.reconsider import DWELL, HostChange, may_move_together, reconsider
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import Decomposition, DistributionPolicy, Policy
 from distced.policies.distribution.situation.situation import Situation
+from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
 from distced.policies.topology.topology_file import parse_topology
 
@@ -46,6 +48,14 @@ class Decision:
     planned: Planned
     reason: str
     expected: Measured | None
+
+
+class _Asked(NamedTuple):
+    """Policy of a detector's subscriptions, places of their clients, and hints."""
+
+    policy: Policy
+    places: Sequence[Place]
+    hints: Hints
 
 
 class Placement:
@@ -129,8 +139,25 @@ class Placement:
         # Of existing replicas it reads the one with the least delay.
         return suggestion.node if suggestion.action == "replicate" or suggestion.node in hosted.replicas else ""
 
-    def reconsider(self, hosted: HostedDetector, now: int, *, replicas_only: bool = False) -> HostChange | None:
-        """Change that its policy suggests for a detector here, or for missing replicas only; None for none."""
+    def reconsider(
+        self, hosted: HostedDetector, now: int, *, replicas_only: bool = False, beside: Iterable[HostedDetector] = ()
+    ) -> HostChange | None:
+        """Change that its policy suggests for a detector here, or for missing replicas only; None for none. Others of
+        the node, `beside`, perhaps move with it."""
+        asked = self._asked(hosted)
+        if asked is None:
+            return None
+        since = now if replicas_only else hosted.since
+        try:
+            return reconsider(
+                asked.policy, self.situation, hosted.detector.id, asked.places, asked.hints, since, now,
+                self._movable(asked, hosted, now, beside),
+            )  # fmt: skip
+        except DistcedError:
+            return None  # The hints leave no node any more.
+
+    def _asked(self, hosted: HostedDetector) -> _Asked | None:
+        """What the subscriptions of a detector ask for; None without any that decides."""
         near = [name for name, each in hosted.subscriptions.items() if not each.terms.near]
         known = [entry for name in near if (entry := self.directory.subscriptions.get(name)) is not None]
         if not known:
@@ -138,11 +165,24 @@ class Placement:
         places = [self.situation.place_of(each.client) for each in known]
         try:
             policy = max((self._policy(each, hosted.detector.id) for each in known), key=lambda each: each.replicas)
-            since = now if replicas_only else hosted.since
-            hints = self._hints(known[0].hints, hosted.detector.id, policy)
-            return reconsider(policy, self.situation, hosted.detector.id, places, hints, since, now)
+            return _Asked(policy, places, self._hints(known[0].hints, hosted.detector.id, policy))
         except DistcedError:
-            return None  # The hints leave no node any more.
+            return None  # There is no such policy any more.
+
+    def _movable(
+        self, asked: _Asked, hosted: HostedDetector, now: int, beside: Iterable[HostedDetector]
+    ) -> dict[str, Sequence[Place]]:
+        """Listeners of the others that may move wherever a detector does."""
+        found: dict[str, Sequence[Place]] = {}
+        if hosted.replicas or not may_move_together(self.situation, hosted.detector.id):
+            return found
+        for each in beside:
+            if each is hosted or each.replicas or now - each.since < DWELL:
+                continue
+            other = self._asked(each)
+            if other is not None and other.policy == asked.policy and not (other.hints.nodes or other.hints.avoid):
+                found[each.detector.id] = other.places
+        return found
 
     def _policy(self, entry: SubscriptionEntry, detector: str) -> Policy:
         policy = self.policies.of(entry, detector)

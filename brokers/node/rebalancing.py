@@ -6,6 +6,7 @@ with its policy, and adapts. `policies.distribution.choose.reconsider` decides, 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from distced.brokers.core.effects import Effect, info
@@ -24,6 +25,9 @@ AT_ONCE: Final = 50
 """Number of detectors reconsidered in one go, those first that have waited longest: with a hundred thousand detectors a
 node would do nothing else.
 """
+
+MOST_BESIDE: Final = 1_000
+"""Most detectors of a node that are looked through for those that would move together."""
 
 
 class Rebalancing:
@@ -56,8 +60,7 @@ class Rebalancing:
             if each is None:
                 continue
             self._seen[identity] = now
-            still = each.primary and each.running and identity not in self.migration.moving
-            if still and not each.planned.asked.hints.isolated:
+            if self._may_move(each) and identity not in self.migration.moving:
                 effects += self._reconsider(identity, each, now)
         return effects
 
@@ -71,9 +74,22 @@ class Rebalancing:
         self._seen = dict.fromkeys(soon, now - CONTROL_EVERY) | self._seen
 
     def _reconsider(self, identity: str, hosted: HostedDetector, now: int) -> list[Effect]:
-        move = self.placement.reconsider(hosted, now)
+        move = self.placement.reconsider(hosted, now, beside=self._beside())
         if move is None or move.kind != "move":
             # `brokers.node.replication` maintains replicas.
             return []
-        note = info("move begun", detector=identity, node=move.node, reason=move.reason)
-        return [note, *self.migration.asked(identity, MoveRequest(move.node), now)]
+        effects: list[Effect] = []
+        for name in (identity, *move.together):
+            effects.append(info("move begun", detector=name, node=move.node, reason=move.reason))
+            effects += self.migration.asked(name, MoveRequest(move.node), now)
+        return effects
+
+    def _beside(self) -> Iterator[HostedDetector]:
+        """Detectors here that may move; none where they are too many to be looked through."""
+        hosted = self.hosting.event_path.hosted
+        if len(hosted) <= MOST_BESIDE:
+            moving = self.migration.moving
+            yield from (each for each in hosted.values() if self._may_move(each) and each.detector.id not in moving)
+
+    def _may_move(self, hosted: HostedDetector) -> bool:
+        return hosted.primary and hosted.running and not hosted.planned.asked.hints.isolated

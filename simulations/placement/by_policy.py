@@ -98,7 +98,12 @@ def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlaceme
         before = moves
         for name in sorted(situation.detectors):
             listeners = _listeners(instance, situation, name)
-            move = reconsider(placed.policy, situation, name, listeners, NO_HINTS, 0, DWELL)
+            beside = {
+                other: _listeners(instance, situation, other)
+                for other, entry in situation.detectors.items()
+                if other != name and entry.node == situation.detectors[name].node and not entry.replicas
+            }
+            move = reconsider(placed.policy, situation, name, listeners, NO_HINTS, 0, DWELL, beside)
             if move is None:
                 continue
             entry = situation.detectors[name]
@@ -111,6 +116,8 @@ def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlaceme
                 replicas = {node: home for node, home in entry.replicas.items() if node != move.node}
                 entry = replace_entry(entry, replicas=replicas)
             situation.changed("detector", name, entry)
+            for other in move.together:
+                situation.changed("detector", other, replace_entry(situation.detectors[other], node=move.node))
             for each, heard in instance.heard(situation.detectors).items():
                 if heard.readers != situation.detectors[each].readers:
                     situation.changed("detector", each, heard)

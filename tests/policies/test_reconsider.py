@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from msgspec.structs import replace as replace_entry
 
 from distced.middleware.model.timestamps import SECOND
@@ -207,6 +207,90 @@ def test_second_replica_at_one_server_is_dropped() -> None:
     assert reconsider(parse_policy("none none subscribers"), situation, "d", WEST, Hints(), 0, 1) is None
 
 
+# Together.
+
+
+def both_on(node: str, **more: object) -> Situation:
+    """The detector, and another one that reads the same, at one node; their homes are there."""
+    situation = on(node)
+    fields: dict[str, object] = {"home": situation.home_of_node(node), "readers": {"east": 1}, **more}
+    situation.changed("detector", "other", DetectorEntry(node, "[A] & [B]", "guaranteed", ("A", "B"), **fields))  # type: ignore[arg-type]
+    situation.expect("other", Measured(load=10.0, rate=1.0, size=400.0, events=15.0, state=10_000))
+    return situation
+
+
+def test_detectors_that_read_the_same_move_together_where_none_moves_alone() -> None:
+    situation = both_on("e")
+    assert asked(situation) is None
+    found = reconsider(BANDWIDTH, situation, "d", EAST, Hints(), 0, DWELL, {"other": EAST})
+    assert found is not None
+    assert (found.kind, found.node, found.together) == ("move", "w", ("other",))
+    assert "together with other" in found.reason
+    moved_to(situation, found)
+    for name, other in (("d", "other"), ("other", "d")):
+        assert reconsider(BANDWIDTH, situation, name, EAST, Hints(), 0, DWELL, {other: EAST}) is None
+
+
+def test_detectors_move_together_only_where_it_pays() -> None:
+    def together(situation: Situation, policy: Policy = BANDWIDTH, after: int = DWELL) -> HostChange | None:
+        return reconsider(policy, situation, "d", EAST, Hints(), 0, after, {"other": EAST})
+
+    assert together(both_on("e"), after=DWELL - 1) is None
+    # A third reads the same, and stays.
+    situation = both_on("e")
+    situation.changed("detector", "third", DetectorEntry("e", "[B]", "guaranteed", ("A", "B"), home="east"))
+    assert together(situation) is None
+    # States that cost more than a minute saves; then half of that.
+    found = together(both_on("e"))
+    assert found is not None
+    gain = found.before.bytes - found.after.bytes
+    for state, moves in ((gain * 60, False), (gain * 60 / 8, True)):
+        situation = both_on("e")
+        for name in ("d", "other"):
+            situation.expect(name, Measured(load=1.0, rate=1.0, size=400.0, events=15.0, state=round(state / 2)))
+        assert (together(situation) is not None) == moves
+    # Delay and load are what they are alone.
+    for policy in ("min-latency", "min-load"):
+        found = together(both_on("e"), NAMED[policy])
+        assert found is None or not found.together
+
+
+def moved_to(situation: Situation, found: HostChange, detector: str = "d") -> None:
+    for name in (detector, *found.together):
+        situation.changed("detector", name, replace_entry(situation.detectors[name], node=found.node))
+
+
+@settings(max_examples=60, deadline=None)
+@given(seeds)
+def test_moving_together_saves_what_it_says(seed: int) -> None:
+    """The traffic of the whole network before and after is the oracle."""
+    situation = random_situation(seed, running=8).copy()
+    crowded = max(sorted(situation.nodes), key=lambda node: sum(e.node == node for e in situation.detectors.values()))
+    for name in sorted(situation.detectors)[::2]:
+        situation.changed("detector", name, replace_entry(situation.detectors[name], node=crowded, replicas={}))
+    for name in sorted(situation.detectors):
+        found = reconsider(
+            BANDWIDTH, situation, name, listeners(situation, name), Hints(), 0, DWELL, beside(situation, name)
+        )
+        if found is None or found.kind != "move" or not found.together:
+            continue
+        before = situation.bytes_over_links
+        moved_to(situation, found, name)
+        if any(situation.detectors[each].parts for each in (name, *found.together)):
+            # Who listens to its parts changes with it, which their hosts say.
+            continue
+        event("moved together")
+        saved = found.before.bytes - found.after.bytes
+        assert saved > 0 and abs(before - situation.bytes_over_links - saved) <= 1e-6 * before
+
+
+def beside(situation: Situation, detector: str) -> dict[str, list[Place]]:
+    """All others of its node that have no replicas."""
+    node = situation.detectors[detector].node
+    there = [name for name, each in situation.detectors.items() if each.node == node and not each.replicas]
+    return {name: listeners(situation, name) for name in there if name != detector}
+
+
 # It comes to rest.
 
 
@@ -241,9 +325,12 @@ def test_moves_come_to_an_end(seed: int, policy: Policy) -> None:
     for _ in range(20):
         before = moves
         for detector in detectors:
-            found = reconsider(policy, situation, detector, listeners(situation, detector), Hints(), 0, DWELL)
+            others = beside(situation, detector)
+            found = reconsider(policy, situation, detector, listeners(situation, detector), Hints(), 0, DWELL, others)
             if found is not None:
                 applied(situation, detector, found)
+                for name in found.together:
+                    applied(situation, name, found)
                 moves += 1
         if moves == before:
             break

@@ -78,6 +78,20 @@ def test_detector_moves_to_its_events_and_stays() -> None:
     assert 20 * SECOND < outcome.moved[0].at < 90 * SECOND
 
 
+def test_detectors_that_read_the_same_move_together() -> None:
+    """Neither would save anything alone: the node reads the events for the other all the same."""
+    hints = Hints(rates={"A": 0.1, "B": 50.0})
+    patterns = {"q": PAIR, "r": "[B] ; [A] within 5s"}
+    asked = tuple(ScenarioSubscription(name, "app", each, hints=hints) for name, each in patterns.items())
+    outcome = simulate(replace(scenario(150, distribution="min-bandwidth"), subscriptions=asked))
+    assert right(outcome)
+    detectors = {each.detector for each in outcome.subscriptions.values()}
+    assert len(detectors) == 2 and {outcome.detectors[each].node for each in detectors} == {"left"}
+    first, second = outcome.moved
+    assert {first.detector, second.detector} == detectors and abs(first.at - second.at) < 2 * SECOND
+    assert all("together with" in why for why in said(outcome, "move begun"))
+
+
 def test_detector_stays_where_gain_is_small() -> None:
     outcome = simulate(scenario(120, (SECOND // 10, SECOND // 10), distribution="min-bandwidth"))
     assert right(outcome)

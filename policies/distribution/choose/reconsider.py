@@ -8,16 +8,23 @@ other node, which must still rank better, by a `MARGIN` in the first number that
 *Hysteresis.* No move within `DWELL` of the last; margins keep two detectors from displacing one another for ever. A
 later number decides only where earlier ones do not get worse.
 
+*Together.* Where a node reads a stream once for several detectors, none of them saves it by a move of its own, so that
+each stays, although all of them would be better off elsewhere. Detectors that read the same and have the same policy
+are therefore also considered as one, with the costs of all, and moved at the same time: where one went first, it would
+pay for all until the others follow, and move back. Rejected: a share of the stream's bytes for each of its readers,
+which lets the first one pay as much.
+
 The primary keeps the number of replicas: a missing or surplus one comes before any move, without dwell time. A detector
 leaves a draining node without dwell time, to wherever its policy ranks best.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -38,19 +45,25 @@ MARGIN: Final = 0.1  # Share by which the deciding number has to improve
 HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
 DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
 HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
+MOST_TOGETHER: Final = 16  # Detectors that are moved at the same time
+MOST_NODES: Final = 10  # Nodes that are considered for these: the best ones for the first of them
 HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
 """Move the detector, replicate it to a further node, or drop a replica."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostChange:
-    """Proposed change of a running detector's hosts: the new one, or with `drop` the one given up; costs of both."""
+    """Proposed change of a running detector's hosts: the new one, or with `drop` the one given up; costs of both.
+
+    `together`: other detectors of the node that move to the same one, without which the move does not pay.
+    """
 
     kind: HostChangeKind
     node: str
     reason: str
     before: Candidate
     after: Candidate
+    together: tuple[str, ...] = ()
 
 
 def reconsider(
@@ -61,8 +74,16 @@ def reconsider(
     hints: Hints,
     since: int,
     now: int,
+    beside: Mapping[str, Sequence[Place]] | None = None,
 ) -> HostChange | None:
-    """Proposed change, or None; `subscribers`: places of listeners; `since`: arrival at the node, ns."""
+    """Proposed change, or None.
+
+    Args:
+        subscribers: places of listeners.
+        since: arrival at the node, ns.
+        beside: listeners of the other detectors of the node that may move to any node with it: of the same policy,
+            without replicas.
+    """
     if detector not in situation.detectors or not subscribers:
         return None
     hosts = situation.hosts(detector)
@@ -76,7 +97,29 @@ def reconsider(
     replicas = standing.replica_missing(free, draining - {primary}) or standing.surplus_replica()
     if replicas is not None or (now - since < DWELL and primary not in draining):
         return replicas
-    return standing.better_place(free, forced=primary in draining or _is_ruled_out(primary, hints))
+    forced = primary in draining or _is_ruled_out(primary, hints)
+    change = standing.better_place(free, forced=forced)
+    if change is None and beside and not forced and len(hosts) == 1:
+        change = standing.better_together(beside, free)
+    return change
+
+
+def may_move_together(situation: Situation, detector: str) -> bool:
+    """Whether it shares a stream on its node with others that are few enough to move together."""
+    entry = situation.detectors.get(detector)
+    if entry is None:
+        return False
+    read = situation.reading.at(entry.node)
+    return any(1 < read.get(each, 0) <= MOST_TOGETHER for each in situation.reading.streams_of(detector))
+
+
+class MovePrice(NamedTuple):
+    """What a move adds to the costs of the other node: delay in ns, bytes and their cost, instances per second."""
+
+    delay: float
+    bytes: float
+    cost: float
+    load: float
 
 
 @dataclass
@@ -89,17 +132,21 @@ class _Standing:
     subscribers: Sequence[Place]
     hosts: dict[str, str]
     primary: str
+    gone: Collection[Stream] | None = None
+    """Streams that its node does not read without it; by default those that no other detector there reads."""
 
     def __post_init__(self) -> None:
-        reading = self.situation.reading
-        read = reading.at(self.primary)
-        alone: set[Stream] = {each for each in reading.streams_of(self.detector) if read.get(each, 0) <= 1}
-        self.costs = CostEstimate.of_running(self.situation, self.detector, gone={self.primary: alone})
+        gone = self.gone
+        if gone is None:
+            gone = _only_read_by([self.detector], self.situation, self.primary)
+        self.costs = CostEstimate.of_running(self.situation, self.detector, gone={self.primary: gone})
         self._uses = {node: self.situation.use(node) for node in self.situation.nodes}
         self._uses[self.primary] -= self.costs.does.load / self.situation.capacity(self.primary)
         # The two nodes that are used the most tell the busiest of all but one.
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
         self._before = self.situation.bytes_over_links - self._bytes(self.primary)[0]
+        # Costs on other nodes, the price of the move included, once they are known.
+        self.reached: dict[str, Candidate] = {}
 
     def replica_missing(self, free: Sequence[str], draining: Collection[str]) -> HostChange | None:
         """A further replica, where one is missing and a node is free; replicas on `draining` nodes do not count."""
@@ -156,8 +203,8 @@ class _Standing:
         now = self._candidate(self.hosts)
         candidates = {node: self._candidate(self._hosts_at(node)) for node in free}
         priced = {node: self._priced(each, node) for node, each in candidates.items()}
-        reached = {node: each for node, each in priced.items() if each.delay < inf}
-        best = self._best(reached)
+        self.reached = {node: each for node, each in priced.items() if each.delay < inf}
+        best = self._best(self.reached)
         if best is None:
             return None
         node, with_price = best
@@ -215,11 +262,18 @@ class _Standing:
 
     def _bytes(self, node: str) -> tuple[float, float]:
         """Bytes per second over links, and their cost, of reading at a node and sending to its home."""
-        costs = self.costs
-        read, cost = costs.reading(node)
-        home = self.hosts.get(node, self.hosts[self.primary])
-        sent, sent_cost = costs.sending(node, home)
+        read, cost = self.costs.reading(node)
+        sent, sent_cost = self.sending_from(node)
         return read + sent, cost + sent_cost
+
+    def sending_from(self, node: str) -> tuple[float, float]:
+        """Bytes per second over links, and their cost, of sending from a node to its home."""
+        return self.costs.sending(node, self.hosts.get(node, self.hosts[self.primary]))
+
+    def delays_at(self, node: str) -> list[float]:
+        """Delays to the subscribers with the primary at a node, ns."""
+        hosts = self._hosts_at(node)
+        return [self._delay(hosts, place) for place in self.subscribers]
 
     def _delay(self, hosts: dict[str, str], place: Place) -> float:
         situation = self.situation
@@ -234,22 +288,31 @@ class _Standing:
 
     # The price of a move.
 
-    def _priced(self, after: Candidate, node: str) -> Candidate:
-        """Costs of another node with the price of the move, spread over the horizon."""
+    def price(self, node: str) -> MovePrice:
+        """Price of a move to another node, spread over the horizon."""
         pause, size = self._pause(node), self._state()
         path = self.situation.network.path(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
         twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
-        load = after.load * share
-        use = load / self.situation.capacity(node)
+        return MovePrice(
+            # What happens in the pause is found at its end, on average half of it later.
+            delay=pause * share / 2,
+            bytes=size * path.hops / (HORIZON / SECOND) + twice * share,
+            cost=size * path.cost / (HORIZON / SECOND) + twice_cost * share,
+            load=self.costs.does.load * share,
+        )
+
+    def _priced(self, after: Candidate, node: str) -> Candidate:
+        """Costs of another node with the price of the move."""
+        price = self.price(node)
+        use = price.load / self.situation.capacity(node)
         return replace(
             after,
-            # What happens in the pause is found at its end, on average half of it later.
-            delay=after.delay + pause * share / 2,
-            farthest=after.farthest + pause * share / 2,
-            bytes=after.bytes + size * path.hops / (HORIZON / SECOND) + twice * share,
-            cost=after.cost + size * path.cost / (HORIZON / SECOND) + twice_cost * share,
-            load=after.load + load,
+            delay=after.delay + price.delay,
+            farthest=after.farthest + price.delay,
+            bytes=after.bytes + price.bytes,
+            cost=after.cost + price.cost,
+            load=after.load + price.load,
             own=after.own + use,
             peak=max(after.peak, after.own + use),
         )
@@ -271,8 +334,125 @@ class _Standing:
         )
 
     def _rank(self, candidate: Candidate) -> Rank:
-        # What differs by less differs by rounding.
-        return tuple(float(f"{each:.9g}") for each in self.policy.rank(candidate))
+        return rounded_rank(self.policy, candidate)
+
+    # Several detectors as one.
+
+    def better_together(self, beside: Mapping[str, Sequence[Place]], free: Sequence[str]) -> HostChange | None:
+        """A better node for this detector with others of its node that read the same streams."""
+        now = self._candidate(self.hosts)
+        if not _aims_at_bytes(self.policy, now):
+            return None
+        reading, own = self.situation.reading, set(self.costs.streams)
+        alike = [name for name in sorted(beside) if reading.streams_of(name) and own >= set(reading.streams_of(name))]
+        sharing = [name for name in sorted(beside) if not own.isdisjoint(reading.streams_of(name))]
+        near = sorted((node for node in free if node in self.reached), key=lambda node: self._rank(self.reached[node]))
+        for names in (alike, sharing) if alike != sharing else (sharing,):
+            if 0 < len(names) < MOST_TOGETHER:
+                group = _Group(self, {name: beside[name] for name in names})
+                change = group.better_place(near[:MOST_NODES])
+                if change is not None:
+                    return change
+        return None
+
+
+class _Group:
+    """A detector and others of its node, none with replicas, as they are and as they might be together elsewhere."""
+
+    def __init__(self, first: _Standing, others: Mapping[str, Sequence[Place]]) -> None:
+        situation, primary = first.situation, first.primary
+        self._policy = first.policy
+        self._situation = situation
+        self._primary = primary
+        gone = _only_read_by([first.detector, *others], situation, primary)
+        self._members = [
+            _Standing(first.policy, situation, name, places, situation.hosts(name), primary, gone)
+            for name, places in {first.detector: first.subscribers, **others}.items()
+        ]
+        self._load = sum(each.costs.does.load for each in self._members)
+        self._uses = {node: situation.use(node) for node in situation.nodes}
+        self._uses[primary] -= self._load / situation.capacity(primary)
+        self._before = situation.bytes_over_links - self._bytes(primary)[0]
+
+    def better_place(self, nodes: Sequence[str]) -> HostChange | None:
+        """A better one of these nodes for all, the price of the moves included."""
+        now = self._candidate(self._primary)
+        after = {node: self._candidate(node) for node in nodes}
+        priced = {node: self._priced(each) for node, each in after.items()}
+        first = self._members[0].detector
+        node = min(
+            (node for node, each in priced.items() if each.delay < inf and not each.overloaded),
+            key=lambda node: (self._rank(priced[node]), lot(first, node)),
+            default=None,
+        )
+        if node is None or not is_better(self._rank(priced[node]), self._rank(now)):
+            return None
+        names = tuple(each.detector for each in self._members[1:])
+        reason = (
+            f"{self._policy.name}: {node} instead of {self._primary}, together with {', '.join(names)}, which read "
+            f"the same, better by {MARGIN:.0%} or more, the moves included: {_words(after[node])} instead of "
+            f"{_words(now)}; to be paid within {HORIZON // SECOND} s"
+        )
+        return HostChange("move", node, reason, now, after[node], names)
+
+    def _candidate(self, node: str) -> Candidate:
+        situation = self._situation
+        amount, cost = self._bytes(node)
+        uses = {**self._uses, node: self._uses[node] + self._load / situation.capacity(node)}
+        delays = [delay for each in self._members for delay in each.delays_at(node)]
+        return Candidate(
+            "create", 0, node, (), delay=mean(delays), farthest=max(delays), bytes=amount, cost=cost, load=self._load,
+            own=uses[node], peak=max(uses.values()), bytes_before=self._before, peak_before=max(self._uses.values()),
+            missing=0, sites=1, limited=situation.knows_capacity,
+        )  # fmt: skip
+
+    def _bytes(self, node: str) -> tuple[float, float]:
+        """Bytes per second over links, and their cost, of reading at a node, each stream once, and sending."""
+        amount = cost = 0.0
+        seen: set[Stream] = set()
+        for each in self._members:
+            for more, price in (each.costs.reading(node, seen), each.sending_from(node)):
+                amount, cost = amount + more, cost + price
+            seen.update(each.costs.streams)
+        return amount, cost
+
+    def _priced(self, after: Candidate) -> Candidate:
+        """Costs of another node with the prices of all moves, of which each reads for itself meanwhile."""
+        priced = [each.price(after.node) for each in self._members]
+        use = sum(each.load for each in priced) / self._situation.capacity(after.node)
+        late = sum(each.delay for each in priced) / len(priced)
+        return replace(
+            after,
+            delay=after.delay + late,
+            farthest=after.farthest + late,
+            bytes=after.bytes + sum(each.bytes for each in priced),
+            cost=after.cost + sum(each.cost for each in priced),
+            load=after.load + sum(each.load for each in priced),
+            own=after.own + use,
+            peak=max(after.peak, after.own + use),
+        )
+
+    def _rank(self, candidate: Candidate) -> Rank:
+        return rounded_rank(self._policy, candidate)
+
+
+def rounded_rank(policy: Policy, candidate: Candidate) -> Rank:
+    """Rank without differences by rounding."""
+    return tuple(float(f"{each:.9g}") for each in policy.rank(candidate))
+
+
+def _only_read_by(detectors: Collection[str], situation: Situation, node: str) -> set[Stream]:
+    """Streams that no other detector of a node reads."""
+    reading = situation.reading
+    counts = Counter(stream for each in detectors for stream in reading.streams_of(each))
+    read = reading.at(node)
+    return {stream for stream, count in counts.items() if read.get(stream, 0) <= count}
+
+
+def _aims_at_bytes(policy: Policy, candidate: Candidate) -> bool:
+    """Whether the aim of a policy, the first number of its rank, depends on the bytes over links."""
+    more = replace(candidate, bytes=candidate.bytes + candidate.bytes_before + 1.0, cost=candidate.cost + 1.0)
+    return policy.rank(more)[:1] != policy.rank(candidate)[:1]
 
 
 def is_better(rank: Rank, than: Rank) -> bool:

@@ -225,10 +225,11 @@ class CostEstimate:
         ]
         return waited(heard, guaranteed=self.guaranteed)
 
-    def reading(self, node: str) -> tuple[float, float]:
-        """Bytes per second over links, and their cost, that reading on a node adds to what it reads already."""
+    def reading(self, node: str, beside: Collection[Stream] = ()) -> tuple[float, float]:
+        """Bytes per second over links, and their cost, that reading on a node adds to what it reads already, and to
+        what it is assumed to read `beside`."""
         amount = cost = 0.0
-        gone, also = self.gone.get(node, ()), self.assumed.reads.get(node, ())
+        gone, also = self.gone.get(node, ()), self.assumed.reads.get(node, beside)
         for hops, price, streams in self._reading_at(self.situation.site_of_node(node)):
             more = 0.0
             for stream, readers, flow in streams:
