@@ -50,6 +50,9 @@ GRACE: Final = 15 * SECOND
 """Time for which a detector without subscriptions, and sources that have left, are kept, ns: longer than a client waits
 to reconnect."""
 
+STARTS_AGAIN: Final = 30 * SECOND
+"""Time in which a publisher that was lost together with its server's memory starts again, ns."""
+
 
 class DetectorHosting(NodePart):
     """Detectors of a node, and the subscriptions they serve.
@@ -274,7 +277,7 @@ class DetectorHosting(NodePart):
             hosted = self.event_path.hosted.get(identity)
             if hosted is None or not hosted.running or source not in self._gone(hosted):
                 del self._absent_sources[identity, source]
-            elif now - since >= GRACE:
+            elif now - since >= STARTS_AGAIN:
                 del self._absent_sources[identity, source]
                 # What it has published since the checkpoint is not known.
                 reached = hosted.detector.policy.watermark
