@@ -124,7 +124,7 @@ def test_schedules_of_some_kinds_that_failed_once(seed: int, kinds: str) -> None
 @pytest.mark.slow
 def test_what_a_reader_misses_of_a_detector_that_ends_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(absent_clients, "ABSENCE", 15 * SECOND)
-    verdict = run(3001327, WITHOUT_DISK.split(","))
+    verdict = run(3004113, WITHOUT_DISK.split(","))
     assert verdict.lost and verdict.is_honest, verdict.text
 
 
