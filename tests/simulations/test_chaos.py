@@ -8,9 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from distced.brokers.node import absent_clients
 from distced.middleware.cli.command import main
-from distced.middleware.model.timestamps import SECOND
 from distced.simulations.chaos.campaign import Tally, Verdict, judge, run, run_all, shrunk
 from distced.simulations.chaos.outcome_report import simulated
 from distced.simulations.chaos.schedule import KINDS, scenario
@@ -119,13 +117,6 @@ def test_schedules_that_failed_once(seed: int) -> None:
 )
 def test_schedules_of_some_kinds_that_failed_once(seed: int, kinds: str) -> None:
     assert failed([run(seed, kinds.split(","))]) == []
-
-
-@pytest.mark.slow
-def test_what_a_reader_misses_of_a_detector_that_ends_meanwhile_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(absent_clients, "ABSENCE", 15 * SECOND)
-    verdict = run(3004113, WITHOUT_DISK.split(","))
-    assert verdict.lost and verdict.is_honest, verdict.text
 
 
 def test_run_is_a_function_of_its_seed() -> None:
