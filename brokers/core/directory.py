@@ -80,9 +80,13 @@ class Directory(Entries):
 
     def count(self, node: str, payload: bytes, *, where: str) -> None:
         """Take the counters of a node in, into its entry; empty where they were cleared. Raises `FrameError`."""
-        self._counts[node] = decode(payload, Counters, where=where).counts if payload else {}
+        counts = decode(payload, Counters, where=where).counts if payload else {}
+        if payload:
+            self._counts[node] = counts
+        else:
+            self._counts.pop(node, None)
         if node in self.nodes:
-            self.nodes[node] = replace(self.nodes[node], counts=self._counts[node])
+            self.nodes[node] = replace(self.nodes[node], counts=counts)
 
     def _outdated(self, name: str, entry: DetectorEntry) -> bool:
         """Whether an entry of a detector is of an earlier primary than the known one, which is present.

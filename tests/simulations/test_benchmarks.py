@@ -91,27 +91,19 @@ def test_disturbance_leaves_the_subscriptions() -> None:
     assert again["detected"] == pytest.approx(100.0) and len(beyond) == 4
 
 
-UNBOUNDED = pytest.mark.xfail(
-    reason="the time that the patterns of one client take from others is not bounded (docs/contributing/scale.md)",
-    strict=False,
-)
-"""Detections come, but on a machine with little time too late for the benchmark."""
-
-
 @pytest.mark.mqtt
 @pytest.mark.skipif(find_mosquitto() is None, reason="mosquitto is neither on the PATH nor in /usr/sbin")
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "attack",
-    [pytest.param(each, marks=UNBOUNDED if "patterns" in each else ()) for each in hostile.ATTACKS],
-)
+@pytest.mark.parametrize("attack", hostile.ATTACKS)
 def test_hostile_client_takes_no_node_down_and_no_detection_away(attack: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cryptography", reason="the extra init is not installed")
     monkeypatch.setattr(hostile, "AWAITED", 15.0)
     figures = hostile.measure(50, 2.0, 2_000, (attack,), 1)
     assert not figures.failed
     (trial,) = figures.trials[attack]
-    for phase in (trial.before, trial.beside):
+    # The time that the patterns of one client take from others is not bounded (docs/contributing/scale.md): their
+    # detections may come too late for the benchmark.
+    for phase in (trial.before,) if "patterns" in attack else (trial.before, trial.beside):
         assert phase.missing == 0
         assert len(phase.delays) == len(phase.bare) == 100
     assert trial.counts["events"] >= 200 and trial.memory > 0
