@@ -252,7 +252,8 @@ class Directory(Entries):
         if self._registry is None:
             # Of several detectors that differ the first by name counts, on all nodes.
             self._registry = super().registry(each for _, each in self._first.values() if each is not None)
-            self._all_usable = all(name in self._registry for name in self.types)
+            usable = ((self._registry.find(name), entry) for name, entry in self.types.items())
+            self._all_usable = all(each is not None and each.derived == entry.derived for each, entry in usable)
         return self._registry
 
     def publishers(self, type_name: str, policy: str = "") -> list[str]:

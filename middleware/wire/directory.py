@@ -178,23 +178,37 @@ class Entries:
         """
         # Each was checked by itself when it was read.
         registry = TypeRegistry().with_checked(each for each in self.types.values() if each.derived is None)
-        registry = registry.with_checked(each for each in published if each.name not in self.types)
         waiting = [each for each in self.types.values() if each.derived is not None]
-        while waiting:
-            ready, later = list[EventType](), list[EventType]()
-            for each in waiting:
-                (ready if each.derived is not None and each.derived.base in registry else later).append(each)
-            if not ready:
-                break
-            waiting = later
-            for each in ready:
-                with suppress(TypeRegistryError):
-                    registry.register(each)
+        found, beside = list[EventType](), list[EventType]()
+        for each in published:
+            (beside if each.name in self.types else found).append(each)
+        registry = registry.with_checked(found)
+        waiting = _register_derived(registry, waiting)
+        # An unusable entry does not take the place of what is published under its name.
+        instead = [each for each in beside if each.name not in registry]
+        if instead:
+            registry = registry.with_checked(instead)
+            _register_derived(registry, waiting)
         return registry
 
     def publishers(self, type_name: str) -> list[str]:
         """Detectors whose composite events are of this type."""
         return sorted(name for name, entry in self.detectors.items() if entry.publishes == type_name)
+
+
+def _register_derived(registry: TypeRegistry, waiting: list[EventType]) -> list[EventType]:
+    """Register derived types whose bases are there; those that are left."""
+    while waiting:
+        ready, later = list[EventType](), list[EventType]()
+        for each in waiting:
+            (ready if each.derived is not None and each.derived.base in registry else later).append(each)
+        if not ready:
+            break
+        waiting = later
+        for each in ready:
+            with suppress(TypeRegistryError):
+                registry.register(each)
+    return waiting
 
 
 def check_client(name: str, where: str) -> None:

@@ -232,7 +232,8 @@ class DemoSession:
     def _update(self) -> None:
         """Update the progress with arrivals since the last step, and with the counters of nodes."""
         progress = self.progress
-        progress.nodes = self._counters()
+        counters = self._counters()
+        progress.nodes = {name: counters.get(name, {}) for name in self.clients[0].nodes}
         with self._lock:
             arrived = self._arrived[len(progress.notifications) :]
         for name, event, instant in arrived:
