@@ -19,6 +19,7 @@ from distced.detectors.automata.builder import build
 from distced.detectors.automata.reachability import can_match
 from distced.detectors.automata.satisfiable import satisfiable
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
+from distced.detectors.language.aggregates import with_aggregates
 from distced.detectors.language.check import check, check_computed, computed_kinds
 from distced.detectors.language.computed import Computation, key_names
 from distced.detectors.language.constants import Constant, constants_in
@@ -313,8 +314,8 @@ def _checked(publication: Publication, registry: TypeRegistry | None, consumptio
     for name in sorted(_read_types(publication.pattern)):
         _check_derived(name, known)
     written = written_out(publication, known, text=text)
-    keys = key_names(written.computations)
-    pattern, output = with_key_registers(written.publication.pattern, written.publication.output, keys)
+    counted = with_aggregates(written.publication, text=text)
+    pattern, output = with_key_registers(counted.pattern, counted.output, key_names(written.computations))
     plain = Publication(pattern, output, once=publication.once, settled=publication.settled)
     epochs = (publication.consumption or consumption) == "epoch"
     return Compiled(

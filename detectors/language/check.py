@@ -20,6 +20,7 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.patterns import tree
 from distced.middleware.sets import expressions
+from distced.middleware.sets.aggregates import AGGREGATES, fault, is_aggregate
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
 from distced.middleware.sets.describable import conditions as describable_conditions
 from distced.middleware.sets.expressions import walk as walk_expression
@@ -499,7 +500,20 @@ class _Checker:
         self.number(kinds[1], right)
         return "number"
 
+    def aggregate(self, aggregate: expressions.Call, scope: _Scope) -> Kind | None:
+        """The kind of an aggregate over the events of a variable."""
+        if found := fault(aggregate):
+            raise self.error(found[0], aggregate.span, allowed=found[1])
+        argument = aggregate.arguments[0]
+        kind = self.kind(argument, scope, None)
+        takes, gives = AGGREGATES[aggregate.function].takes, AGGREGATES[aggregate.function].gives
+        if None not in (kind, takes) and kind != takes:
+            raise self.error(f"{aggregate.function} of a {kind}", argument.span, allowed=f"a {takes}", given=None)
+        return gives or kind  # type: ignore[return-value]
+
     def call(self, expression: expressions.Call, scope: _Scope, known: Kinds | None) -> Kind | None:
+        if is_aggregate(expression):
+            return self.aggregate(expression, scope)
         function = FUNCTIONS[expression.function]
         common: Kind | None = None
         arguments = expression.arguments

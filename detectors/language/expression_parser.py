@@ -13,6 +13,7 @@ from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MAX, UNITS, duration_of
 from distced.middleware.sets import describable
+from distced.middleware.sets.aggregates import AGGREGATES
 from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,
@@ -30,6 +31,15 @@ from distced.middleware.sets.values import FUNCTIONS
 _UNIT_LETTERS = "".join(UNITS)
 # No number of more digits fits into 64 bits or makes sense as a fraction of a unit; Python does not even read them all.
 _MOST_DIGITS = 40
+_CALLED = tuple(dict.fromkeys(each for each in (*FUNCTIONS, *AGGREGATES) if each != "in"))
+_ADVICE = {
+    "in": "write v in (1, 2)",
+    "collect": "there are no lists of values: write first(p.price), last(p.price), nth(p.price, 2)",
+}
+_ARGUMENTS = {
+    "distinct": "say up to which number the values are kept: distinct(p.port, 20) is 20 for 20 or more",
+    "nth": "say which value: nth(p.price, 2) is the second, nth(p.price, -2) the last but one",
+}
 _BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
 
 
@@ -204,14 +214,14 @@ class ExpressionParser:
         if scanner.text[name.start] != "`" and scanner.word.text == "(" and scanner.word.kind == "sign":
             if name.text in ("lo", "hi"):
                 return self._moment(name.text, start)
-            if name.text in FUNCTIONS and name.text != "in":
+            if name.text in _CALLED:
                 return self._call(name.text, start)
             raise scanner.error(
                 "no function of this name",
                 Span(name.start, name.end),
                 given=name.text,
-                allowed=", ".join((*(each for each in FUNCTIONS if each != "in"), "lo", "hi")),
-                advice="write v in (1, 2)" if name.text == "in" else None,
+                allowed=", ".join((*_CALLED, "lo", "hi")),
+                advice=_ADVICE.get(name.text),
             )
         return Name(name.text, span=self._span(start))
 
@@ -230,13 +240,16 @@ class ExpressionParser:
                     self.scanner.expect(",")
                 arguments.append(self.expression())
             self.scanner.expect(")")
-        known = FUNCTIONS[function]
+        known = FUNCTIONS.get(function) or AGGREGATES[function]
         if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
             raise self.scanner.error(
                 f"{function} takes {_count(known.least, known.most)}",
                 self._span(start),
                 given=f"{len(arguments)} given",
+                advice=_ARGUMENTS.get(function),
             )
+        if function == "count" and isinstance(arguments[0], Name):
+            arguments = [Moment("hi", arguments[0].name, span=arguments[0].span)]
         return Call(function, tuple(arguments), span=self._span(start))
 
     def _number(self) -> int | float:

@@ -9,7 +9,7 @@ left to evaluate. A tree of operators walked for each event was rejected as slow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeAlias
 
@@ -170,6 +170,20 @@ def conditions(described: DescribableSet) -> Iterator[Expression]:
     for each in walk_set(described):
         if isinstance(each, Filtered):
             yield each.condition
+
+
+def transform_conditions(described: DescribableSet, change: Callable[[Expression], Expression]) -> DescribableSet:
+    """The set with `change` applied to each of its conditions."""
+    match described:
+        case Union(members=members):
+            return replace(described, members=tuple(transform_conditions(each, change) for each in members))
+        case Intersection(left=left, right=right) | Difference(left=left, right=right):
+            sides = {"left": transform_conditions(left, change), "right": transform_conditions(right, change)}
+            return replace(described, **sides)
+        case Filtered(base=base, condition=condition):
+            return replace(described, base=transform_conditions(base, change), condition=change(condition))
+        case _:
+            return described
 
 
 def format_set(described: DescribableSet) -> str:

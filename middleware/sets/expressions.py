@@ -80,7 +80,8 @@ class Binary(Spanned):
 
 @dataclass(frozen=True, slots=True)
 class Call(Spanned):
-    """`function(arguments)`, with a function out of `values.FUNCTIONS`; `a in (b, c)` is `in` of a, b, c."""
+    """`function(arguments)`, with a function out of `values.FUNCTIONS` or `aggregates.AGGREGATES`; `a in (b, c)` is
+    `in` of a, b, c."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -237,6 +238,8 @@ def _format(expression: Expression) -> tuple[str, int]:
         case Call(function="in", arguments=(sought, *options)):
             listed = ", ".join(map(format_expression, options))
             return f"{format_expression(sought, _LEVEL['=='] + 1)} in ({listed})", _LEVEL["=="]
+        case Call(function="count", arguments=(Moment(end="hi", variable=variable),)) if variable:
+            return f"count({quote_name(variable)})", _ATOMIC
         case Call(function=function, arguments=arguments):
             return f"{function}({', '.join(format_expression(each) for each in arguments)})", _ATOMIC
         case Verbatim(text=text):

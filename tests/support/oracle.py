@@ -8,7 +8,8 @@ too: one instance for every value there is. The engines are held to give the sam
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import Any
 
 import msgspec
@@ -16,8 +17,9 @@ from msgspec.structs import replace
 
 from distced.detectors.automata.automaton import due_again, due_instant
 from distced.detectors.canonical.form import canonical_id
+from distced.detectors.language.aggregates import with_aggregates
 from distced.detectors.language.derived import written_out
-from distced.detectors.language.names import all_registers, all_variables, referenced
+from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
@@ -38,16 +40,22 @@ from distced.middleware.patterns.tree import (
     Timing,
     Window,
     children,
+    expressions_of,
+    output_expressions,
     sets_of,
     walk,
 )
 from distced.middleware.sets import values
+from distced.middleware.sets.aggregates import aggregates, is_aggregate
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
-from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary, variables
+from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary, transform, variables
 from distced.middleware.sets.expressions import names as bare_names
 
 OTHER = object()
 """The value of a key that no event shows."""
+
+ALL = "\n"
+"""Beside a variable: all events that were bound to it. No name begins so."""
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -213,6 +221,7 @@ class Oracle:
         named: frozenset[str] = frozenset(),
         derived: Derived | None = None,
         written: tuple[Pattern, tuple[str, ...]] | None = None,
+        handed: tuple[Call, ...] = (),
         once: bool = False,
         settled: bool = False,
     ) -> None:
@@ -227,9 +236,13 @@ class Oracle:
         self.derived = derived
         if derived is not None:
             self.named |= {derived.registry.root(each) for each in self.named}
-            written = written or (written_out(Publication(pattern), derived.registry).publication.pattern, ())
-        # Over published types, for the ids of sides.
-        self.written, self.written_key = written or (pattern, outer_key)
+        # Over published types and with registers for aggregates, for the ids of sides alone.
+        if written is None:
+            given = Publication(pattern, output)
+            given = given if derived is None else written_out(given, derived.registry).publication
+            written = with_aggregates(given).pattern, outer_key
+        self.written, self.written_key = written
+        self.handed = handed
         self.budget = budget or Budget(10**9)
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
@@ -251,38 +264,35 @@ class Oracle:
 
     # The sides of `&` are read first, each on its own.
 
-    def read_sides(self, pattern: Pattern, key: tuple[str, ...], written: Any, its_key: tuple[str, ...]) -> None:
-        if isinstance(pattern, Keyed):
-            inner_key = (*its_key, *(n for n in written.attributes if n not in its_key))
-            self.read_sides(
-                pattern.body, (*key, *(n for n in pattern.attributes if n not in key)), written.body, inner_key
-            )
-        elif isinstance(pattern, Parallel):
-            for where, side, plain in (
-                ("left", pattern.left, written.left),
-                ("right", pattern.right, written.right),
+    def read_sides(self, pattern: Pattern, key: tuple[str, ...], written: Pattern, its_key: tuple[str, ...]) -> None:
+        # Aggregates of a side's variables are read behind the `&`, not in the sides beside it.
+        own = [each for node in _own(pattern) for each in expressions_of(node)]
+        read = (*self.handed, *(each for one in (*own, *output_expressions(self.output)) for each in aggregates(one)))
+        joints = zip(_joints(pattern, key), _joints(written, its_key), strict=True)
+        for (parallel, keyed), (plain, plainly_keyed) in joints:
+            for where, side, its_own in (
+                ("left", parallel.left, plain.left),
+                ("right", parallel.right, plain.right),
             ):
                 made = frozenset((*all_variables(side), *all_registers(side)))
-                exports = made & (referenced(self.pattern, self.output, without=side) | self.exports)
                 name = f"&{len(self.parts)}"
-                self.parts[id(pattern), where] = name
+                self.parts[id(parallel), where] = name
                 inner = Oracle(
                     side,
                     None,
                     self.primitives,
                     epochs=self.epochs,
-                    outer_key=key,
-                    exports=exports,
+                    outer_key=keyed,
+                    exports=made & (_read_outside(self.pattern, self.output, side) | self.exports),
                     budget=self.budget,
                     named=self.named,
                     derived=self.derived,
-                    written=(plain, its_key),
+                    written=(its_own, plainly_keyed),
+                    handed=tuple(dict.fromkeys(each for each in read if variables(each) <= made)),
                 )
-                source = canonical_id(Publication(plain, None), key=side_key(plain, its_key), epochs=self.epochs)
+                key_of_side = side_key(its_own, plainly_keyed)
+                source = canonical_id(Publication(its_own, None), key=key_of_side, epochs=self.epochs)
                 self.events += inner.as_parts(name, source)
-        else:
-            for child, plain in zip(children(pattern), children(written), strict=True):
-                self.read_sides(child, key, plain, its_key)
 
     def as_parts(self, name: str, source: str) -> list[Seen]:
         """What a side finds, as events: one for each way at the first moment that hands on something else."""
@@ -298,7 +308,8 @@ class Oracle:
             if moment != first:
                 continue
             event = Seen(name, lo, found.hi, COMPOSITE, source, digest, attributes, found.constituents, bound, counted)
-            parts.setdefault((digest, repr(_carried(bound, counted))), event)
+            aggregated = [self.carried(each, bound) for each in self.handed]
+            parts.setdefault((digest, repr(_carried(bound, counted)), repr(aggregated)), event)
         return list(parts.values())
 
     # Runs.
@@ -522,6 +533,7 @@ class Oracle:
         if isinstance(thread.what, Atom):
             if thread.what.variable:
                 bindings[thread.what.variable] = event
+                bindings[ALL, thread.what.variable] = (*bindings.get((ALL, thread.what.variable), ()), event)
             for name, update in thread.what.updates:
                 registers[name] = self.value(update, event, bindings, registers)
         if not around.hidden and event.rank != TIME:
@@ -571,7 +583,11 @@ class Oracle:
         # At the end of an instant all is one moment.
         moment = (event.hi,) if self.settled else event.key
         exported = (
-            {n: e for n, e in bindings.items() if n in self.exports},
+            {
+                n: e
+                for n, e in bindings.items()
+                if (any(variables(each) == {n[1]} for each in self.handed) if n[0] == ALL else n in self.exports)
+            },
             {n: registers.get(n) for n in all_registers(self.pattern) if n in self.exports},
         )
         self.results.append(
@@ -709,7 +725,49 @@ class Oracle:
     def of_any(self, event: Seen) -> bool:
         return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
 
+    def aggregate(self, aggregate: Call, bindings: dict[Any, Any]) -> Any:
+        """An aggregate, from all the events that were bound to its variable."""
+        argument, *rest = aggregate.arguments
+        (variable,) = variables(argument)
+        every = [self.value(argument, None, {variable: each}, {}) for each in bindings.get((ALL, variable), ())]
+        known = [each for each in every if each is not None]
+        numbers = [each for each in known if type(each) in (int, float)]
+        alike = [each for each in known if values.comparable(known[0], each)]
+        place = rest[0].value if rest else 0
+        match aggregate.function:
+            case "count":
+                return len(known)
+            case "sum":
+                return reduce(values.add, numbers, 0)
+            case "avg":
+                return values.divide(reduce(values.add, numbers, 0), len(numbers))
+            case "min":
+                return min(alike, default=None)
+            case "max":
+                return max(alike, default=None)
+            case "first":
+                return every[0] if every else None
+            case "last":
+                return every[-1] if every else None
+            case "nth":
+                there = len(every) >= abs(place)
+                return every[place - 1 if place > 0 else place] if there else None
+            case "distinct":
+                different = [each for at, each in enumerate(known) if not any(values.same(each, o) for o in known[:at])]
+                return min(len(different), place)
+        raise TypeError(aggregate)
+
+    def carried(self, aggregate: Call, bindings: dict[Any, Any]) -> Any:
+        """What a side hands on of an aggregate: of a mean the sum and the number of its values."""
+        if aggregate.function != "avg":
+            return self.aggregate(aggregate, bindings)
+        argument = Binary("*", aggregate.arguments[0], Literal(1))
+        return [self.aggregate(Call(each, (argument,)), bindings) for each in ("sum", "count")]
+
     def value(self, expression: Any, event: Seen | None, bindings: dict[str, Any], registers: dict[str, Any]) -> Any:
+        if is_aggregate(expression):
+            return self.aggregate(expression, bindings)
+
         def of(each: Any) -> Any:
             return self.value(each, event, bindings, registers)
 
@@ -780,8 +838,54 @@ def _both(event: Seen, one: Seen, other: Seen) -> Seen:
     return replace(event, attributes={**own, **changed})
 
 
-def _carried(bound: dict[str, Any], counted: dict[str, Any]) -> Any:
-    events = sorted((name, (event.source, event.seq)) for name, event in bound.items())
+def _own(pattern: Pattern) -> Iterator[Pattern]:
+    """A pattern and those in it, without the sides of `&`."""
+    yield pattern
+    if not isinstance(pattern, Parallel):
+        for child in children(pattern):
+            yield from _own(child)
+
+
+def _joints(pattern: Pattern, key: tuple[str, ...]) -> Iterator[tuple[Parallel, tuple[str, ...]]]:
+    """The `&` in a pattern that are in no side of another, with their keys."""
+    if isinstance(pattern, Parallel):
+        yield pattern, key
+        return
+    if isinstance(pattern, Keyed):
+        key = (*key, *(name for name in pattern.attributes if name not in key))
+    for child in children(pattern):
+        yield from _joints(child, key)
+
+
+def _read_outside(pattern: Pattern, output: Output | None, side: Pattern) -> frozenset[str]:
+    """Variables and bare names that are read outside of a side, other than all events of a variable together."""
+    found: set[str] = set()
+
+    def single(node: Any) -> Any:
+        if not is_aggregate(node):
+            return node
+        last = node.function == "last" or node.arguments[1:] == (Literal(-1),)
+        return node.arguments[0] if last else Literal(None)
+
+    def collect(part: Pattern) -> None:
+        if part is not side:
+            for expression in expressions_of(part):
+                add(expression)
+            for child in children(part):
+                collect(child)
+
+    def add(expression: Any) -> None:
+        plain = transform(expression, single)
+        found.update(variables(plain) | bare_names(plain))
+
+    collect(pattern)
+    for each in output_expressions(output):
+        add(each)
+    return frozenset(found)
+
+
+def _carried(bound: dict[Any, Any], counted: dict[str, Any]) -> Any:
+    events = sorted((name, (event.source, event.seq)) for name, event in bound.items() if name[0] != ALL)
     return events, sorted((name, repr(value)) for name, value in counted.items())
 
 

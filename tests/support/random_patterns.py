@@ -59,6 +59,8 @@ FEATURES = frozenset(
         "settled",
     }
 )
+WITH_AGGREGATES = FEATURES | {"aggregate"}
+"""Apart, so that seeds make the patterns that they made before."""
 
 
 class PatternMaker:
@@ -101,6 +103,8 @@ class PatternMaker:
             if self.timers and random.random() < 0.5:
                 # Tells recurrences apart.
                 attributes.append(("at", Moment("hi", "")))
+            if "aggregate" in self.features and self.variables:
+                attributes += [(f"over_{place}", self.aggregate()) for place in range(random.randrange(1, 4))]
             condition: Expression | None = None
             if random.random() < 0.4:
                 condition = Binary("<", Name(attributes[-1][0]), Literal(2))
@@ -210,8 +214,28 @@ class PatternMaker:
             value = Binary("+", Name(register), step) if random.random() < 0.7 else Call("max", (Name(register), step))
             if "choice" in self.features and random.random() < 0.3:
                 value = Call("if", (Binary("<", Name(register), Literal(random.randrange(3))), value, step))
+            if "aggregate" in self.features and self.variables and random.random() < 0.4:
+                value = self.aggregate()
             updates = ((register, value),)
         return Atom(label, domain, variable, updates)
+
+    def aggregate(self) -> Expression:
+        """An aggregate over the events of a variable."""
+        random = self.random
+        variable = random.choice(self.variables)
+        value: Expression = Field(variable, random.choice(("v", "v", "k")))
+        if random.random() < 0.2:
+            value = Binary(random.choice(("+", "-", "/")), Literal(random.randrange(3)), value)
+        function = random.choice(("count", "count", "sum", "avg", "min", "max", "first", "last", "nth", "distinct"))
+        match function:
+            case "count":
+                return Call("count", (random.choice((Moment("hi", variable), value)),))
+            case "nth":
+                return Call("nth", (value, Literal(random.choice((1, 2, 3, -1, -2, -3)))))
+            case "distinct":
+                return Call("distinct", (value, Literal(random.randrange(1, 4))))
+            case _:
+                return Call(function, (value,))
 
     def guarded(self, described: DescribableSet) -> DescribableSet:
         random = self.random
@@ -221,6 +245,8 @@ class PatternMaker:
             right = Field(random.choice(self.variables), "v")
         elif self.registers and random.random() < 0.4:
             right = Name(random.choice(self.registers))
+        if "aggregate" in self.features and self.variables and random.random() < 0.4:
+            right = self.aggregate()
         if "choice" in self.features and random.random() < 0.1:
             right = Call("if", (Binary("==", Name("k"), Literal(random.randrange(2))), right, Literal(1)))
         if "member" in self.features and random.random() < 0.1:

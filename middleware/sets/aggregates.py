@@ -1,0 +1,84 @@
+"""Aggregates over the events that a variable has been bound to: `count(p)`, `avg(p.price)`.
+
+`p` denotes all events of the instance that atoms `as p` have matched so far, hidden ones included, in the order in
+which they were matched. An aggregate is a call in the tree like that of a function; `count(p)` is read as
+`count(hi(p))`, the number of values that are not null, and printed as it was written. `min` and `max` of one argument
+over a variable are aggregates, with more arguments functions of values.
+
+Aggregates of the standard query languages leave out null (SQL:2016, 10.9); so do these, and what cannot be compared or
+added. A value of lists for `collect(p.price)` was rejected: events have no attributes that are lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, TypeGuard
+
+from distced.middleware.sets.expressions import Call, Expression, Literal, Moment, names, variables, walk
+
+MOST_VALUES: Final = 100
+"""Maximum of values that one aggregate keeps."""
+
+
+class Aggregate(NamedTuple):
+    """Aggregate of the language: number of its arguments, and the kinds of values it takes and gives; None for any,
+    and for that of the argument."""
+
+    least: int
+    most: int
+    takes: str | None
+    gives: str | None
+
+
+AGGREGATES: Final[dict[str, Aggregate]] = {
+    "count": Aggregate(1, 1, None, "number"),
+    "sum": Aggregate(1, 1, "number", "number"),
+    "avg": Aggregate(1, 1, "number", "number"),
+    "min": Aggregate(1, 1, None, None),
+    "max": Aggregate(1, 1, None, None),
+    "first": Aggregate(1, 1, None, None),
+    "last": Aggregate(1, 1, None, None),
+    "nth": Aggregate(2, 2, None, None),
+    "distinct": Aggregate(2, 2, None, "number"),
+}
+
+FUNCTIONS_TOO: Final = ("min", "max")
+"""Aggregates that are also functions of values."""
+
+
+def is_aggregate(expression: Expression) -> TypeGuard[Call]:
+    """Whether an expression is an aggregate itself."""
+    if not isinstance(expression, Call) or expression.function not in AGGREGATES:
+        return False
+    if expression.function not in FUNCTIONS_TOO:
+        return True
+    arguments = expression.arguments
+    return len(arguments) == 1 and bool(variables(arguments[0]))
+
+
+def aggregates(expression: Expression) -> Iterator[Call]:
+    """Aggregates in an expression."""
+    return (node for node in walk(expression) if is_aggregate(node))
+
+
+def fault(aggregate: Call) -> tuple[str, str] | None:
+    """What is wrong with the arguments of an aggregate, and what is allowed; None for nothing."""
+    function, (argument, *rest) = aggregate.function, aggregate.arguments
+    if any(map(is_aggregate, walk(argument))):
+        return "an aggregate of an aggregate", "one over attributes of the events: sum(p.price)"
+    at_hand = any(isinstance(node, Moment) and not node.variable for node in walk(argument))
+    if len(variables(argument)) != 1 or names(argument) or at_hand:
+        if function == "count":
+            return "count of what is no variable", "count(p), or count(p.price), with p of [... as p]"
+        return (
+            f"{function} of what is not of the events of one variable",
+            f"{function}(p.price), or a calculation with attributes of p alone",
+        )
+    if not rest:
+        return None
+    number = rest[0].value if isinstance(rest[0], Literal) else None
+    if function == "nth" and not (type(number) is int and 1 <= abs(number) <= MOST_VALUES):
+        return "not a place of a value", f"1 for the first to {MOST_VALUES}, -1 for the last to -{MOST_VALUES}"
+    if function == "distinct" and not (type(number) is int and 1 <= number <= MOST_VALUES):
+        return "not a number of distinct values", f"1 to {MOST_VALUES}"
+    return None
