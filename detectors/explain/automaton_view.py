@@ -6,7 +6,7 @@ in composite-event-framework-2004, Appendix B. Time events, sides of `&` and thr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from itertools import repeat
 from typing import Final, NamedTuple
@@ -16,6 +16,7 @@ import msgspec
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonMove, AutomatonState
 from distced.detectors.compiler import Compiled
 from distced.detectors.explain.manner import remarks_of
+from distced.detectors.language.aggregates import as_written, holds, holds_part, written_aggregates
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns import tree
@@ -116,7 +117,8 @@ def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Aut
         title = output.type_name
         attributes = ", ".join(expressions.quote_name(name) for name, _ in output.attributes)
         emits = f"{expressions.quote_name(title)}({attributes})"
-    return _Viewer(compiled.automaton, title, emits, "", names_in(compiled, derived)).view()
+    aggregates = written_aggregates(compiled.publication)
+    return _Viewer(compiled.automaton, title, emits, "", names_in(compiled, derived), aggregates).view()
 
 
 def names_in(compiled: Compiled, derived: Mapping[str, str] | None) -> dict[str, str]:
@@ -132,6 +134,7 @@ class _Viewer(NamedTuple):
     emits: str
     prefix: str
     throttled: Mapping[str, str]
+    aggregates: tuple[expressions.Call, ...] = ()
 
     def view(self) -> AutomatonView:
         automaton = self.automaton
@@ -140,15 +143,24 @@ class _Viewer(NamedTuple):
             canonical_id=automaton.canonical_id,
             key=tuple(self.throttled.get(name, name) for name in automaton.key),
             within=None if automaton.whole_window is None else format_duration(automaton.whole_window),
-            registers=tuple(
+            registers=self._held(each.name for each in automaton.registers)
+            + tuple(
                 f"{each.name} = {self._expression(initial)}"
                 for each in automaton.registers
+                if not self._made(each.name)
                 for initial in dict.fromkeys(initial for _, initial in each.initials)
             ),
             starts=tuple(f"q{place}" for place in automaton.starts),
             states=tuple(self._state(place, state) for place, state in enumerate(automaton.states)),
             sides=tuple(
-                _Viewer(part, self._side(place), self._side(place), f"{self.prefix}{place + 1}.", self.throttled).view()
+                _Viewer(
+                    part,
+                    self._side(place),
+                    self._side(place),
+                    f"{self.prefix}{place + 1}.",
+                    self.throttled,
+                    self.aggregates,
+                ).view()
                 for place, part in enumerate(automaton.parts)
                 if isinstance(part, Automaton)
             ),
@@ -175,6 +187,7 @@ class _Viewer(NamedTuple):
 
     def _move(self, move: AutomatonMove) -> MoveView:
         automaton = self.automaton
+        registers = automaton.registers
         position, to = automaton.positions[move.position], automaton.arrivals[move.position]
         return MoveView(
             label=", ".join(self._members(position.label)) or "nothing",
@@ -184,10 +197,25 @@ class _Viewer(NamedTuple):
             hidden=position.hidden,
             binds=None if position.variable is None else automaton.variables[position.variable],
             sets=tuple(
-                f"{automaton.registers[place].name} = {self._expression(value, expressions.SUM_LEVEL)}"
+                f"{registers[place].name} = {self._expression(value, expressions.SUM_LEVEL)}"
                 for place, value in position.updates
+                if not self._made(registers[place].name)
             ),
-            opens=tuple(f"{each} begins" for each in (*self._windows(move.windows), *self._keys(move.keys))),
+            opens=(
+                *(f"{each} begins" for each in (*self._windows(move.windows), *self._keys(move.keys))),
+                *(f"adds to {each}" for each in self._held(registers[place].name for place, _ in position.updates)),
+            ),
+        )
+
+    def _made(self, register: str) -> bool:
+        """Whether a register is one of an aggregate."""
+        return any(holds(register, each) or holds_part(register, each) for each in self.aggregates)
+
+    def _held(self, registers: Iterable[str]) -> tuple[str, ...]:
+        """The aggregates that registers hold."""
+        names = list(registers)
+        return tuple(
+            expressions.format_expression(each) for each in self.aggregates if any(holds(name, each) for name in names)
         )
 
     def _windows(self, indices: frozenset[int]) -> tuple[str, ...]:
@@ -247,7 +275,8 @@ class _Viewer(NamedTuple):
         return name if condition == expressions.TRUE else f"{name} where {self._expression(condition)}"
 
     def _expression(self, expression: expressions.Expression, level: int = 0) -> str:
-        return expressions.format_expression(without_marks(expression, self.throttled), level)
+        shown = as_written(without_marks(expression, self.throttled), self.aggregates)
+        return expressions.format_expression(shown, level)
 
 
 class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):

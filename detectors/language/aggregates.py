@@ -13,17 +13,18 @@ a register for any number of distinct values, as a value of the kind set or as a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import itemgetter
 from typing import Final
 
-from distced.detectors.language.names import all_registers
+from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.naming import rebuild
-from distced.middleware.sets.aggregates import aggregates, is_aggregate
+from distced.middleware.sets.aggregates import MOST_VALUES, aggregates, is_aggregate
 from distced.middleware.sets.describable import DescribableSet, transform_conditions
 from distced.middleware.sets.expressions import (
     Binary,
@@ -39,6 +40,7 @@ from distced.middleware.sets.expressions import (
     variables,
 )
 
+_NUMBERS: Final = "numbers of "
 _NULL: Final = Literal(None)
 _ZERO: Final = Literal(0)
 _ONE: Final = Literal(1)
@@ -77,13 +79,23 @@ class _Names:
 
 @dataclass(slots=True)
 class _Registers:
-    """Registers of the aggregates over one variable: names by what they hold, initial values, and updates in order."""
+    """Registers of the aggregates over one variable.
+
+    Attributes:
+        names: by what they hold.
+        initials: their values before the first event.
+        updates: those of one aggregate in order, by its text.
+        counts: updates behind all others, which read the count from before.
+    """
 
     names: dict[str, str] = field(default_factory=dict)
     initials: list[tuple[str, Expression]] = field(default_factory=list)
-    updates: list[tuple[str, Expression]] = field(default_factory=list)
+    updates: dict[str, list[tuple[str, Expression]]] = field(default_factory=dict)
     counts: list[tuple[str, Expression]] = field(default_factory=list)
-    """Updates behind all others, which read the count from before."""
+
+    def in_order(self) -> list[tuple[str, Expression]]:
+        """All updates, whatever the order in which the aggregates are read: then they are the same detector."""
+        return [*(each for _, updates in sorted(self.updates.items()) for each in updates), *self.counts]
 
 
 class _Space:
@@ -99,7 +111,7 @@ class _Space:
     def __init__(self, pattern: tree.Pattern, names: _Names) -> None:
         self.pattern = pattern
         self.names = names
-        self.own: set[str] = set()
+        self.own: dict[str, None] = {}
         self.sides: list[tuple[_Space, bool]] = []
         self.registers: dict[str, _Registers] = {}
         self.begun: dict[str, _Registers] = {}
@@ -108,7 +120,7 @@ class _Space:
     def _collect(self, pattern: tree.Pattern, *, repeated: bool) -> None:
         match pattern:
             case tree.Atom(variable=variable) if variable:
-                self.own.add(variable)
+                self.own[variable] = None
             case tree.Parallel(left=left, right=right):
                 self.sides += [(_Space(side, self.names), repeated) for side in (left, right)]
                 return
@@ -181,16 +193,17 @@ class _Space:
     def pattern_with_registers(self) -> tree.Pattern:
         """The pattern with updates at its atoms, and its registers begun."""
         pattern = self._with_updates(self.pattern, iter([side for side, _ in self.sides]))
-        for variable, registers in (*self.registers.items(), *self.begun.items()):
-            if registers.initials:
-                pattern = _begun(pattern, variable, tuple(registers.initials))
+        known = self.registers | self.begun
+        for variable in all_variables(pattern):
+            if variable in known and known[variable].initials:
+                pattern = _begun(pattern, variable, tuple(sorted(known[variable].initials, key=itemgetter(0))))
         return pattern
 
     def _with_updates(self, pattern: tree.Pattern, sides: Iterator[_Space]) -> tree.Pattern:
         match pattern:
             case tree.Atom(label=label, domain=domain, variable=variable, updates=updates):
                 known = self.registers.get(variable, _Registers())
-                counted = ((name, self._at_hand(value, variable)) for name, value in (*known.updates, *known.counts))
+                counted = ((name, self._at_hand(value, variable)) for name, value in known.in_order())
                 return replace(
                     pattern,
                     label=self._set(label),
@@ -247,7 +260,7 @@ class _Writer:
                 return self.sum(argument)
             case "avg":
                 number = _choice(_is_null(_number(argument)), Name(""), Binary("+", Name(""), _ONE))
-                numbers = self.register(f"numbers of {format_expression(argument)}", _ZERO, number)
+                numbers = self.register(f"{_NUMBERS}{format_expression(argument)}", _ZERO, number)
                 return Binary("/", self.sum(argument), numbers)
             case "min" | "max":
                 operator = "<" if aggregate.function == "min" else ">"
@@ -270,13 +283,9 @@ class _Writer:
         if name is None:
             name = self.registers.names[holds] = self.names.new(holds)
             self.registers.initials.append((name, initial))
-            self.update(name, new, count=count)
+            updates = self.registers.counts if count else self.registers.updates.setdefault(holds, [])
+            updates.append((name, _over(name, new)))
         return Name(name)
-
-    def update(self, name: str, new: Expression, *, count: bool = False) -> None:
-        """Another update of a register."""
-        updates = self.registers.counts if count else self.registers.updates
-        updates.append((name, transform(new, lambda node: Name(name) if node == Name("") else node)))
 
     def count(self, variable: str) -> Name:
         """The number of events, as of before the event at hand where it is read by other updates."""
@@ -305,8 +314,7 @@ class _Writer:
         moved: list[tuple[str, Expression]] = [(name, Name(nearer)) for name, nearer in pairwise(names)]
         moved.append((names[-1], argument))
         if made:
-            others = [each for each in self.registers.updates if each[0] not in names]
-            self.registers.updates[:] = [*others, *moved]
+            self.registers.updates[f"nth({format_expression(argument)})"] = moved
         return Name(names[0])
 
     def distinct(self, aggregate: Call, argument: Expression, most: int) -> Name:
@@ -321,12 +329,17 @@ class _Writer:
         # As long as a value may be kept a place is null: null is among them and never new.
         known = Call("in", (argument, *map(Name, kept)))
         room = Binary("<", Name(count), Literal(most))
-        self.update(new, _choice(Binary("and", room, Unary("not", known)), _ONE, _ZERO))
+        updates = [(new, _choice(Binary("and", room, Unary("not", known)), _ONE, _ZERO))]
         for place, name in enumerate(kept):
             here = Binary("and", Binary("==", Name(new), _ONE), Binary("==", Name(count), Literal(place)))
-            self.update(name, _choice(here, argument, Name("")))
-        self.update(count, Binary("+", Name(""), Name(new)))
+            updates.append((name, _choice(here, argument, Name(name))))
+        self.registers.updates[text] = [*updates, (count, Binary("+", Name(count), Name(new)))]
         return Name(count)
+
+
+def _over(name: str, expression: Expression) -> Expression:
+    """An expression with the register in the place of its old value, `Name("")`."""
+    return transform(expression, lambda node: Name(name) if node == Name("") else node)
 
 
 def _choice(condition: Expression, then: Expression, otherwise: Expression) -> Expression:
@@ -380,3 +393,58 @@ def _begun(pattern: tree.Pattern, variable: str, initials: tuple[tuple[str, Expr
         case _:
             pass
     return tree.Init(initials, pattern, span=pattern.span)
+
+
+# Back, for people.
+
+
+def written_aggregates(publication: tree.Publication) -> tuple[Call, ...]:
+    """The aggregates that a pattern reads, each once, in textual order."""
+    expressions = [each for node in tree.walk(publication.pattern) for each in tree.expressions_of(node)]
+    found = (each for one in (*expressions, *tree.output_expressions(publication.output)) for each in aggregates(one))
+    return tuple(dict.fromkeys(found))
+
+
+def holds(register: str, aggregate: Call) -> bool:
+    """Whether a register, by its name, holds an aggregate."""
+    name = register.rstrip("'")
+    if aggregate.function == "avg":
+        return name == f"{_NUMBERS}{format_expression(aggregate.arguments[0])}"
+    return name == format_expression(aggregate)
+
+
+def holds_part(register: str, aggregate: Call) -> bool:
+    """Whether a register, by its name, is needed for an aggregate beside the one that holds it."""
+    name, argument = register.rstrip("'"), aggregate.arguments[0]
+    match aggregate.function:
+        case "avg":
+            return name == format_expression(Call("sum", (argument,)))
+        case "first":
+            return name in _counts(argument)
+        case "nth":
+            back = (format_expression(Call("nth", (argument, Literal(-each)))) for each in range(1, MOST_VALUES))
+            return name in _counts(argument) or name in back
+        case _:
+            return name.endswith(f"value of {format_expression(aggregate)}") or (
+                name.startswith("value ") and name.endswith(f" of {format_expression(aggregate)}")
+            )
+
+
+def _counts(argument: Expression) -> set[str]:
+    return {format_expression(Call("count", (Moment("hi", each),))) for each in variables(argument)}
+
+
+def as_written(expression: Expression, read: Collection[Call]) -> Expression:
+    """An expression over registers with the aggregates that they hold in their places."""
+    by_name = {format_expression(each): each for each in read}
+
+    def change(node: Expression) -> Expression:
+        match node:
+            case Name(name=name):
+                return by_name.get(name.rstrip("'"), node)
+            case Binary(operator="/", right=Name(name=name)):
+                return next((each for each in read if each.function == "avg" and holds(name, each)), node)
+            case _:
+                return node
+
+    return transform(expression, change)

@@ -25,6 +25,7 @@ from distced.middleware.model.timestamps import (
     parse_instant,
 )
 from distced.middleware.patterns.tree import Instant, Recurring, Relative, TimeOfDay, When
+from distced.middleware.sets.aggregates import AGGREGATES
 from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Name, Unary, Verbatim
 from distced.middleware.sets.values import FUNCTIONS
 
@@ -91,10 +92,12 @@ def value(name: str) -> Value:
 
 
 def call(function: str, *arguments: Given) -> Value:
-    """Call of a function of the language, such as `call("max", value("top"), p.price)`."""
-    known = FUNCTIONS.get(function)
+    """Call of a function of the language, such as `call("max", value("top"), p.price)`, or of an aggregate over all
+    events of an iteration, `call("avg", p.price)`."""
+    known = FUNCTIONS.get(function) or AGGREGATES.get(function)
     if known is None:
-        raise PatternError("no function of this name", given=function, allowed=", ".join(FUNCTIONS))
+        allowed = ", ".join(dict.fromkeys((*FUNCTIONS, *AGGREGATES)))
+        raise PatternError("no function of this name", given=function, allowed=allowed)
     if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
         allowed = f"{known.least} or more" if known.most is None else f"{known.least} to {known.most}"
         raise PatternError(f"{function} takes other arguments", given=f"{len(arguments)} arguments", allowed=allowed)

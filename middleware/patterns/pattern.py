@@ -22,6 +22,7 @@ from distced.middleware.patterns.naming import Placeholder, placeholder, type_na
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
 from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
 from distced.middleware.patterns.statements import CONSUMPTIONS
+from distced.middleware.sets.aggregates import is_aggregate
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -32,7 +33,7 @@ from distced.middleware.sets.describable import (
     Union,
     walk_set,
 )
-from distced.middleware.sets.expressions import Binary, Expression, Field, Moment, Name, transform
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Moment, Name, transform
 
 PatternLike: TypeAlias = "Pattern | str"
 """A pattern, or the name of an event type for any event of it."""
@@ -299,16 +300,27 @@ class EventSet(Pattern):
     def _at_hand(self, expression: Expression) -> Expression:
         """Expression with this event, and those it was made of, as the event at hand."""
 
+        kept = dict[str, Expression]()
+
+        def keep(node: Expression) -> Expression:
+            # What an aggregate is over are the events before, not the one at hand.
+            if is_aggregate(node):
+                kept[name := f"\n{len(kept)}"] = node
+                return Name(name)
+            return node
+
         def change(node: Expression) -> Expression:
             match node:
                 case Field(variable=variable, attribute=attribute) if variable in self._variable.origins:
                     return Name(attribute)
                 case Moment(end=end, variable=variable) if variable in self._variable.origins:
                     return Moment(end, "")
+                case Name(name=name):
+                    return kept.get(name, node)
                 case _:
                     return node
 
-        return transform(expression, change)
+        return transform(transform(expression, keep), change)
 
     def _changed(
         self,
@@ -404,6 +416,11 @@ def lo(event: EventSet) -> Value:
 def hi(event: EventSet) -> Value:
     """End of an event's timestamp, ns."""
     return Value(Moment("hi", event._variable))
+
+
+def count(event: EventSet) -> Value:
+    """Number of the events that an event object has stood for in a match: `count(p)` for `p.at_least_once()`."""
+    return Value(Call("count", (Moment("hi", event._variable),)))
 
 
 def derived_type(

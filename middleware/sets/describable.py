@@ -178,8 +178,8 @@ def transform_conditions(described: DescribableSet, change: Callable[[Expression
         case Union(members=members):
             return replace(described, members=tuple(transform_conditions(each, change) for each in members))
         case Intersection(left=left, right=right) | Difference(left=left, right=right):
-            sides = {"left": transform_conditions(left, change), "right": transform_conditions(right, change)}
-            return replace(described, **sides)
+            left, right = transform_conditions(left, change), transform_conditions(right, change)
+            return replace(described, left=left, right=right)
         case Filtered(base=base, condition=condition):
             return replace(described, base=transform_conditions(base, change), condition=change(condition))
         case _:

@@ -21,6 +21,7 @@ from distced.middleware.patterns import (
     Pattern,
     any_event,
     call,
+    count,
     derived_type,
     event,
     hi,
@@ -63,6 +64,12 @@ CASES: list[tuple[object, str]] = [
     ((A | B).then(C), "([A] | [B]) ; [C]"),
     (A & B | C, "[A] & [B] | [C]"),
     (A & (B | C), "[A] & ([B] | [C])"),
+    # Aggregates
+    (A.any_times().publish("X", n=count(A), mean=call("avg", A.v)), "[A as a]* -> X(n = count(a), mean = avg(a.v))"),
+    (A.at_least_once().publish("X", where=count(A) > 2), "[A as a]+ -> X() where count(a) > 2"),
+    (A.repeated(2).then(B.where(B.v > call("sum", A.v * 2))), "[A as a]{2} ; [B where v > sum(a.v * 2)]"),
+    (price.where(price.v >= call("max", price.v)).any_times(), "[P where (v >= max(p.v)) as p]*"),
+    (A.repeated(3).publish("X", v=call("nth", A.v, -2)), "[A as a]{3} -> X(v = nth(a.v, -2))"),
     # Iteration
     (A.repeated(3), "[A]{3}"),
     (A.repeated(2, 5), "[A]{2,5}"),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
 
 from tests.support.columnar_engine import differences
+from tests.support.random_patterns import WITH_AGGREGATES
 
 
 @pytest.mark.slow
@@ -17,3 +18,11 @@ from tests.support.columnar_engine import differences
 def test_engines_detect_the_same(seed: int) -> None:
     for number in range(15):
         differences(seed * 15 + number)
+
+
+@pytest.mark.slow
+@given(st.integers(min_value=0, max_value=2**32))
+@settings(phases=(Phase.explicit, Phase.reuse, Phase.generate), max_examples=settings().max_examples // 4)
+def test_engines_aggregate_the_same(seed: int) -> None:
+    for number in range(15):
+        differences(seed * 15 + number, WITH_AGGREGATES)

@@ -35,7 +35,7 @@ from distced.middleware.patterns.tree import (
 from tests.properties.test_exhaustive import inputs, patterns
 from tests.support.comparison import compiled
 from tests.support.random_cuts import assert_transparent, chosen, cut_by, described, differ, in_parts, whole
-from tests.support.random_patterns import FEATURES, PatternMaker, make_events
+from tests.support.random_patterns import FEATURES, WITH_AGGREGATES, PatternMaker, make_events
 
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -69,6 +69,13 @@ def test_cuts_detect_the_same(seed: int) -> None:
 @settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
 def test_cuts_detect_the_same_on_ties(seed: int) -> None:
     _try(seed, FEATURES, most=6, span=3)
+
+
+@pytest.mark.slow
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER, max_examples=settings().max_examples // 2)
+def test_cuts_aggregate_the_same(seed: int) -> None:
+    _try(seed, WITH_AGGREGATES, most=7)
 
 
 @given(SEEDS)

@@ -9,7 +9,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.comparison import assert_alike
-from tests.support.random_patterns import FEATURES, PatternMaker, make_events
+from tests.support.random_patterns import FEATURES, WITH_AGGREGATES, PatternMaker, make_events
 
 # A seed has nothing to be made smaller by; what fails is shrunk by the tree.
 ONE_AFTER_THE_OTHER = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -45,6 +45,14 @@ def test_engine_agrees_with_oracle_by_epochs(seed: int) -> None:
 @settings(phases=ONE_AFTER_THE_OTHER)
 def test_engine_agrees_with_oracle_on_ties(seed: int) -> None:
     _try(seed, FEATURES, epochs=False, most=5, span=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("epochs", [False, True])
+@given(SEEDS)
+@settings(phases=ONE_AFTER_THE_OTHER)
+def test_engine_aggregates_as_the_oracle(epochs: bool, seed: int) -> None:
+    _try(seed, WITH_AGGREGATES, epochs=epochs, most=6, span=5)
 
 
 @pytest.mark.parametrize("feature", sorted(FEATURES - {"output"}))

@@ -77,6 +77,9 @@ def _functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda a, b: Call("contains", (a, b)), inner, inner),
         st.builds(lambda a, b, c: Call("coalesce", (a, b, c)), inner, inner, inner),
         st.builds(lambda a, b, c: Call("if", (a, b, c)), inner, inner, inner),
+        st.builds(lambda function, a: Call(function, (a,)), st.sampled_from(["sum", "avg", "min", "first"]), inner),
+        st.builds(lambda a, b: Call("nth", (a, b)), inner, inner),
+        st.builds(lambda name: Call("count", (Moment("hi", name),)), NAMES),
         st.builds(lambda a, b: Call("in", (a, *b)), inner, st.lists(inner, min_size=1, max_size=3)),
     )
 

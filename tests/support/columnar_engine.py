@@ -22,16 +22,16 @@ from tests.support.event_streams import comparable
 from tests.support.random_patterns import FEATURES, TYPES, PatternMaker, make_events
 
 
-def differences(seed: int) -> bool:
+def differences(seed: int, features: frozenset[str] = FEATURES) -> bool:
     """Run both on what a seed says, and hold one to the other; False where there was nothing for the compiled loop."""
     # With little room at first the loop stops for want of it in the middle of everything.
     with patch.object(state, "FIRST", (4, 64)[seed % 2]):
-        return _differences(Random(seed), seed)
+        return _differences(Random(seed), seed, features)
 
 
-def _differences(random: Random, seed: int) -> bool:
+def _differences(random: Random, seed: int, features: frozenset[str]) -> bool:
     late = random.random() < 0.3
-    patterns = _patterns(random, late=late)
+    patterns = _patterns(random, features, late=late)
     if not patterns:
         return False
     events = make_events(random, random.randrange(14), span=random.choice((4, 10, 30)))
@@ -68,13 +68,14 @@ def _differences(random: Random, seed: int) -> bool:
     return columnar.cascade is not None
 
 
-def _patterns(random: Random, *, late: bool) -> list[Compiled]:
+def _patterns(random: Random, features: frozenset[str], *, late: bool) -> list[Compiled]:
     """Some patterns; one may read what another publishes, and throttled types.
 
     An instance whose window has closed may be swept out, or not, before an event comes late that would have been in it:
     so there are no windows where some do.
     """
-    features = FEATURES - {"window"} if late else FEATURES
+    if late:
+        features -= {"window"}
     patterns: dict[str, Compiled] = {}
     for _ in range(random.choice((1, 1, 2, 3, 4))):
         publication = PatternMaker(random, features).publication(random.randrange(1, 8))
