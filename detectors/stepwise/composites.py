@@ -191,6 +191,17 @@ class Composites:
         origin: Origin | None,
     ) -> bool:
         """Report the composite event of a complete match; whether the final filter lets it pass."""
+        attributes: dict[str, Attribute] = {}
+        if self._part_type is None:
+            # Before the constituents are listed, which are many where an iteration counts up to a number.
+            if self._output.attributes:
+                # `lo()` and `hi()` are those of the composite event itself.
+                shown = Event("", lo, hi, "", 0, {})
+                attributes = {name: value(shown, bindings, registers) for name, value in self._output.attributes}
+            if self._condition is not True:
+                shown = Event("", lo, hi, "", 0, attributes)
+                if self._condition is False or not self._condition(shown, bindings, registers):
+                    return False
         events = chain_events(chain)
         if len(events) > _LONG:
             self._work += len(events)
@@ -202,15 +213,6 @@ class Composites:
         if self._part_type is not None:
             self._report(self._part(lo, hi, constituents, tuple(events), bindings, registers, key))
             return True
-        attributes: dict[str, Attribute] = {}
-        if self._output.attributes:
-            # `lo()` and `hi()` are those of the composite event itself.
-            shown = Event("", lo, hi, "", 0, {})
-            attributes = {name: value(shown, bindings, registers) for name, value in self._output.attributes}
-        if self._condition is not True:
-            shown = Event("", lo, hi, "", 0, attributes)
-            if self._condition is False or not self._condition(shown, bindings, registers):
-                return False
         source, digest = self._source, composite_digest(constituents, attributes)
         composite = CompositeEvent(
             self._type, lo, hi, source, digest, attributes, constituents=constituents, events=tuple(events)
