@@ -68,7 +68,7 @@ def _differences(random: Random, seed: int, features: frozenset[str]) -> bool:
     return columnar.cascade is not None
 
 
-def _patterns(random: Random, features: frozenset[str], *, late: bool) -> list[Compiled]:
+def _patterns(random: Random, features: frozenset[str] = FEATURES, *, late: bool) -> list[Compiled]:
     """Some patterns; one may read what another publishes, and throttled types.
 
     An instance whose window has closed may be swept out, or not, before an event comes late that would have been in it:
