@@ -116,14 +116,24 @@ class Compiled:
         """Whether composite events are emitted at the end of an instant, for what then stands."""
         return self.plain.settled
 
+    @property
+    def selects(self) -> bool:
+        """Whether its matches depend on others (`take`, `consuming`)."""
+        return self.plain.output is not None and self.plain.output.selects
+
+    @property
+    def endless(self) -> bool:
+        """Whether each event may make a difference for all that is detected later."""
+        return self.once or (self.plain.output is not None and bool(self.plain.output.consuming))
+
     def reach_of_loss(self, until: int) -> int:
         """Instant up to which lost events up to `until` make a difference, ns."""
-        return INSTANT_MAX if self.once else reach_of_loss(self.throttlings, until)
+        return INSTANT_MAX if self.endless else reach_of_loss(self.throttlings, until)
 
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        return self.epochs or self.once or self.settled
+        return self.epochs or self.once or self.settled or self.selects
 
     @property
     def structure(self) -> Automaton:

@@ -136,6 +136,14 @@ class ShapedPattern(Compiled):
     def settled(self) -> bool:
         return self.shape.template.settled
 
+    @property
+    def selects(self) -> bool:
+        return self.shape.template.selects
+
+    @property
+    def endless(self) -> bool:
+        return self.shape.template.endless
+
     def __getattr__(self, name: str) -> Any:
         if name in ("publication", "plain", "cut"):
             return getattr(self._full, name)

@@ -509,7 +509,7 @@ class EventPath:
     def _lose(self, hosted: HostedDetector, losses: Iterable[Loss], now: int, effects: list[Effect]) -> None:
         """Tell the readers of a detector that events were lost."""
         compiled = hosted.detector.compiled
-        if compiled.throttlings or compiled.once:
+        if compiled.throttlings or compiled.endless:
             losses = [replace(each, until=compiled.reach_of_loss(each.until)) for each in losses]
         new = hosted.output.lose(losses)
         if not new:

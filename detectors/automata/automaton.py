@@ -167,7 +167,17 @@ class Automaton:
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        return self.epochs or self.once or self.settled
+        return self.epochs or self.once or self.settled or self.selects
+
+    @property
+    def selects(self) -> bool:
+        """Whether its matches depend on others (`take`, `consuming`)."""
+        return self.output is not None and self.output.selects
+
+    @property
+    def ends_otherwise(self) -> bool:
+        """Whether an instance may be over where no event is offered to it, or emit where it has been."""
+        return self.settled or self.selects
 
     @property
     def by_instants(self) -> bool:

@@ -61,11 +61,7 @@ def _changed(automaton: Automaton, change: Callable[[Expression], Expression]) -
         return replace(each, initials=tuple((number, transform(value, change)) for number, value in each.initials))
 
     def output(each: Output) -> Output:
-        return replace(
-            each,
-            attributes=tuple((name, transform(value, change)) for name, value in each.attributes),
-            condition=None if each.condition is None else transform(each.condition, change),
-        )
+        return each.mapped(lambda expression: transform(expression, change))
 
     return replace(
         automaton,

@@ -100,6 +100,8 @@ def resolve(publication: tree.Publication, exports: Collection[str]) -> tuple[Sp
     found.collect(publication.pattern)
     for expression in tree.output_expressions(publication.output):
         found.read(expression)
+    if publication.output is not None and publication.output.consuming == "variables":
+        found.variables |= found.made_variables.keys()
     found.variables |= found.made_variables.keys() & set(exports)
     found.registers |= set(exports)
     places = Places()

@@ -58,20 +58,41 @@ class Trees:
         values = [expressions.value(value) for _, value in attributes]
         text = ", ".join(f"{name} = {value.text}" for (name, _), value in zip(attributes, values, strict=True))
         pieces = values
+        filtered = False
         if output.condition is not None:
-            condition = expressions.condition(self._without_shown(output))
-            if condition.orderings[0].node != TRUE:
+            condition = expressions.condition(self._without_shown(output, output.condition))
+            filtered = condition.orderings[0].node != TRUE
+            if filtered:
                 pieces = [*values, condition]
                 text = f"{text} where {condition.text}"
+        selections = [piece for each in output.take if (piece := self._selection(output, each)) is not None]
+        text += "".join(f" take {each.text}" for each in selections) + f" {output.consuming}"
 
         def build(nodes: list[Any]) -> tree.Output:
             pairs = tuple((name, node) for (name, _), node in zip(attributes, nodes, strict=False))
-            return tree.Output(output.type_name, pairs, nodes[-1] if len(nodes) > len(pairs) else None)
+            rest = nodes[len(pairs) :]
+            condition = rest.pop(0) if filtered else None
+            return tree.Output(output.type_name, pairs, condition, tuple(rest), output.consuming)
 
-        return combined(text, [pieces], build)
+        return combined(text, [[*pieces, *selections]], build)
 
-    def _without_shown(self, output: tree.Output) -> Expression:
-        """The final filter with registers in place of attributes that only show them."""
+    def _selection(self, output: tree.Output, selection: tree.Selection) -> Piece | None:
+        """A selection; None for one that every match fulfils."""
+        kind = selection.kind
+        variable = named(VARIABLE, self.root.space.variables[selection.variable])
+        if selection.condition is None:
+            if kind == "each":
+                return None
+            return changed(variable, f"{kind} {VARIABLE}", lambda name: tree.Selection(kind, name))
+        condition = self.root.expressions.condition(self._without_shown(output, selection.condition))
+        if condition.orderings[0].node == TRUE:
+            return None
+        text = f"{VARIABLE} where {condition.text}"
+        return combined(text, [[variable, condition]], lambda nodes: tree.Selection(kind, *nodes))
+
+    def _without_shown(self, output: tree.Output, condition: Expression) -> Expression:
+        """The final filter, or the condition of a selection, with registers in place of attributes that only show
+        them."""
         registers = self.root.space.registers
         shown = {
             name: value
@@ -82,8 +103,7 @@ class Trees:
         def replace(node: Expression) -> Expression:
             return shown.get(node.name, node) if isinstance(node, Name) else node
 
-        assert output.condition is not None
-        return transform(output.condition, replace)
+        return transform(condition, replace)
 
 
 class _Frame:

@@ -28,6 +28,7 @@ MOST_PARTS: Final = 8
 _COMPOSES: Final = "it composes with others through the composite events it publishes"
 NOT_CUT: Final = f"consumed by epochs it is not cut; {_COMPOSES}"
 AT_THE_END: Final = f"settled is said of a whole pattern, so it is not cut; {_COMPOSES}"
+AMONG_OTHERS: Final = f"take and consuming are said of a whole pattern, so it is not cut; {_COMPOSES}"
 ONE_START: Final = f"once is said of a whole pattern, so it is not cut; {_COMPOSES}"
 
 
@@ -94,7 +95,12 @@ def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
     """Sub-patterns that may be cut out of a compiled pattern; `throttled` are names of throttled types by mark."""
     form = compiled.form
     publication = with_throttled_names(_with_own_names(form, compiled.plain), throttled)
-    reasons = ((NOT_CUT, compiled.epochs), (ONE_START, compiled.once), (AT_THE_END, compiled.settled))
+    reasons = (
+        (NOT_CUT, compiled.epochs),
+        (ONE_START, compiled.once),
+        (AT_THE_END, compiled.settled),
+        (AMONG_OTHERS, compiled.selects),
+    )
     note = next((reason for reason, holds in reasons if holds), "")
     return Cuts(compiled.text, form.id, publication, compiled.epochs, note)
 

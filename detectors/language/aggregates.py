@@ -55,9 +55,7 @@ def with_aggregates(publication: tree.Publication, *, text: str = "") -> tree.Pu
         return publication
     whole = _Space(pattern, _Names(text, set(all_registers(pattern))))
     if output is not None:
-        attributes = tuple((name, whole.written(value)) for name, value in output.attributes)
-        condition = None if output.condition is None else whole.written(output.condition)
-        output = replace(output, attributes=attributes, condition=condition)
+        output = output.mapped(whole.written)
     whole.read()
     return replace(publication, pattern=whole.pattern_with_registers(), output=output)
 

@@ -564,10 +564,19 @@ class _Checker:
         self.at_hand = frozenset()
         keys = {name: self.kind_of_key(name) for name in scope.keys}
         kinds = {name: self.kind(value, scope, keys) for name, value in output.attributes}
-        if output.condition is not None:
-            # An attribute that shows a register under the register's own name is no second thing.
-            known = keys | {name: kinds[name] for name, value in output.attributes if value != expressions.Name(name)}
-            self.boolean(self.kind(output.condition, scope, known), output.condition)
+        # An attribute that shows a register under the register's own name is no second thing.
+        known = keys | {name: kinds[name] for name, value in output.attributes if value != expressions.Name(name)}
+        for each in output.take:
+            self.kind(expressions.Moment("hi", each.variable, span=each.span), scope, known)
+        for condition in (output.condition, *(each.condition for each in output.take)):
+            if condition is not None:
+                self.boolean(self.kind(condition, scope, known), condition)
+        if output.consuming == "variables" and not scope.variables:
+            raise self.error(
+                "nothing to consume: no event of the pattern has a variable",
+                output.span,
+                advice="name the events that are in one match only, [A as a], or write consuming all",
+            )
         return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
 
     def error(

@@ -193,11 +193,8 @@ class ComputedWriter:
         if output is not None:
             shown = {name for name, _ in output.attributes}
             keys = self.whole_keys(pattern)
-            attributes = tuple((name, self.shown(value, keys)) for name, value in output.attributes)
-            condition = output.condition
-            if condition is not None:
-                condition = self.shown(condition, {name: key for name, key in keys.items() if name not in shown})
-            output = replace(output, attributes=attributes, condition=condition)
+            others = {name: key for name, key in keys.items() if name not in shown}
+            output = output.mapped(lambda value: self.shown(value, keys), lambda each: self.shown(each, others))
         return replace(publication, pattern=made, output=output)
 
     def pattern(self, pattern: tree.Pattern) -> tree.Pattern:

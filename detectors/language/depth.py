@@ -45,8 +45,9 @@ def check_output_depth(output: tree.Output | None, *, text: str = "") -> None:
         return
     for _, value in output.attributes:
         check_depth(value, text=text)
-    if output.condition is not None:
-        check_depth(output.condition, text=text)
+    for condition in (output.condition, *(each.condition for each in output.take)):
+        if condition is not None:
+            check_depth(condition, text=text)
 
 
 def too_deep(text: str, span: Span | None, most_nested: int = MOST_NESTED) -> PatternError:

@@ -37,8 +37,9 @@ def with_key_registers(
         return pattern, output
     shown = {name for name, _ in output.attributes}
     read = set().union(*(names(value) for _, value in output.attributes))
-    if output.condition is not None:
-        read |= names(output.condition) - shown
+    for condition in (output.condition, *(each.condition for each in output.take)):
+        if condition is not None:
+            read |= names(condition) - shown
     registers = all_registers(pattern)
     # A blank is in no name of an attribute, and in none of a register without quotes.
     made = {
@@ -46,11 +47,9 @@ def with_key_registers(
     }
     if not made:
         return pattern, output
-    attributes = tuple((name, _renamed(value, made)) for name, value in output.attributes)
-    condition = output.condition
-    if condition is not None:
-        condition = _renamed(condition, {name: register for name, register in made.items() if name not in shown})
-    return _begun(pattern, made), replace(output, attributes=attributes, condition=condition)
+    others = {name: register for name, register in made.items() if name not in shown}
+    output = output.mapped(lambda value: _renamed(value, made), lambda each: _renamed(each, others))
+    return _begun(pattern, made), output
 
 
 def _renamed(expression: Expression, made: Mapping[str, str]) -> Expression:

@@ -43,6 +43,8 @@ def referenced(
     found: set[str] = set()
     for expression in tree.output_expressions(output):
         found |= variables(expression) | names(expression)
+    if output is not None and output.consuming == "variables":
+        found |= set(all_variables(pattern))
     _collect(pattern, without, found)
     return frozenset(found)
 

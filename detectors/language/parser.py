@@ -181,7 +181,8 @@ class Parser(ExpressionParser):
             attributes = () if self.scanner.at(")") else self._assignments(self.expression)
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
-        output = tree.Output(name, attributes, condition, span=self._span(start))
+        take = self._selections() if self._at_word("take") else ()
+        output = tree.Output(name, attributes, condition, take, self._consuming(), span=self._span(start))
         topic, consumption, settled = "", "", self._settled()
         while (self._at_json() and not topic) or (self._at_consumed() and not consumption):
             if self._at_json():
@@ -191,9 +192,41 @@ class Parser(ExpressionParser):
             settled = settled or self._settled()
         return tree.Publication(pattern, output, topic, consumption, once, settled)
 
+    def _at_word(self, *words: str) -> bool:
+        return self.scanner.word.text in words and self.scanner.word.kind == "name"
+
+    def _selections(self) -> tuple[tree.Selection, ...]:
+        """`take first x, last y, z where z.price > 3`."""
+        self.scanner.next()
+        found = [self._selection()]
+        while self.scanner.take(","):
+            found.append(self._selection())
+        return tuple(found)
+
+    def _selection(self) -> tree.Selection:
+        start = self.scanner.word.start
+        by_word = self._at_word(*tree.SELECTING) and self.scanner.peek().kind == "name"
+        kind = self.scanner.next().text if by_word else "where"
+        variable = self.scanner.expect_kind("name", "first, last, each, or a variable").text
+        condition = None
+        if not by_word:
+            self.scanner.expect("where")
+            condition = self.expression()
+        return tree.Selection(kind, variable, condition, span=self._span(start))
+
+    def _consuming(self) -> str:
+        """`consuming`, or `consuming all`."""
+        if not self._at_word("consuming"):
+            return ""
+        self.scanner.next()
+        if not self._at_word("all"):
+            return "variables"
+        self.scanner.next()
+        return "all"
+
     def _settled(self) -> bool:
         """`settled`, behind the output."""
-        found = self.scanner.word.text == "settled" and self.scanner.word.kind == "name"
+        found = self._at_word("settled")
         if found:
             self.scanner.next()
         return found

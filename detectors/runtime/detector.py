@@ -497,7 +497,7 @@ class Detector:
         late = self.concerned_late(released) if released.behind or released.overdue else []
         return Detected(
             found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses,
-            behind=losses_of(late, open_end=self.compiled.once),
+            behind=losses_of(late, open_end=self.compiled.endless),
         )  # fmt: skip
 
     @property

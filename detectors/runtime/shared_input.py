@@ -263,12 +263,12 @@ class SharedInput:
         for event, member in self._by_event.concerned((*released.behind, *released.overdue)):
             concerned.setdefault(member, set()).add(event.id)
         found = {
-            member: losses_of(member.concerned_late(released), open_end=member.compiled.once)
+            member: losses_of(member.concerned_late(released), open_end=member.compiled.endless)
             for member in self._beside.values()
         }
         for member, ids in concerned.items():
             late = (each for each in member.concerned_late(released) if each.id in ids)
-            found[member] = losses_of(late, open_end=member.compiled.once)
+            found[member] = losses_of(late, open_end=member.compiled.endless)
         return {member: losses for member, losses in found.items() if losses}
 
     def _consume(

@@ -59,6 +59,7 @@ class OutputPlan:
         parts_repeat: whether a part may bring constituents once more. Without one a further constituent is a later one.
         keeps_all: whether old constituents may recur within the window, whatever instances there are.
         attributes, condition: the publication's, compiled; True for no condition.
+        selections: those of `take`, with the place of their variable and their condition, compiled.
     """
 
     def __init__(self, automaton: Automaton, scope: Scope) -> None:
@@ -70,6 +71,15 @@ class OutputPlan:
         self.attributes = tuple((name, compile_value(value, scope)) for name, value in values)
         condition = None if output is None else output.condition
         self.condition = True if condition is None else compile_condition(condition, scope)
+        self.selections = tuple(
+            (
+                each.kind,
+                scope.variables[each.variable],
+                None if each.condition is None else compile_condition(each.condition, scope),
+            )
+            for each in (() if output is None else output.take)
+            if each.kind != "each"
+        )
 
 
 class Constituents(NamedTuple):

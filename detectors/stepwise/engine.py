@@ -22,6 +22,7 @@ from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
 from distced.detectors.stepwise.settled_matcher import SettledMatcher
+from distced.detectors.stepwise.taking_matcher import TakingMatcher
 from distced.detectors.stepwise.throttling import Computer, Throttler, computers_of, mark, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
@@ -417,7 +418,7 @@ class StepwiseEngine:
                 part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
             }
         derivations = self._derivations and own_type is None
-        make = SettledMatcher if automaton.settled else Matcher
+        make = TakingMatcher if automaton.selects else SettledMatcher if automaton.settled else Matcher
         matcher = make(automaton, kinds, source=source, constants=constants, own_type=own_type, derivations=derivations)
         unit = _Unit(matcher, reads, own_type is None, delegated)
         for part in parts:

@@ -116,7 +116,7 @@ class Matcher:
         # A gap before open matches is that of a key, for which instances are found by it.
         waits = None if derivations and automaton.key else self.plans.waits
         self.store = InstanceStore(
-            len(automaton.states), self._window, waits, timed=bool(automaton.timers or automaton.settled)
+            len(automaton.states), self._window, waits, timed=bool(automaton.timers or automaton.ends_otherwise)
         )
         self._latest_hi = BEFORE_ALL
         # Whether the input has ended, so that no time event recurs.

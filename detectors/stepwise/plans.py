@@ -53,7 +53,7 @@ class Target:
     """A target state: `accepting` completes a match, `goes_on` keeps the instance alive, `arms` starts time events;
     `timers`, `windows` and `keys` are those kept, all others end. A time event that `recurs` is kept when it fires.
     `renews`: what is emitted there is no longer part of the instance, which goes on (`once`). `generative`: whether the
-    state is, also where instances emit at the end of the instant, and not on arrival (`settled`)."""
+    state is, also where instances do not emit on arrival (`settled`, `take`)."""
 
     state: int
     accepting: bool
@@ -396,7 +396,7 @@ class Planner:
         state = self.automaton.states[index]
         return Target(
             state=index,
-            accepting=state.accepting and not (self.automaton.settled and state.moves),
+            accepting=state.accepting and not (self.automaton.ends_otherwise and state.moves),
             goes_on=bool(state.moves),
             arms=tuple((timer, self.automaton.timers[timer].when) for timer in sorted(state.arms)),
             recurs=tuple(

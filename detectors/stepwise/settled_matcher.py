@@ -38,10 +38,14 @@ class SettledMatcher(Matcher):
                 self._reached = [*self._reached, *reached]
         super()._settle(one_key=one_key)
 
+    def _take_reached(self) -> list[Instance]:
+        """Instances that have reached a generative state since the last call."""
+        reached, self._reached = self._reached, _NONE_REACHED
+        return reached
+
     def end_instant(self) -> None:
         """Emit composite events of the instances that stand in a generative state, reached in this instant."""
-        reached, self._reached = self._reached, _NONE_REACHED
-        for each in reached:
+        for each in self._take_reached():
             if not each.alive:
                 continue
             emitted = self.composites.add(

@@ -94,6 +94,10 @@ class _Names:
             if isinstance(each, TypeSet) and isinstance(each.name, Placeholder) and each.name not in self.names:
                 self._outside(each.name)
         self.names |= {event: event.wanted for event in self._events if event.wanted}
+        if output is not None and output.consuming == "variables":
+            # The events that are consumed have a variable.
+            for event in self._events:
+                self._variable(event)
         expressions = [each for node in nodes for each in tree.expressions_of(node)]
         for expression in (*expressions, *tree.output_expressions(output)):
             for read in _read(expression):
@@ -213,10 +217,11 @@ def renamed(pattern: tree.Pattern, names: Mapping[str, str]) -> tree.Pattern:
 
 
 def renamed_output(output: tree.Output, names: Mapping[str, str]) -> tree.Output:
-    """Output with other names in attributes and final filter."""
-    pairs = tuple((name, renamed_expression(value, names)) for name, value in output.attributes)
-    condition = None if output.condition is None else renamed_expression(output.condition, names)
-    return tree.Output(output.type_name, pairs, condition)
+    """Output with other names in attributes, final filter and selections."""
+    made = output.mapped(lambda expression: renamed_expression(expression, names))
+    return replace(
+        made, take=tuple(replace(each, variable=names.get(each.variable, each.variable)) for each in made.take)
+    )
 
 
 def renamed_set(described: DescribableSet, names: Mapping[str, str]) -> DescribableSet:

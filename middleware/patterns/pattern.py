@@ -361,6 +361,32 @@ class Publication:
         never again."""
         return Publication(replace(self._tree, once=True))
 
+    def take_first(self, event: EventSet | str) -> Publication:
+        """`C -> Name(...) take first x`: of the matches completed together those with the earliest such event."""
+        return self._taking("first", event)
+
+    def take_last(self, event: EventSet | str) -> Publication:
+        """`C -> Name(...) take last x`: of the matches completed together those with the latest such event."""
+        return self._taking("last", event)
+
+    def take_where(self, event: EventSet | str, condition: ConditionLike) -> Publication:
+        """`C -> Name(...) take x where condition`: of the matches completed together those for which it holds."""
+        return self._taking("where", event, condition_of(condition))
+
+    def consuming(self, *, all: bool = False) -> Publication:  # noqa: A002
+        """`C -> Name(...) consuming`: each event is in one match. With `all` no matches overlap."""
+        return self._published(lambda output: replace(output, consuming="all" if all else "variables"))
+
+    def _taking(self, kind: str, event: EventSet | str, condition: Expression | None = None) -> Publication:
+        selection = tree.Selection(kind, event if isinstance(event, str) else event._variable, condition)
+        return self._published(lambda output: replace(output, take=(*output.take, selection)))
+
+    def _published(self, change: Callable[[tree.Output], tree.Output]) -> Publication:
+        output = self._tree.output
+        if output is None:
+            raise PatternError("a selection among matches that have no type", advice='add .publish("Name")')
+        return Publication(replace(self._tree, output=change(output)))
+
     def settled(self) -> Publication:
         """`C -> Name(...) settled`: composite events at the end of an instant, for what then stands."""
         return Publication(replace(self._tree, settled=True))

@@ -41,6 +41,8 @@ _HIDDEN: Final = 6
 _POSTFIX: Final = 7
 _PRIMARY: Final = 8
 
+_CONSUMING: Final = {"": "", "variables": " consuming", "all": " consuming all"}
+
 _BOOLEAN: Final = (*COMPARISONS, "and", "or", "not")
 
 
@@ -65,9 +67,20 @@ def format_publication(publication: tree.Publication) -> str:
 
 
 def format_output(output: tree.Output) -> str:
-    """`Name(attribute = expression) where condition`."""
+    """`Name(attribute = expression) where condition take first x consuming`."""
     text = f"{quote_name(output.type_name)}({format_assignments(output.attributes)})"
-    return text if output.condition is None else f"{text} where {format_expression(output.condition)}"
+    if output.condition is not None:
+        text += f" where {format_expression(output.condition)}"
+    if output.take:
+        text += f" take {', '.join(map(format_selection, output.take))}"
+    return text + _CONSUMING[output.consuming]
+
+
+def format_selection(selection: tree.Selection) -> str:
+    """`first x`, or `x where condition`."""
+    if selection.condition is not None:
+        return f"{quote_name(selection.variable)} where {format_expression(selection.condition)}"
+    return f"{selection.kind} {quote_name(selection.variable)}"
 
 
 def format_file(file: tree.PatternFile) -> str:

@@ -7,12 +7,12 @@ any length are flat tuples, so that a pattern of a thousand atoms is no deeper t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
 
 from distced.middleware.sets.describable import DescribableSet, conditions
-from distced.middleware.sets.expressions import Expression, Spanned
+from distced.middleware.sets.expressions import Expression, Moment, Spanned
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,18 +198,62 @@ Pattern: TypeAlias = (
 )
 
 
+SELECTING: Final = ("first", "last", "each")
+"""Words that begin a selection by a variable."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection(Spanned):
+    """`first x`, `last x`, `each x`, or `x where condition`: selection among the matches completed together.
+
+    Attributes:
+        kind: `first`, `last`, `each`, or `where`.
+        condition: what the matches must fulfil, for `where`; it may read what the final filter may read.
+    """
+
+    kind: str
+    variable: str
+    condition: Expression | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Output(Spanned):
-    """`-> Name(attribute = expression, ...) where condition`: output published for a match.
+    """`-> Name(attribute = expression, ...) where condition take first x consuming`: output published for a match.
 
     Attributes:
         attributes: by name, as expressions over variables and registers.
         condition: the final filter, which may also read the attributes above; None for every match.
+        take: selections among the matches that are completed together, in order.
+        consuming: which matches in progress end with a match that is emitted: `variables`, those that have an event
+            in a variable that it has in one, or `all`; empty for none.
     """
 
     type_name: str
     attributes: tuple[tuple[str, Expression], ...] = ()
     condition: Expression | None = None
+    take: tuple[Selection, ...] = ()
+    consuming: str = ""
+
+    @property
+    def selects(self) -> bool:
+        """Whether matches depend on others: on those completed together, or on those emitted before."""
+        return bool(self.consuming) or any(each.kind != "each" for each in self.take)
+
+    def mapped(
+        self, value: Callable[[Expression], Expression], condition: Callable[[Expression], Expression] | None = None
+    ) -> Output:
+        """The output with other expressions: for attributes, and for the final filter and selections."""
+        change = condition or value
+
+        def selection(each: Selection) -> Selection:
+            return each if each.condition is None else replace(each, condition=change(each.condition))
+
+        return replace(
+            self,
+            attributes=tuple((name, value(each)) for name, each in self.attributes),
+            condition=None if self.condition is None else change(self.condition),
+            take=tuple(map(selection, self.take)),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,3 +372,8 @@ def output_expressions(output: Output | None) -> Iterator[Expression]:
         yield from (value for _, value in output.attributes)
         if output.condition is not None:
             yield output.condition
+        for selection in output.take:
+            # Any expression that reads the variable.
+            yield Moment("hi", selection.variable, span=selection.span)
+            if selection.condition is not None:
+                yield selection.condition

@@ -166,9 +166,9 @@ def longest(automaton: Automaton) -> int | None:
     """Greatest duration of a match from its first event, ns; None for no bound.
 
     The sides of a `&` are added: one that lasts too long ends a match that it does not belong to. A `once` pattern
-    depends on all events from its origin on.
+    depends on all events from its origin on, one that consumes on all that it has consumed.
     """
-    if automaton.once:
+    if automaton.once or (automaton.output is not None and automaton.output.consuming):
         return None
     sides = [longest(each) for each in automaton.inner]
     if None in sides or automaton.delegated:

@@ -157,6 +157,8 @@ def _group(
     no_bound = f"{no_key}, and nothing bounds how long a match may last"
     if any(each.once for each in group):
         no_bound = f"{no_key}, and `once` counts from the beginning, so no slice of time stands alone"
+    elif any(each.endless for each in group):
+        no_bound = f"{no_key}, and what is consumed depends on all before, so no slice of time stands alone"
     ways: dict[CutWay, str | None] = {
         "key": f"every pattern is keyed by {', '.join(key)}" if key else None,
         "time": None if reach is None else f"no match lasts longer than {format_duration(reach)}",

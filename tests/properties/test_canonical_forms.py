@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from distced.detectors.canonical.form import canonical_form, canonical_id
 from distced.detectors.compiler import Compiled
+from distced.detectors.language.names import all_variables
 from distced.detectors.language.parser import parse_publication
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
@@ -208,6 +209,9 @@ CANONICAL_NAME = re.compile(r"\b(x|n_|T_)\d+\b")
 def _closed_parts(publication: Publication) -> Iterator[Pattern]:
     """The parts whose names occur nowhere else."""
     everywhere = Counter(_names(format_publication(publication)))
+    if publication.output is not None and publication.output.consuming == "variables":
+        # Each variable is read by what is consumed.
+        everywhere.update(all_variables(publication.pattern))
     for part in walk(publication.pattern):
         inside = Counter(_names(format_pattern(part)))
         if all(everywhere[name] == count for name, count in inside.items()):

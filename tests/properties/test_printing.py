@@ -20,6 +20,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import DAY, INSTANT_MAX
 from distced.middleware.patterns.printer import format_file, format_publication
 from distced.middleware.patterns.tree import (
+    SELECTING,
     Alternation,
     Atom,
     Concatenation,
@@ -36,6 +37,7 @@ from distced.middleware.patterns.tree import (
     Reference,
     Relative,
     Scope,
+    Selection,
     Sequence,
     TimeOfDay,
     Timing,
@@ -126,6 +128,8 @@ WHENS = st.one_of(
     st.builds(Instant, st.integers(-(10**18), 4 * 10**18)),
     st.builds(TimeOfDay, st.integers(0, DAY - 1), st.one_of(st.integers(-1439, 1439), st.just("Europe/London"))),
 )
+# Words of the language among them.
+VARIABLES = st.one_of(NAMES, st.sampled_from(["first", "all", "consuming", "where"]))
 REGISTERS = st.dictionaries(NAMES, EXPRESSIONS, min_size=1, max_size=2).map(lambda pairs: tuple(pairs.items()))
 
 
@@ -156,6 +160,14 @@ OUTPUTS = st.builds(
     TYPE_NAMES,
     st.dictionaries(NAMES, EXPRESSIONS, max_size=2).map(lambda pairs: tuple(pairs.items())),
     st.one_of(st.none(), EXPRESSIONS),
+    st.lists(
+        st.one_of(
+            st.builds(Selection, st.sampled_from(SELECTING), VARIABLES),
+            st.builds(Selection, st.just("where"), VARIABLES, EXPRESSIONS),
+        ),
+        max_size=2,
+    ).map(tuple),
+    st.sampled_from(["", "variables", "all"]),
 )
 DERIVED = st.builds(
     lambda name, base, condition, every, by, computed, quiet: DerivedType(

@@ -31,6 +31,8 @@ BOUNDED = [
     # It depends on everything from the beginning on.
     ("once ([A] ; [B]) within 5s", None),
     ("([A] ; [B]) within 5s settled", 5 * SECOND),
+    ("([A as a] ; [B]) within 5s -> X() take first a", 5 * SECOND),
+    ("([A as a] ; [B]) within 5s -> X() consuming", None),
     # A time event in the domain ends the wait, whatever comes.
     ("([A], [T <= {T, B}]) @ T=5min", 5 * MINUTE),
     ("([A], [T]) @ T=5min", 5 * MINUTE),
@@ -220,6 +222,26 @@ def test_once_is_replayed_by_key_or_in_one_piece() -> None:
     assert "`once` counts from the beginning" in group.why
     with pytest.raises(DistcedError, match="cannot be replayed in this way: time"):
         plan_of([other], files(2, 400_000), cores=4, until=2 * DAY, way="time")
+
+
+def test_consumption_is_replayed_by_key_or_in_one_piece() -> None:
+    text = "[A as a] ; [B] within 5s -> X() take first a consuming"
+    keyed, other = compile_pattern(text.replace(" within", " by k within")), compile_pattern(text)
+    (group,) = plan_of([keyed], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.by, len(group.slices)) == ("key", ("k",), 1)
+    (group,) = plan_of([other], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.tasks) == ("whole", 1)
+    assert "what is consumed depends on all before" in group.why
+    for way in ("time", "parts"):
+        with pytest.raises(DistcedError, match=f"cannot be replayed in this way: {way}"):
+            plan_of([other], files(2, 400_000), cores=4, until=2 * DAY, way=way)
+
+
+def test_selection_is_replayed_by_slices() -> None:
+    pattern = compile_pattern("[A as a] ; [B] within 5s -> X() take first a")
+    (group,) = plan_of([pattern], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert group.way == "time"
+    assert len(group.slices) > 1
 
 
 def test_settled_is_replayed_by_slices() -> None:

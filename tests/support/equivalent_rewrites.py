@@ -311,8 +311,9 @@ class Rewriter:
     def _output(self, output: Output) -> Output:
         attributes = list(output.attributes)
         self.random.shuffle(attributes)
+        # Conditions of selections are kept: a Boolean law is one for all.
         condition = None if output.condition is None else self.condition(output.condition, "one")
-        return Output(output.type_name, tuple(attributes), condition)
+        return replace(output, attributes=tuple(attributes), condition=condition)
 
     def _timer(self) -> str:
         self.timers += 1
@@ -356,8 +357,8 @@ def renamed(publication: Publication, names: dict[str, str]) -> Publication:
 
     output = publication.output
     if output is not None:
-        pairs = tuple((name, expression(value)) for name, value in output.attributes)
-        output = Output(output.type_name, pairs, None if output.condition is None else expression(output.condition))
+        take = tuple(replace(each, variable=names.get(each.variable, each.variable)) for each in output.take)
+        output = replace(output, take=take).mapped(expression)
     return replace(publication, pattern=pattern(publication.pattern), output=output)
 
 

@@ -128,6 +128,22 @@ class Inst(msgspec.Struct):
     due: bool = False
 
 
+class Candidate(msgspec.Struct):
+    """A match that is completed, among others it is selected from.
+
+    Attributes:
+        place: of the last event before the time event that has completed it; None for one completed by an event.
+        goes_on: the instance that stands there and goes on.
+    """
+
+    result: Any
+    bindings: dict[str, Seen]
+    registers: dict[str, Any]
+    shown: Seen
+    place: Any = None
+    goes_on: Inst | None = None
+
+
 class Derived:
     """Derived types, read literally: an event is in one under its own attributes, or it is not."""
 
@@ -247,6 +263,9 @@ class Oracle:
         self.pattern, self.output, self.epochs = pattern, output, epochs
         self.outer_key, self.exports = outer_key, exports
         self.once, self.settled = once, settled
+        self.selects = output is not None and output.selects
+        self.group: list[Candidate] = []
+        self.place: Any = None
         self.timer_places: dict[str, int] = {}
         for node in walk(pattern):
             if isinstance(node, Timing):
@@ -336,13 +355,18 @@ class Oracle:
                 continue
             around = Around(windows=tuple(windows), keys=((keys, values_of_key),) if keys else ())
             self.key_values = values_of_key
+            starts = []
             for alternative in self.enter(pattern, around, lambda: [[Skip(False)]]):
                 threads = [t for t in alternative if isinstance(t, Thread)]
-                if threads and self.once:
+                if threads and self.selects:
+                    starts.append(Inst(threads))
+                elif threads and self.once:
                     # It stands in the start from the origin on, an instance as any other.
                     self.follow(Inst(threads), 0)
                 elif threads:
                     self.begin(Inst(threads))
+            if starts:
+                self.follow_together(starts)
         return self.results
 
     def values_of(self, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
@@ -398,6 +422,92 @@ class Oracle:
                         self.follow(child, upto)
                     return
             index = upto
+
+    # Matches that depend on others: all instances of a key, moment by moment.
+
+    def follow_together(self, starts: list[Inst]) -> None:
+        live, index, instant = starts if self.once else [], 0, None
+        while True:
+            due = min((due for inst in live for due in inst.timers.values()), default=None)
+            event = self.events[index] if index < len(self.events) else None
+            timed = event is None or (due is not None and due < event.hi)
+            now = due if timed else event.hi
+            if self.settled and instant not in (None, now):
+                for inst in live:
+                    if inst.due:
+                        inst.due = False
+                        self.emit(inst.matched, inst.bindings, inst.registers, inst.lo, inst.last, inst)
+                live, instant = self.chosen(live), None
+                continue
+            if now is None:
+                return
+            instant = now
+            if timed:
+                live = self.fire_together(live, now)
+            else:
+                upto = self.after_epoch(index)
+                live = self.offer_together(live, [] if self.once else starts, self.events[index:upto])
+                index = upto
+            if not self.settled:
+                live = self.chosen(live)
+
+    def offer_together(self, live: list[Inst], starts: list[Inst], events: list[Seen]) -> list[Inst]:
+        staying, born = [], []
+        for inst in live:
+            affected = [each for event in events if (each := self.offer(inst, event)) is not None]
+            born += [child for children in affected for child in children]
+            staying += [] if affected else [inst]
+        for event in events:
+            for start in starts:
+                born += self.offer(start, event) or ()
+        return [*staying, *born]
+
+    def fire_together(self, live: list[Inst], now: int) -> list[Inst]:
+        while (
+            place := next((place for place, each in enumerate(live) if now in each.timers.values()), None)
+        ) is not None:
+            inst = live[place]
+            _, _, timer = min((due, self.timer_places[name], name) for name, due in inst.timers.items())
+            del inst.timers[timer]
+            if now <= self.last and (again := due_again(self.whens[timer], now)) is not None:
+                inst.timers[timer] = again
+            self.place = inst.last.key
+            children = self.offer(inst, Seen(timer, now, now, TIME, "", 0, {}))
+            self.place = None
+            if children is not None:
+                live = [*live[:place], *children, *live[place + 1 :]]
+        return live
+
+    def chosen(self, live: list[Inst]) -> list[Inst]:
+        groups: dict[Any, list[Candidate]] = {}
+        for candidate in self.group:
+            groups.setdefault(None if self.settled else candidate.place, []).append(candidate)
+        self.group = []
+        consumed: set[Any] = set()
+        for place in sorted(groups):
+            group = [each for each in groups[place] if not consumed & held(each.bindings)]
+            for selection in self.output.take:
+                group = self.selected(group, selection)
+            for each in group:
+                self.results.append(each.result)
+                if self.once and each.goes_on is not None:
+                    each.goes_on.lo, each.goes_on.matched, each.goes_on.windows = 2**63, (), {}
+            if group and self.output.consuming == "all":
+                return []
+            if self.output.consuming:
+                consumed = consumed.union(*(held(each.bindings) for each in group))
+        return [each for each in live if not consumed & held(each.bindings)]
+
+    def selected(self, group: list[Candidate], selection: Any) -> list[Candidate]:
+        name, kind = selection.variable, selection.kind
+        if kind == "where":
+            condition = selection.condition
+            return [each for each in group if self.value(condition, each.shown, each.bindings, each.registers) is True]
+        bound = [each.bindings[name].key for each in group if name in each.bindings]
+        if kind == "each" or not bound:
+            return group
+        wanted = min(bound) if kind == "first" else max(bound)
+        return [each for each in group if name in each.bindings and each.bindings[name].key == wanted]
 
     def next(self, inst: Inst, index: int) -> tuple[Seen | None, str | None, int]:
         # Of several due together the outermost is first, whatever their names.
@@ -549,8 +659,10 @@ class Oracle:
             renewed = False
             generative = any(isinstance(each, Skip) for each in alternative)
             stands = generative and self.settled and any(isinstance(each, Thread) for each in alternative)
+            candidate = None
             if generative and not stands:
                 renewed = self.emit(matched, bindings, registers, lo, event) and self.once
+                candidate = self.group[-1] if renewed and self.selects else None
             threads = [each for each in alternative if isinstance(each, Thread)]
             if not threads:
                 continue
@@ -562,23 +674,28 @@ class Oracle:
                     timers.pop(name, None)
                     if due is not None:
                         timers[name] = due
-            since = (2**63, (), {}) if renewed else (lo, matched, windows)
+            since = (2**63, (), {}) if renewed and not self.selects else (lo, matched, windows)
             children.append(
                 Inst(threads, event, since[0], since[1], keys_of, bindings, registers, timers, since[2], bound, stands)
             )
+            if candidate is not None:
+                candidate.goes_on = children[-1]
         return children
 
-    def emit(self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen) -> bool:
+    def emit(
+        self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen, goes_on: Inst | None = None
+    ) -> bool:
         attributes: dict[str, Any] = {}
+        shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, {})
         if self.output is not None:
             keys = dict(zip(self.key_names, self.key_values, strict=True))
             itself = Seen("", lo, event.hi, PRIMITIVE, "", 0, keys)
             for name, value in self.output.attributes:
                 attributes[name] = self.value(value, itself, bindings, registers)
-            if self.output.condition is not None:
-                shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, {**keys, **attributes})
-                if self.value(self.output.condition, shown, bindings, registers) is not True:
-                    return False
+            shown = replace(itself, attributes={**keys, **attributes})
+            condition = self.output.condition
+            if condition is not None and self.value(condition, shown, bindings, registers) is not True:
+                return False
         ordered = tuple(sorted(matched, key=lambda each: self.order[each]))
         # At the end of an instant all is one moment.
         moment = (event.hi,) if self.settled else event.key
@@ -590,9 +707,11 @@ class Oracle:
             },
             {n: registers.get(n) for n in all_registers(self.pattern) if n in self.exports},
         )
-        self.results.append(
-            (self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), moment)
-        )
+        result = (self.key_values, exported, Found(ordered, tuple(attributes.items()), lo, event.hi), moment)
+        if self.selects:
+            self.group.append(Candidate(result, bindings, registers, shown, self.place, goes_on))
+        else:
+            self.results.append(result)
         return True
 
     # Ways into a pattern.
@@ -881,7 +1000,15 @@ def _read_outside(pattern: Pattern, output: Output | None, side: Pattern) -> fro
     collect(pattern)
     for each in output_expressions(output):
         add(each)
+    if output is not None and output.consuming == "variables":
+        found |= set(all_variables(pattern))
     return frozenset(found)
+
+
+def held(bindings: dict[Any, Any]) -> set[Any]:
+    """Ids of the events that variables are bound to; a time event is the instance's own."""
+    bound = (each for name, each in bindings.items() if name[0] != ALL)
+    return {(each.source, each.seq) for each in bound if each.rank != TIME}
 
 
 def _carried(bound: dict[Any, Any], counted: dict[str, Any]) -> Any:

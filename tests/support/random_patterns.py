@@ -22,6 +22,7 @@ from distced.middleware.patterns.tree import (
     Recurring,
     Relative,
     Scope,
+    Selection,
     Sequence,
     Timing,
     When,
@@ -57,6 +58,7 @@ FEATURES = frozenset(
         "member",
         "once",
         "settled",
+        "take",
     }
 )
 WITH_AGGREGATES = FEATURES | {"aggregate"}
@@ -114,7 +116,28 @@ class PatternMaker:
         publication = Publication(pattern, output, once=self.said("once", 0.1))
         # Drawn apart, so that seeds make the patterns that they made before.
         apart = Random(f"settled {publication}")
-        return replace(publication, settled=self.said("settled", 0.1, apart))
+        publication = replace(publication, settled=self.said("settled", 0.1, apart))
+        return self.taking(publication, Random(f"take {publication}"))
+
+    def taking(self, publication: Publication, random: Random) -> Publication:
+        """The pattern, perhaps with a selection among its matches."""
+        if not self.said("take", 0.1, random):
+            return publication
+        output = publication.output or Output("Out")
+        variables = list(dict.fromkeys(self.variables))
+        take = []
+        for name in random.sample(variables, min(len(variables), random.randrange(3))):
+            kind = random.choice(["first", "last", "first", "last", "each", "where"])
+            condition = None
+            if kind == "where":
+                condition = Binary("<", Field(random.choice(variables), "v"), Literal(2))
+                if output.attributes and random.random() < 0.3:
+                    condition = Binary("<", Name(output.attributes[-1][0]), Literal(2))
+            take.append(Selection(kind, name, condition))
+        consuming = random.choice(["", "variables", "variables", "all"] if variables else ["all"])
+        if not (take or consuming):
+            consuming = "all"
+        return replace(publication, output=replace(output, take=tuple(take), consuming=consuming))
 
     def said(self, feature: str, share: float, random: Random | None = None) -> bool:
         """Whether something is said of the whole pattern."""

@@ -53,6 +53,11 @@ def _smaller(publication: Publication, events: list[Event]) -> Iterator[tuple[Pu
         yield replace(publication, output=None), events
         if publication.output.condition is not None:
             yield replace(publication, output=replace(publication.output, condition=None)), events
+        for place in range(len(publication.output.take)):
+            take = (*publication.output.take[:place], *publication.output.take[place + 1 :])
+            yield replace(publication, output=replace(publication.output, take=take)), events
+        if publication.output.consuming:
+            yield replace(publication, output=replace(publication.output, consuming="")), events
     for pattern in _patterns(publication.pattern):
         yield replace(publication, pattern=pattern), events
     for place, event in enumerate(events):
