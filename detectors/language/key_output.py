@@ -69,8 +69,8 @@ def _begun(pattern: tree.Pattern, made: Mapping[str, str]) -> tree.Pattern:
             return replace(pattern, parts=tuple(begun))
         case tree.Timing(first=first_part):
             return replace(pattern, first=_begun(first_part, made))
-        case tree.Parallel(left=left):
-            # One side is enough: a match has an event of both.
-            return replace(pattern, left=_begun(left, made))
+        case tree.Parallel(left=left, right=right):
+            # One side has an event for it; with it in both, equal sides stay equal, and what both find is one event.
+            return replace(pattern, left=_begun(left, made), right=_begun(right, made))
         case _:
             return rebuild(pattern, lambda part: _begun(part, made))

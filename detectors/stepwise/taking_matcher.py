@@ -107,8 +107,10 @@ class Candidates(Composites):
         selections = self._output.selections
         if not selections:
             return group
-        shown = {id(each): event for each in group if (event := self._shown(each)) is not None}
-        group = [each for each in group if id(each) in shown]
+        shown: dict[int, Event] = {}
+        if self._condition is not True or any(condition is not None for _, _, condition in selections):
+            shown = {id(each): event for each in group if (event := self._shown(each)) is not None}
+            group = [each for each in group if id(each) in shown]
         for kind, variable, condition in selections:
             if condition is not None:
                 group = [
