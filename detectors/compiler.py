@@ -133,7 +133,8 @@ class Compiled:
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        return self.epochs or self.once or self.settled or self.selects
+        sliding = any(each.sliding is not None for each in self.throttlings)
+        return self.epochs or self.once or self.settled or self.selects or sliding
 
     @property
     def structure(self) -> Automaton:

@@ -23,7 +23,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_o
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size
-from distced.detectors.stepwise.throttling import Throttler, computers_of, mark
+from distced.detectors.stepwise.throttling import Stage, computers_of, mark, stage_of
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -359,11 +359,11 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
     return others
 
 
-def _throttlers(patterns: Sequence[Compiled]) -> list[Throttler]:
+def _throttlers(patterns: Sequence[Compiled]) -> list[Stage]:
     """Throttlers of external events; published composite events are throttled at detection."""
     published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
     throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
-    return [Throttler(each) for each in throttlings.values() if each.type_name not in published]
+    return [stage_of(each) for each in throttlings.values() if each.type_name not in published]
 
 
 def _rise(events: Sequence[Event]) -> bool:

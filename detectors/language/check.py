@@ -20,7 +20,15 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.patterns import tree
 from distced.middleware.sets import expressions
-from distced.middleware.sets.aggregates import AGGREGATES, fault, is_aggregate
+from distced.middleware.sets.aggregates import (
+    AGGREGATES,
+    SLIDING,
+    fault,
+    is_aggregate,
+    is_sliding,
+    slides,
+    sliding_fault,
+)
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
 from distced.middleware.sets.describable import conditions as describable_conditions
 from distced.middleware.sets.expressions import walk as walk_expression
@@ -37,8 +45,11 @@ def check_computed(derived: tree.DerivedType, registry: TypeRegistry, *, text: s
     checker = _Checker(registry, text)
     base = registry.find(derived.base)
     known = None if registry.open or base is None else checker.attributes_of(base)
-    for _, value in derived.computed:
+    checker.may_slide = True
+    for name, value in derived.computed:
         checker.kind(value, _Scope(), known)
+        if name in derived.by and slides(value):
+            raise checker.error("an aggregate over a window as a key", value.span)
 
 
 def computed_kinds(event_type: EventType, registry: TypeRegistry) -> dict[str, Kind | None]:
@@ -81,6 +92,8 @@ class _Checker:
         self.derived_kinds: dict[str, Kinds] = {}
         # Types of the event at hand.
         self.at_hand: frozenset[str] = frozenset()
+        # Whether an expression is a computed attribute, which may be an aggregate over a window.
+        self.may_slide = False
 
     def publication(self, publication: tree.Publication) -> EventType:
         pattern, output = publication.pattern, publication.output
@@ -446,7 +459,9 @@ class _Checker:
         for name, text in derived.computed:
             try:
                 # Places in errors are those of the expression.
-                kinds[name] = _Checker(self.registry, text).kind(parse_expression(text), _Scope(), of_base)
+                checker = _Checker(self.registry, text)
+                checker.may_slide = True
+                kinds[name] = checker.kind(parse_expression(text), _Scope(), of_base)
             except PatternError as error:
                 where = f"derived type {event_type.name}"
                 error.where = f"{where}, {error.where}" if error.where else where
@@ -511,7 +526,27 @@ class _Checker:
             raise self.error(f"{aggregate.function} of a {kind}", argument.span, allowed=f"a {takes}", given=None)
         return gives or kind  # type: ignore[return-value]
 
+    def sliding(self, sliding: expressions.Call, scope: _Scope, known: Kinds | None) -> Kind | None:
+        """The kind of an aggregate over a sliding window."""
+        if not self.may_slide:
+            raise self.error(
+                "an aggregate over a window that is no computed attribute of a derived type",
+                sliding.span,
+                advice="write type Mean = Temp with (mean = avg(temp) over 10min) by room, and read its attribute",
+            )
+        if found := sliding_fault(sliding):
+            raise self.error(found[0], sliding.span, allowed=found[1])
+        aggregate, _ = sliding.arguments
+        assert isinstance(aggregate, expressions.Call)
+        takes, gives = SLIDING[aggregate.function], AGGREGATES[aggregate.function].gives
+        kind = self.kind(aggregate.arguments[0], scope, known)
+        if None not in (kind, takes) and kind != takes:
+            raise self.error(f"{aggregate.function} of a {kind}", aggregate.span, allowed=f"a {takes}", given=None)
+        return gives or kind  # type: ignore[return-value]
+
     def call(self, expression: expressions.Call, scope: _Scope, known: Kinds | None) -> Kind | None:
+        if is_sliding(expression):
+            return self.sliding(expression, scope, known)
         if is_aggregate(expression):
             return self.aggregate(expression, scope)
         function = FUNCTIONS[expression.function]

@@ -23,10 +23,12 @@ from distced.detectors.language.computed import (
     substituted,
 )
 from distced.detectors.language.parser import parse_expression
+from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import INSTANT_MAX, format_duration
 from distced.middleware.patterns.naming import replace_sets
 from distced.middleware.patterns.tree import Pattern, Publication
+from distced.middleware.sets.aggregates import OVER, is_sliding, slides
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -39,7 +41,10 @@ from distced.middleware.sets.describable import (
 from distced.middleware.sets.expressions import (
     TRUE,
     Binary,
+    Call,
     Expression,
+    Field,
+    Literal,
     Name,
     conjunction,
     format_expression,
@@ -50,14 +55,15 @@ from distced.middleware.sets.expressions import names as expression_names
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """One event per interval and key.
+    """One event per interval and key; or an aggregate over a sliding window, which each event passes.
 
     Attributes:
-        mark: the attribute of events that passed; no attribute's name.
+        mark: the attribute of events that passed, or of the value of the aggregate; no attribute's name.
         type_name, condition: the published type that is throttled, and which of its events; the others do not pass.
         every: the interval, ns, aligned to the epoch; 0 for `quiet`.
         quiet: for how long no other event passes after one, ns; 0 for `every`.
         by: the attributes whose values are throttled separately.
+        sliding: the aggregate; None for throttling.
     """
 
     mark: str
@@ -66,6 +72,16 @@ class Throttling:
     every: int
     by: tuple[str, ...]
     quiet: int = 0
+    sliding: Sliding | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sliding:
+    """Aggregate of a value over the events of a key in a time, ns, up to the event at hand."""
+
+    function: str
+    argument: Expression
+    length: int
 
 
 def reach_of_loss(throttlings: Iterable[Throttling], until: int) -> int:
@@ -75,6 +91,9 @@ def reach_of_loss(throttlings: Iterable[Throttling], until: int) -> int:
         if each.quiet:
             # Each event that passes decides over the next.
             return INSTANT_MAX
+        if each.sliding is not None:
+            until = min(until + each.sliding.length, INSTANT_MAX)
+            continue
         until = min((until // each.every + 1) * each.every - 1, INSTANT_MAX)
     return until
 
@@ -148,6 +167,12 @@ class _Stages:
 
     def key(self, name: str, values: Mapping[str, Expression]) -> str:
         """Attribute of the published events that holds a key's value: one of their own, or a mark."""
+        if any(each in self.throttlings for value in values.values() for each in expression_names(value)):
+            raise PatternError(
+                "an aggregate over a window as a key: it is known only when the key is",
+                given=name,
+                allowed="attributes of the events, and calculations with them",
+            )
         texts = {format_expression(each): each for each in values.values()}
         if len(texts) == 1 and isinstance(first := next(iter(texts.values())), Name):
             return first.name
@@ -163,7 +188,14 @@ class _Stages:
         if derived.where:
             described = Filtered(described, substituted(parse_expression(derived.where), computed))
         if derived.computed:
-            added = {each: substituted(parse_expression(value), computed) for each, value in derived.computed}
+            parsed = {each: parse_expression(value) for each, value in derived.computed}
+            added = {each: substituted(value, computed) for each, value in parsed.items() if not slides(value)}
+            keys = {**computed, **added}
+            added |= {
+                each: self._with_marks(substituted(value, computed), name, described, keys, derived.by)
+                for each, value in parsed.items()
+                if slides(value)
+            }
             computed = {**computed, **added}
         if not (derived.every or derived.quiet):
             return described, computed
@@ -174,6 +206,26 @@ class _Stages:
         mark = f"throttled {blake2b(content.encode(), digest_size=8).hexdigest()}"
         self.throttlings.setdefault(mark, Throttling(mark, root, condition, derived.every, by, derived.quiet))
         return Filtered(TypeSet(root), Name(mark)), computed
+
+    def _with_marks(
+        self, value: Expression, name: str, described: DescribableSet, keys: Computed, by: Iterable[str]
+    ) -> Expression:
+        """A computed attribute with marks in place of its aggregates over windows."""
+        condition, root = _condition(described), self.root(name)
+        named = tuple(sorted(self.key(each, {root: keys.get(each, Name(each))}) for each in by))
+
+        def change(node: Expression) -> Expression:
+            if not is_sliding(node):
+                return node
+            aggregate, length = node.arguments
+            assert isinstance(aggregate, Call) and isinstance(length, Literal) and isinstance(length.value, int)
+            content = f"{root} where {format_expression(condition)} {format_expression(node)} by {list(named)}"
+            mark = f"sliding {blake2b(content.encode(), digest_size=8).hexdigest()}"
+            sliding = Sliding(aggregate.function, aggregate.arguments[0], length.value)
+            self.throttlings.setdefault(mark, Throttling(mark, root, condition, 0, named, sliding=sliding))
+            return Name(mark, span=node.span)
+
+        return transform(value, change)
 
 
 def _condition(described: DescribableSet) -> Expression:
@@ -188,6 +240,10 @@ def throttled_names(
     keys = key_names(computations)
     names = dict(keys)
     for each in throttlings:
+        if each.sliding is not None:
+            aggregate = Call(each.sliding.function, (each.sliding.argument,))
+            names[each.mark] = format_expression(Call(OVER, (aggregate, Literal(each.sliding.length))))
+            continue
         by = f" by ({', '.join(keys.get(name, name) for name in each.by)})" if each.by else ""
         condition = "" if each.condition == TRUE else f" where {format_expression(each.condition)}"
         often = f"at most 1 per {format_duration(each.quiet)}" if each.quiet else f"every {format_duration(each.every)}"
@@ -200,7 +256,14 @@ def without_marks(expression: Expression, throttled: Mapping[str, str]) -> Expre
     """An expression with the names of throttled events in place of their marks."""
 
     def named(node: Expression) -> Expression:
-        return Name(throttled.get(node.name, node.name)) if isinstance(node, Name) else node
+        match node:
+            case Name(name=name):
+                shown = throttled.get(name, name)
+                return parse_expression(shown) if name in throttled and f" {OVER} " in shown else Name(shown)
+            case Field(variable=variable, attribute=attribute):
+                return Field(variable, throttled.get(attribute, attribute))
+            case _:
+                return node
 
     return transform(expression, named)
 

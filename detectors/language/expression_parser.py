@@ -13,7 +13,7 @@ from distced.detectors.language.scanner import Scanner
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MAX, UNITS, duration_of
 from distced.middleware.sets import describable
-from distced.middleware.sets.aggregates import AGGREGATES
+from distced.middleware.sets.aggregates import AGGREGATES, OVER, SLIDING
 from distced.middleware.sets.expressions import (
     COMPARISONS,
     Binary,
@@ -37,7 +37,6 @@ _ADVICE = {
     "collect": "there are no lists of values: write first(p.price), last(p.price), nth(p.price, 2)",
 }
 _ARGUMENTS = {
-    "distinct": "say up to which number the values are kept: distinct(p.port, 20) is 20 for 20 or more",
     "nth": "say which value: nth(p.price, 2) is the second, nth(p.price, -2) the last but one",
 }
 _BOOLEAN_OPERATORS = (*COMPARISONS, "and", "or")
@@ -240,6 +239,8 @@ class ExpressionParser:
                     self.scanner.expect(",")
                 arguments.append(self.expression())
             self.scanner.expect(")")
+        if self._at_over():
+            return self._over(function, arguments, start)
         known = FUNCTIONS.get(function) or AGGREGATES[function]
         if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
             raise self.scanner.error(
@@ -251,6 +252,22 @@ class ExpressionParser:
         if function == "count" and isinstance(arguments[0], Name):
             arguments = [Moment("hi", arguments[0].name, span=arguments[0].span)]
         return Call(function, tuple(arguments), span=self._span(start))
+
+    def _at_over(self) -> bool:
+        """Whether `over 10min` follows. A word by itself is still a name."""
+        return self.scanner.word.text == OVER and self.scanner.word.kind == "name"
+
+    def _over(self, function: str, arguments: list[Expression], start: int) -> Expression:
+        """An aggregate over a sliding window, behind its arguments."""
+        if function == "count" and not arguments:
+            arguments = [Moment("hi", "")]
+        if function not in AGGREGATES or not arguments:
+            given = self.scanner.text[start : self.scanner.previous.end]
+            allowed = ", ".join(SLIDING)
+            raise self.scanner.error("no aggregate over a window", self._span(start), given=given, allowed=allowed)
+        aggregate = Call(function, tuple(arguments), span=self._span(start))
+        self.scanner.next()
+        return Call(OVER, (aggregate, Literal(self.duration())), span=self._span(start))
 
     def _number(self) -> int | float:
         word = self.scanner.next()

@@ -23,6 +23,7 @@ from distced.middleware.model.timestamps import parse_instant
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
 from distced.middleware.patterns.statements import CONSUMPTIONS, DEFINED, split_statements
+from distced.middleware.sets.aggregates import slides
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span
 from distced.middleware.wire.topics import TopicError, check_json_topic
@@ -306,7 +307,7 @@ class Parser(ExpressionParser):
         elif self._at_most():
             quiet = self._quiet()
         by = self._attributes() if self.scanner.take("by") else ()
-        if by and not (every or quiet):
+        if by and not (every or quiet or any(slides(value) for _, value in computed)):
             raise self.scanner.error(
                 "`by` throttles, and needs `every` or `at most` before it", self._span(start), advice="add every 1min"
             )

@@ -23,7 +23,7 @@ from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
 from distced.detectors.stepwise.settled_matcher import SettledMatcher
 from distced.detectors.stepwise.taking_matcher import TakingMatcher
-from distced.detectors.stepwise.throttling import Computer, Throttler, computers_of, mark, unmarked
+from distced.detectors.stepwise.throttling import Computer, computers_of, mark, stage_of, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -113,7 +113,7 @@ class StepwiseEngine:
         self._published: list[CompositeEvent] | None = None
         self.units: tuple[_Unit, ...] = tuple[_Unit, ...]()
         throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
-        self.throttlers = tuple(Throttler(throttling) for throttling in throttlings.values())
+        self.throttlers = tuple(stage_of(throttling) for throttling in throttlings.values())
         self.computers: tuple[Computer, ...] = computers_of(self.patterns)
         self.pending: list[Event] = _NONE_PENDING
         self.clock = BEFORE_ALL

@@ -73,7 +73,7 @@ def snapshot(engine: StepwiseEngine) -> bytes:
         engine.clock if engine.clock >= -WIDE else None,
         engine.late,
         [writer.event(event) for event in engine.pending],
-        [list(throttler.passed.items()) for throttler in engine.throttlers],
+        [list(throttler.packed().items()) for throttler in engine.throttlers],
         matchers,
     )
     return seal(FORMAT, VERSION, msgspec.msgpack.encode(state))
@@ -91,7 +91,7 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
         engine.late = state.late
         engine.pending = [reader.events[place] for place in state.pending]
         for throttler, passed in zip(engine.throttlers, state.throttlers, strict=True):
-            throttler.passed = {_unpack(key): interval for key, interval in passed}
+            throttler.unpack({_unpack(key): interval for key, interval in passed})
         if any(each.gaps for each in state.matchers):
             engine.keep_derivations()
         for unit, each in zip(engine.units, state.matchers, strict=True):

@@ -1,21 +1,24 @@
-"""Stages before the automata: marks for the first event of each interval and key, in the order of consumption, and
-the values of computed keys."""
+"""Stages before the automata: marks for the first event of each interval and key, in the order of consumption, values
+of aggregates over sliding windows, and values of computed keys."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
 from distced.detectors.language.computed import Computation
 from distced.detectors.language.derived import Throttling
 from distced.detectors.stepwise.plans import key_of
+from distced.detectors.stepwise.sliding import SlidingAggregate
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 
 if TYPE_CHECKING:
     from distced.detectors.compiler import Compiled
+
+Stage: TypeAlias = "Throttler | SlidingAggregate"
 
 
 class Throttler:
@@ -28,6 +31,18 @@ class Throttler:
         self._condition = compile_condition(throttling.condition, Scope())
         self._key = key_of(throttling.by) if throttling.by else None
         self._sweep_at = 4096
+
+    def value(self, event: Event) -> Attribute:
+        """Mark of an event that passes; null for another."""
+        return True if self.passes(event) else None
+
+    def packed(self) -> dict[object, int]:
+        """The state as values, for a snapshot."""
+        return self.passed
+
+    def unpack(self, passed: dict[object, int]) -> None:
+        """Continue from a state."""
+        self.passed = passed
 
     def passes(self, event: Event) -> bool:
         """Whether this event is the first of its interval and key, and thus represents it."""
@@ -75,15 +90,25 @@ class Computer:
         return type_name in self._values
 
 
-def mark(throttlers: Iterable[Throttler], event: Event, computers: Iterable[Computer] = ()) -> Event:
+def stage_of(throttling: Throttling) -> Stage:
+    """The stage of a throttling or of an aggregate over a sliding window."""
+    return Throttler(throttling) if throttling.sliding is None else SlidingAggregate(throttling)
+
+
+def mark(throttlers: Iterable[Stage], event: Event, computers: Iterable[Computer] = ()) -> Event:
     """The event with the values of computed keys, and with the marks of all throttlings it passes, in the order of
     their dependence."""
     computed = {each.computation.mark: each.value(event) for each in computers if each.computes(event.type)}
     if computed:
         event = structs.replace(event, attributes=event.attributes | computed)
     for throttler in throttlers:
-        if throttler.throttling.type_name == event.type and throttler.passes(event):
-            event = structs.replace(event, attributes={**event.attributes, throttler.throttling.mark: True})
+        if throttler.throttling.type_name == event.type and (value := throttler.value(event)) is not None:
+            attributes = {**event.attributes, throttler.throttling.mark: value}
+            if event.__class__ is Event:
+                # In a third of the time.
+                event = Event(event.type, event.lo, event.hi, event.source, event.seq, attributes)
+            else:
+                event = structs.replace(event, attributes=attributes)
     return event
 
 

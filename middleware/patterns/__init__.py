@@ -14,6 +14,7 @@ from distced.middleware.patterns.pattern import (
     hi,
     lo,
     other_than,
+    over,
     pattern_file,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "hi",
     "lo",
     "other_than",
+    "over",
     "pattern_file",
     "value",
 ]

@@ -22,7 +22,7 @@ from distced.middleware.patterns.naming import Placeholder, placeholder, type_na
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
 from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
 from distced.middleware.patterns.statements import CONSUMPTIONS
-from distced.middleware.sets.aggregates import is_aggregate
+from distced.middleware.sets.aggregates import OVER, is_aggregate, is_sliding, slides
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -33,7 +33,7 @@ from distced.middleware.sets.describable import (
     Union,
     walk_set,
 )
-from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Moment, Name, transform
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, transform
 
 PatternLike: TypeAlias = "Pattern | str"
 """A pattern, or the name of an event type for any event of it."""
@@ -302,8 +302,14 @@ class EventSet(Pattern):
 
         kept = dict[str, Expression]()
 
+        def restore(node: Expression) -> Expression:
+            return kept.get(node.name, node) if isinstance(node, Name) else node
+
         def keep(node: Expression) -> Expression:
             # What an aggregate is over are the events before, not the one at hand.
+            if is_sliding(node):
+                # These are over values of the event at hand.
+                return transform(node, restore)
             if is_aggregate(node):
                 kept[name := f"\n{len(kept)}"] = node
                 return Name(name)
@@ -449,6 +455,11 @@ def count(event: EventSet) -> Value:
     return Value(Call("count", (Moment("hi", event._variable),)))
 
 
+def over(aggregate: Value, length: Duration) -> Value:
+    """Aggregate over a sliding window, for a computed attribute: `over(call("avg", temp.temp), "10min")`."""
+    return Value(Call(OVER, (aggregate.expression, Literal(operands.duration(length)))))
+
+
 def derived_type(
     name: str,
     base: SetLike,
@@ -468,11 +479,11 @@ def derived_type(
     if not isinstance(plain, TypeSet) or isinstance(plain.name, Placeholder):
         raise PatternError("a type is derived from one other", given=repr(base), allowed="a type, filtered perhaps")
     keys = (by,) if isinstance(by, str) else tuple(by)
-    if keys and every is None and at_most_one_per is None:
+    values = _pairs(computed or {})
+    if keys and every is None and at_most_one_per is None and not any(slides(value) for _, value in values):
         raise PatternError("a key of throttling needs every", given=f"by {', '.join(keys)}", advice="add every='1min'")
     if every is not None and at_most_one_per is not None:
         raise PatternError("every and at_most_one_per in one type", advice="derive one type from the other")
-    values = _pairs(computed or {})
     if isinstance(base, EventSet):
         values = tuple((each, base._at_hand(value)) for each, value in values)
     with_names(tree.Atom(described, updates=values))  # it reads no other event

@@ -35,6 +35,7 @@ _TOKEN: Final = re.compile(
 )
 # Texts, names in back-quotes, brackets and commas.
 _ASSIGNMENTS: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|[][(){},]""")
+_SLIDING: Final = re.compile(r"\)\s*over\b")
 _AT_MOST: Final = re.compile(r"\s+most\s+1\s+per\b")
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
 _CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
@@ -277,7 +278,7 @@ def _derived(
     most = constants.get(most, most)
     if every and most:
         raise _error("`every` and `at most` in one type", where=where, advice="derive one type from the other")
-    if parts["by"] and not (every or most):
+    if parts["by"] and not (every or most or _SLIDING.search(parts["with"])):
         raise _error("`by` throttles, and needs `every` or `at most` before it", where=where, advice="add every 1min")
     try:
         interval = parse_duration(every) if every else 0

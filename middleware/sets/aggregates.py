@@ -14,7 +14,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeGuard
 
-from distced.middleware.sets.expressions import Call, Expression, Literal, Moment, names, variables, walk
+from distced.middleware.sets.expressions import (
+    Call,
+    Expression,
+    Literal,
+    Moment,
+    format_expression,
+    names,
+    variables,
+    walk,
+)
 
 MOST_VALUES: Final = 100
 """Maximum of values that one aggregate keeps."""
@@ -39,8 +48,22 @@ AGGREGATES: Final[dict[str, Aggregate]] = {
     "first": Aggregate(1, 1, None, None),
     "last": Aggregate(1, 1, None, None),
     "nth": Aggregate(2, 2, None, None),
-    "distinct": Aggregate(2, 2, None, "number"),
+    "distinct": Aggregate(1, 2, None, "number"),
 }
+
+OVER: Final = "over"
+"""`avg(temp) over 10min`: in trees a call of an aggregate over attributes of the event at hand, and a duration, ns."""
+
+SLIDING: Final[dict[str, str | None]] = {
+    "count": None,
+    "sum": "number",
+    "avg": "number",
+    "min": "number",
+    "max": "number",
+    "first": None,
+    "distinct": None,
+}
+"""Aggregates over a sliding window, with the kind of values that each takes; None for any."""
 
 FUNCTIONS_TOO: Final = ("min", "max")
 """Aggregates that are also functions of values."""
@@ -61,6 +84,32 @@ def aggregates(expression: Expression) -> Iterator[Call]:
     return (node for node in walk(expression) if is_aggregate(node))
 
 
+def is_sliding(expression: Expression) -> TypeGuard[Call]:
+    """Whether an expression is an aggregate over a sliding window itself."""
+    return isinstance(expression, Call) and expression.function == OVER
+
+
+def slides(expression: Expression) -> bool:
+    """Whether there is an aggregate over a sliding window in an expression."""
+    return any(map(is_sliding, walk(expression)))
+
+
+def sliding_fault(sliding: Call) -> tuple[str, str] | None:
+    """What is wrong with an aggregate over a sliding window, and what is allowed; None for nothing."""
+    aggregate, length = sliding.arguments
+    assert isinstance(aggregate, Call) and isinstance(length, Literal)
+    function = aggregate.function
+    if function not in SLIDING or len(aggregate.arguments) != 1:
+        allowed = ", ".join(each for each in SLIDING)
+        return f"{format_expression(aggregate)} has no sliding window", f"{allowed} of one value; last(v) is v"
+    (argument,) = aggregate.arguments
+    if any(is_sliding(node) or is_aggregate(node) for node in walk(argument)):
+        return "an aggregate of an aggregate", "one of another derived type's attributes"
+    if length.value == 0:
+        return "a sliding window of no length", "from 1ns"
+    return None
+
+
 def fault(aggregate: Call) -> tuple[str, str] | None:
     """What is wrong with the arguments of an aggregate, and what is allowed; None for nothing."""
     function, (argument, *rest) = aggregate.function, aggregate.arguments
@@ -74,6 +123,8 @@ def fault(aggregate: Call) -> tuple[str, str] | None:
             f"{function} of what is not of the events of one variable",
             f"{function}(p.price), or a calculation with attributes of p alone",
         )
+    if function == "distinct" and not rest:
+        return "distinct without a number", "distinct(p.port, 20), which keeps 20 values and is 20 for 20 or more"
     if not rest:
         return None
     number = rest[0].value if isinstance(rest[0], Literal) else None

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute
+from distced.middleware.model.timestamps import format_duration
 
 
 class Span(NamedTuple):
@@ -238,8 +239,10 @@ def _format(expression: Expression) -> tuple[str, int]:
         case Call(function="in", arguments=(sought, *options)):
             listed = ", ".join(map(format_expression, options))
             return f"{format_expression(sought, _LEVEL['=='] + 1)} in ({listed})", _LEVEL["=="]
-        case Call(function="count", arguments=(Moment(end="hi", variable=variable),)) if variable:
-            return f"count({quote_name(variable)})", _ATOMIC
+        case Call(function="count", arguments=(Moment(end="hi", variable=variable),)):
+            return f"count({quote_name(variable) if variable else ''})", _ATOMIC
+        case Call(function="over", arguments=(aggregate, Literal(value=int(length)))):
+            return f"{format_expression(aggregate)} over {format_duration(length)}", _ATOMIC
         case Call(function=function, arguments=arguments):
             return f"{function}({', '.join(format_expression(each) for each in arguments)})", _ATOMIC
         case Verbatim(text=text):

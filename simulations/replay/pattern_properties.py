@@ -73,7 +73,8 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
     for each in patterns:
         for throttling in each.throttlings:
             if name not in throttling.by:
-                return f"{throttling.type_name} is throttled, and not by {name}"
+                how = "throttled" if throttling.sliding is None else "aggregated over a window"
+                return f"{throttling.type_name} is {how}, and not by {name}"
         for output in outputs:
             value = dict(output.attributes).get(name)
             carried = isinstance(value, Field) and value.variable is not None and value.attribute == name
@@ -139,7 +140,7 @@ def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
     before = reach_of_read(read, patterns)
     # A throttled type is its first event of an interval, so that a slice begins with an interval; one may build on
     # another.
-    every = sum(each.every for each in pattern.throttlings)
+    every = sum(each.every + (each.sliding.length if each.sliding else 0) for each in pattern.throttlings)
     if any(each.quiet for each in pattern.throttlings):
         # Each event that passes decides over the next, from the first on.
         return None

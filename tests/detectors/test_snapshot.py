@@ -72,6 +72,17 @@ def test_throttling_continues_after_a_snapshot() -> None:
     assert [each.constituents for each in fresh.feed(events[1:])] == [(("s", 0), ("s", 11))]
 
 
+@pytest.mark.parametrize("function", ["count", "sum", "avg", "min", "max", "first", "distinct"])
+def test_windows_continue_after_a_snapshot(function: str) -> None:
+    text = f"type Near = A with (v = {function}(a) over 10ns) by k\n[Near as x] -> X(v = x.v)\n"
+    (pattern,) = compile_file(text)
+    events = [Event("A", i, i, "s", i, {"k": i % 2 == 0, "a": (i * 7 % 5) / 3}) for i in range(40)]
+    whole, engine, fresh = StepwiseEngine([pattern]), StepwiseEngine([pattern]), StepwiseEngine([pattern])
+    engine.feed(events[:20])
+    restore(fresh, snapshot(engine))
+    assert fresh.feed(events[20:]) == whole.feed(events)[20:]
+
+
 def test_quiet_continues_after_a_snapshot() -> None:
     (pattern,) = compile_file("type Seen = A at most 1 per 10ns by k\n[Seen] [Seen]\n")
     events = [Event("A", i, i, "s", i, {"k": True}) for i in (0, 9, 10, 12)]

@@ -27,6 +27,7 @@ from distced.middleware.patterns import (
     hi,
     lo,
     other_than,
+    over,
     pattern_file,
     tree,
     value,
@@ -263,6 +264,10 @@ def test_computed_attributes_of_a_derived_type() -> None:
     assert derived.computed == (("hour", parse_expression("floor(hi() / 10)")), ("twice", parse_expression("temp * 2")))
     assert (derived.every, derived.by, derived.condition) == (90 * 10**9, ("hour",), parse_expression("temp > 0"))
     assert "-> X(t = reading.twice)" in text
+    mean = over(call("avg", temp.temp), "10min")
+    warmth = derived_type("Warmth", temp, computed={"mean": mean, "above": temp.temp - mean}, by="room")
+    text = "type Warmth = Temp with (mean = avg(temp) over 10min, above = temp - avg(temp) over 10min) by room"
+    assert text in str(pattern_file(warmth))
     quiet = derived_type("Quiet", temp, at_most_one_per="10min", by=("room", "floor"))
     assert "type Quiet = Temp at most 1 per 10min by (room, floor)" in str(pattern_file(quiet))
     with pytest.raises(PatternError, match="every and at_most_one_per"):

@@ -136,17 +136,19 @@ type Reading = Temp where with > 3 with (room = room, `by` = if(temp in (LIMIT, 
   hour = floor(hi() / 1h)) every 1min by (hour, room)
 type Plain = Temp with (`by` = temp == 3)
 type Quiet = Temp where at > 3 and most == 1 at most 1 per SOON by room
+type Warm = Temp with (mean = temp - avg(temp) over 1h, over = count(by_) over SOON, n = count() over 1d) by room
 SOON = 5min
 [Reading] -> Out()
 """
     read, file = read_statements(text).types, parse_file(text).types
-    assert [each.name for each in read] == ["Reading", "Plain", "Quiet"]
+    assert [each.name for each in read] == ["Reading", "Plain", "Quiet", "Warm"]
     for each, parsed in zip(read, file, strict=True):
         assert (each.every, each.quiet, each.by) == (parsed.every, parsed.quiet, parsed.by)
         assert [(name, parse_expression(value)) for name, value in each.computed] == list(parsed.computed)
     assert read[0].computed[1] == ("by", "if(temp in (15, 2), 'a, b (c', \"x\")")
     for wrong in (
         "type X = A with (1)",
+        "type X = A with (n = count()) by k",
         "type X = A with ()",
         "type X = A with (a = 1) or",
         "type X = A with (a b = 1)",

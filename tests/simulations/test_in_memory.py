@@ -534,6 +534,24 @@ def test_derived_types_of_composite_events_of_the_file_and_of_others(tmp_path: P
         assert [each is not None for each in (news.get(1), news.get(0.1), news.get(0.1))] == [True, False, False]
 
 
+def test_windows_of_a_derived_type(tmp_path: Path) -> None:
+    path = tmp_path / "cold.pattern"
+    text = "type Near = Temp with (n = count() over 1h, low = min(temp) over 1h) by room\n"
+    path.write_text(text + "[Near as x where n > 2] -> Often(n = x.n, low = x.low)\n")
+    with InMemoryDeployment(nodes=2) as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        (often,) = client.subscribe_file(path)
+        another = deployment.client("another").subscribe("[Near where n == 4]")
+        for _ in range(4):
+            _cold(source)
+            deployment.advance(20 * 60)
+        deployment.settle()
+        found = [each.attributes for _ in range(3) if (each := often.get(0.1)) is not None]
+        assert found == [{"n": 3, "low": 14.5}, {"n": 4, "low": 14.5}]
+        assert another.get(0.1) is not None
+
+
 def test_text_is_no_list_of_patterns() -> None:
     with InMemoryDeployment() as deployment:
         client = deployment.client("office")

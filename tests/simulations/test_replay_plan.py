@@ -87,6 +87,11 @@ def test_intervals_of_throttled_types_that_build_on_one_another_add_up() -> None
     assert reach_of([pattern]) == 3 * MINUTE + 5 * SECOND
 
 
+def test_window_of_a_type_is_added() -> None:
+    (pattern,) = of_file("type W = A with (n = count() over 1min)\n[W] ; [B] within 5s -> P()")
+    assert reach_of([pattern]) == 65 * 10**9
+
+
 def test_quiet_type_has_no_bound() -> None:
     (pattern,) = of_file("type Q = A at most 1 per 1min\n[Q] ; [B] within 5s -> P()")
     assert reach_of([pattern]) is None
@@ -132,6 +137,12 @@ KEYED = [
     ("type S = A every 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
     ("type S = A every 1min by j\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
     ("type S = A at most 1 per 1min by k\n[S] ; [B] by k -> P()", ("k",), ""),
+    ("type S = A with (n = count() over 1min) by k\n[S where n > 2] ; [B] by k -> P()", ("k",), ""),
+    (
+        "type S = A with (n = count() over 1min)\n[S where n > 2] ; [B] by k -> P()",
+        (),
+        "A is aggregated over a window, and not by k",
+    ),
     ("type S = A at most 1 per 1min\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
     ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by k -> P()", (), "the key k is computed"),
     ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by (k, j) -> P()", ("j",), ""),

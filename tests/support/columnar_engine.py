@@ -98,7 +98,15 @@ def _throttled(random: Random, pattern: Compiled) -> Compiled:
     """A pattern in which `A` is the first of each few instants."""
     every = random.choice(("2ns", "5ns", "5ns by k"))
     registry = TypeRegistry(open=True)
-    register_derived(parse_file(f"type First = A where v != 1 every {every}"), registry)
+    derived = f"type First = A where v != 1 every {every}"
+    # Drawn apart, so that seeds make the patterns that they made before.
+    apart = Random(f"{every} {pattern.text}")
+    if apart.random() < 0.5:
+        value = apart.choice(("sum(v)", "avg(v / 3)", "max(v) - min(v)", "count()", "distinct(v)", "first(v)"))
+        length, by = apart.choice((1, 3, 6)), apart.choice(("", "", " by k"))
+        value = " - ".join(f"{each} over {length}ns" for each in value.split(" - "))
+        derived = f"type First = A where k != 2 with (v = {value}){by}"
+    register_derived(parse_file(derived), registry)
     return compile_pattern(re.sub(r"\bA\b", "First", pattern.text), registry)
 
 

@@ -14,6 +14,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.patterns.naming import replace_sets
 from distced.middleware.patterns.printer import format_file, format_publication
 from distced.middleware.patterns.tree import DerivedType, PatternFile, Publication
+from distced.middleware.sets.aggregates import OVER, SLIDING, slides
 from distced.middleware.sets.describable import (
     AnySet,
     DescribableSet,
@@ -44,8 +45,24 @@ def random_types(random: Random) -> tuple[DerivedType, ...]:
         every = random.choice((2, 3, 5)) if random.random() < 0.3 else 0
         by = tuple(random.sample(ATTRIBUTES, random.randrange(2))) if every else ()
         quiet = every if every and random.random() < 0.5 else 0
+        # Drawn apart, so that seeds make the types that they made before.
+        apart = Random(f"sliding {number} {base} {condition} {computed} {every} {by}")
+        if computed and apart.random() < 0.4:
+            computed = tuple((name, _sliding(apart) if apart.random() < 0.7 else value) for name, value in computed)
+            plain = [name for name in ATTRIBUTES if not slides(dict(computed).get(name, Literal(1)))]
+            by = tuple(apart.sample(plain, apart.randrange(len(plain) + 1)))
+            if not (every or any(slides(value) for _, value in computed)):
+                by = ()
         made.append(DerivedType(f"D{number}", base, condition, every - quiet, by, computed, quiet))
     return tuple(made)
+
+
+def _sliding(random: Random) -> Expression:
+    """An aggregate over a sliding window."""
+    function = random.choice(tuple(SLIDING))
+    value = random.choice((Name("v"), Name("v"), Name("k"), Binary("/", Name("v"), Literal(3)), Moment("hi", "")))
+    made = Call(OVER, (Call(function, (value,)), Literal(random.choice((1, 2, 4)))))
+    return made if random.random() < 0.7 else Binary("-", Name("v"), made)
 
 
 def _value(random: Random, name: str) -> Expression:

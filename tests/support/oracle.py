@@ -9,7 +9,9 @@ too: one instance for every value there is. The engines are held to give the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from functools import reduce
+from math import inf
 from typing import Any
 
 import msgspec
@@ -18,7 +20,9 @@ from msgspec.structs import replace
 from distced.detectors.automata.automaton import due_again, due_instant
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.language.aggregates import with_aggregates
+from distced.detectors.language.computed import key_names
 from distced.detectors.language.derived import written_out
+from distced.detectors.language.key_output import with_key_registers
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.parser import parse_expression
 from distced.middleware.model.event_types import TypeRegistry
@@ -46,7 +50,7 @@ from distced.middleware.patterns.tree import (
     walk,
 )
 from distced.middleware.sets import values
-from distced.middleware.sets.aggregates import aggregates, is_aggregate
+from distced.middleware.sets.aggregates import aggregates, is_aggregate, is_sliding, slides
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary, transform, variables
 from distced.middleware.sets.expressions import names as bare_names
@@ -150,6 +154,7 @@ class Derived:
     def __init__(self, registry: TypeRegistry, events: list[Seen]) -> None:
         self.registry = registry
         self.values = Oracle(Atom(Union(())), None, [])
+        self.events = sorted(events, key=lambda each: each.key)
         self.passed: dict[str, set[tuple[str, int]]] = {}
         for each in registry:
             self.throttle(each.name, events)
@@ -193,11 +198,44 @@ class Derived:
             return None
         if derived.where and self.values.value(parse_expression(derived.where), base, {}, {}) is not True:
             return None
-        computed = {each: self.values.value(parse_expression(text), base, {}, {}) for each, text in derived.computed}
+        computed = {
+            each: self.values.value(transform(parse_expression(text), self.slid(name, event)), base, {}, {})
+            for each, text in derived.computed
+        }
         view = replace(base, attributes={**base.attributes, **computed})
         if throttled and (derived.every or derived.quiet) and (event.source, event.seq) not in self.passed[name]:
             return None
         return view
+
+    def slid(self, name: str, event: Seen) -> Callable[[Any], Any]:
+        """Aggregates over windows in place, over all events of the type and the key up to an event."""
+        derived = self.registry.get(name).derived
+
+        def key(view: Seen) -> Any:
+            plain = [(each, text) for each, text in derived.computed if not slides(parse_expression(text))]
+            own = {each: self.values.value(parse_expression(text), view, {}, {}) for each, text in plain}
+            shown = [{**view.attributes, **own}.get(each) for each in derived.by]
+            return None if None in shown else [(type(each) is bool, each) for each in shown]
+
+        def change(node: Any) -> Any:
+            if not is_sliding(node):
+                return node
+            aggregate, length = node.arguments
+            views = []
+            for other in self.events:
+                if event.hi - length.value <= other.hi and other.key <= event.key:
+                    view = self.view(derived.base, other)
+                    if view is not None and (
+                        not derived.where or self.values.value(parse_expression(derived.where), view, {}, {}) is True
+                    ):
+                        views.append(view)
+            own = next(each for each in views if (each.source, each.seq) == (event.source, event.seq))
+            if key(own) is None:
+                return Literal(None)
+            every = [self.values.value(aggregate.arguments[0], view, {}, {}) for view in views if key(view) == key(own)]
+            return Literal(_slid(aggregate.function, every))
+
+        return change
 
     def views(self, event: Seen) -> list[Seen]:
         """The event as one of each type that it is of."""
@@ -252,11 +290,12 @@ class Oracle:
         self.derived = derived
         if derived is not None:
             self.named |= {derived.registry.root(each) for each in self.named}
-        # Over published types and with registers for aggregates, for the ids of sides alone.
+        # Over published types and with registers for aggregates and the key, for the ids of sides alone.
         if written is None:
-            given = Publication(pattern, output)
-            given = given if derived is None else written_out(given, derived.registry).publication
-            written = with_aggregates(given).pattern, outer_key
+            out = written_out(Publication(pattern, output), TypeRegistry() if derived is None else derived.registry)
+            given = with_aggregates(out.publication)
+            registers = with_key_registers(given.pattern, given.output, key_names(out.computations))
+            written = registers[0], outer_key
         self.written, self.written_key = written
         self.handed = handed
         self.budget = budget or Budget(10**9)
@@ -943,6 +982,31 @@ def read(
         settled=publication.settled,
     )
     return oracle.run()
+
+
+def _slid(function: str, every: list[Any]) -> Any:
+    """An aggregate of values; sums are exact and rounded once."""
+    known = [each for each in every if each is not None]
+    numbers = [each for each in known if type(each) in (int, float)]
+    infinite = [each for each in numbers if abs(each) == inf]
+    exact = sum(map(Fraction, [] if infinite else numbers), Fraction(0))
+    if infinite and function in ("sum", "avg"):
+        return values.number(sum(infinite))
+    match function:
+        case "count":
+            return len(known)
+        case "sum":
+            return int(exact) if all(type(each) is int for each in numbers) else float(exact)
+        case "avg":
+            return float(exact / len(numbers)) if numbers else None
+        case "min":
+            return min(numbers, default=None)
+        case "max":
+            return max(numbers, default=None)
+        case "first":
+            return every[0]
+        case _:
+            return len({(type(each) is bool, each) for each in known})
 
 
 def _both(event: Seen, one: Seen, other: Seen) -> Seen:
