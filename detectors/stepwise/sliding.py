@@ -70,28 +70,37 @@ class _Sum(_Window):
         self.infinite = {inf: 0, -inf: 0}
 
     def come(self, hi: int, value: Attribute) -> None:
-        if type(value) in (int, float):
+        kind = type(value)
+        if kind is int:
             self.kept.append((hi, value))
-            self._change(value, 1)
+            self.units += value << self.exponent  # type: ignore[operator]
+        elif kind is float:
+            self.kept.append((hi, value))
+            self.floats += 1
+            self._add(value)  # type: ignore[arg-type]
 
-    def gone(self, value: Attribute) -> None:
-        self._change(value, -1)
-
-    def _change(self, value: Any, sign: int) -> None:
+    def gone(self, value: Any) -> None:
         if type(value) is int:
-            self.units += sign * value << self.exponent
+            self.units -= value << self.exponent
+        else:
+            self.floats -= 1
+            if isinf(value):
+                self.infinite[value] -= 1
+            else:
+                self._add(-value)
+
+    def _add(self, value: float) -> None:
+        try:
+            numerator, denominator = value.as_integer_ratio()
+        except OverflowError:
+            self.infinite[value] += 1
             return
-        self.floats += sign
-        if isinf(value):
-            self.infinite[value] += sign
-            return
-        numerator, denominator = value.as_integer_ratio()
         finer = denominator.bit_length() - 1 - self.exponent
-        if finer > 0:
+        if finer <= 0:
+            self.units += numerator << -finer
+        else:
             self.exponent += finer
-            self.units <<= finer
-            finer = 0
-        self.units += sign * numerator << -finer
+            self.units = (self.units << finer) + numerator
 
     def value(self) -> Attribute:
         return self.rounded(1) if self.floats else values.number(self.units >> self.exponent)

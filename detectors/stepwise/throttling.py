@@ -3,7 +3,7 @@ of aggregates over sliding windows, and values of computed keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
@@ -95,12 +95,13 @@ def stage_of(throttling: Throttling) -> Stage:
     return Throttler(throttling) if throttling.sliding is None else SlidingAggregate(throttling)
 
 
-def mark(throttlers: Iterable[Stage], event: Event, computers: Iterable[Computer] = ()) -> Event:
+def mark(throttlers: Iterable[Stage], event: Event, computers: Sequence[Computer] = ()) -> Event:
     """The event with the values of computed keys, and with the marks of all throttlings it passes, in the order of
     their dependence."""
-    computed = {each.computation.mark: each.value(event) for each in computers if each.computes(event.type)}
-    if computed:
-        event = structs.replace(event, attributes=event.attributes | computed)
+    if computers:
+        computed = {each.computation.mark: each.value(event) for each in computers if each.computes(event.type)}
+        if computed:
+            event = structs.replace(event, attributes=event.attributes | computed)
     for throttler in throttlers:
         if throttler.throttling.type_name == event.type and (value := throttler.value(event)) is not None:
             attributes = {**event.attributes, throttler.throttling.mark: value}
