@@ -74,6 +74,7 @@ def _facts_lines(facts: Facts) -> list[Text]:
     said = {
         "reads": "every event" if facts.reads is None else ", ".join(facts.reads),
         "throttled": "; ".join(facts.throttled),
+        "windows": "; ".join(facts.windows),
         "by": ", ".join(facts.key),
         "within": "" if facts.within is None else format_duration(facts.within),
         "timers": ", ".join(f"{name} = {when}" for name, when in facts.timers.items()),

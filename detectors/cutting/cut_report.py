@@ -110,7 +110,10 @@ def with_throttled_names(publication: Publication, throttled: Mapping[str, str])
     if not throttled:
         return publication
     pattern = replace_sets(publication.pattern, lambda described: _named(described, throttled))
-    return replace(publication, pattern=_with_key_names(pattern, throttled))
+    output = publication.output
+    if output is not None:
+        output = output.mapped(lambda value: without_marks(value, throttled))
+    return replace(publication, pattern=_with_key_names(pattern, throttled), output=output)
 
 
 def _with_key_names(pattern: Pattern, names: Mapping[str, str]) -> Pattern:

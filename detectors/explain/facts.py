@@ -22,6 +22,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
         attributes: their kinds by name; None where a kind is not known.
         reads: the types of events it reads, in order; None where `any` leaves that open.
         throttled: how the events it reads are throttled before.
+        windows: the aggregates over sliding windows that it reads.
         key: the attributes it is keyed by.
         within: the length of a window around the whole, ns; None for none.
         timers: its time events and when they are due, by name.
@@ -34,6 +35,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
     canonical_id: str
     reads: tuple[str, ...] | None
     throttled: tuple[str, ...]
+    windows: tuple[str, ...]
     key: tuple[str, ...]
     within: int | None
     timers: Mapping[str, str]
@@ -53,6 +55,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
     names = automaton.type_names()
     keys = key_names(compiled.computations)
     described = throttled_names(compiled.throttlings, {}, compiled.computations)
+    sliding = {each.mark for each in compiled.throttlings if each.sliding is not None}
     known = derived or {}
     kinds = compiled.publishes.attributes
     return Facts(
@@ -61,8 +64,11 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         canonical_id=automaton.canonical_id,
         reads=None if names is None else tuple(sorted(names)),
         throttled=tuple(
-            f"{known[mark]} = {text}" if mark in known else text for mark, text in described.items() if mark not in keys
+            f"{known[mark]} = {text}" if mark in known else text
+            for mark, text in described.items()
+            if mark not in keys and mark not in sliding
         ),
+        windows=tuple(text for mark, text in described.items() if mark in sliding),
         key=tuple(keys.get(name, name) for name in automaton.key),
         within=automaton.whole_window,
         timers={timer.name: format_when(timer.when) for timer in _timers(automaton)},

@@ -188,7 +188,8 @@ def graph_view(
             if name in published:
                 flows.append(Flow("read", _PUBLICATION + name, plan.id, (quote_name(name),)))
             else:
-                seen = ", ".join(throttled[mark] for mark in sorted(marks) if mark in throttled)
+                sliding = {each.mark for each in plan.compiled.throttlings if each.sliding is not None}
+                seen = ", ".join(throttled[mark] for mark in sorted(marks - sliding) if mark in throttled)
                 label = name if name == ANY else quote_name(name)
                 flows.append(Flow("events", name, plan.id, (label, f"throttled: {seen}") if seen else (label,)))
         for part in plan.parts:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from distced.detectors.compiler import compile_file
 from distced.detectors.cutting.cut import cut, full
 from distced.detectors.explain.automaton_view import view_of
+from distced.detectors.explain.facts import facts_of
 from distced.detectors.language.derived import Sliding, Throttling
 from distced.detectors.stepwise.sliding import SlidingAggregate
 from distced.middleware.model.events import Event
@@ -115,3 +116,10 @@ def test_equal_windows_are_one_stage() -> None:
 def test_a_loss_counts_for_the_length_of_the_window() -> None:
     (pattern,) = compile_file("type W = A with (n = count() over 10ns)\n[W where n > 1]")
     assert pattern.reach_of_loss(5) == 15
+
+
+def test_facts_have_windows_apart_from_throttling() -> None:
+    (pattern,) = compile_file("type W = A with (n = count() over 1min) every 1h by k\n[W as w] -> X(n = w.n)")
+    facts = facts_of(pattern)
+    assert facts.windows == ("count() over 1min",)
+    assert facts.throttled == ("A every 1h by (k)",)
