@@ -241,10 +241,10 @@ class HostedDetector:
         self.happened("subscription", name, "client listens")
         self._wait()
 
-    def await_clients(self) -> None:
-        """Offer its topic again until each client listens: some have listened to another host."""
+    def await_clients(self, names: Iterable[str]) -> None:
+        """Offer its topic to these subscriptions again until their clients listen: they have listened elsewhere."""
         self.changed(self.id)
-        for name in list(self.subscriptions):
+        for name in names:
             self.subscriptions.change(name, ready=False)
         self._wait()
 

@@ -201,11 +201,11 @@ class DetectorHosting(NodePart):
     # Detectors that move: see `brokers.node.migration`.
 
     def arriving(
-        self, planned: Planned, home: str, reads: Mapping[str, tuple[str, ...]], json: Iterable[JsonTopic] = ()
+        self, planned: Planned, reads: Mapping[str, tuple[str, ...]], json: Iterable[JsonTopic] = ()
     ) -> tuple[HostedDetector, list[Effect]]:
         """Subscribe to the inputs of an arriving detector, and to where it leaves as JSON; `reads` are homes of the
         origin, by upstream detector."""
-        hosted = self._created(planned, home)
+        hosted = self._created(planned, self.home)
         hosted.leave_as_json(json)
         hosted.keep_json()
         hosted.arrive(self.upstream.detectors(hosted), reads)
@@ -611,7 +611,7 @@ class DetectorHosting(NodePart):
             same = entry.generation == mine.generation
             if entry.generation < mine.generation or (same and chosen(mine.id, (self.name, entry.node)) == self.name):
                 # Clients that accepted the offer of the other node come back, those without a connection later.
-                mine.await_clients()
+                mine.await_clients(list(mine.subscriptions))
                 return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
         if self.name in entry.replicas:
             if mine.primary:
@@ -630,6 +630,18 @@ class DetectorHosting(NodePart):
         listened = hosted.remove_replicas(gone)
         note = info("replicas removed", detector=hosted.id, nodes=", ".join(gone))
         return [note, self.announcements.publish(hosted), *self.offer_again(hosted, listened)]
+
+    def call_readers(self, hosted: HostedDetector) -> list[Effect]:
+        """Offer a detector that has come with another home to its subscriptions, until each listens there; detectors
+        that read its type follow its entry, and clients that are away ask for it once they are back."""
+        known = self.directory.subscriptions
+        names = [
+            name
+            for name, each in hosted.subscriptions.items()
+            if not each.terms.near and name in known and not is_away(known[name], self.directory)
+        ]
+        hosted.await_clients(names)
+        return self.offer_again(hosted, names)
 
     # Messages.
 

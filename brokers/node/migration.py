@@ -7,7 +7,9 @@ composite-event-framework-2004, "Mobile Composite Event Detectors" (migrate); de
 3. The origin receives from every server what was published before; then it stops, and sends the state, that of a
    watermark with the events waiting behind it, when its composite events have arrived at home. It buffers inputs.
 4. The target continues from the state with its buffered inputs; ids identify duplicates. It publishes its entry in the
-   directory; the topic stays.
+   directory, and its composite events at its own server. Where that is another one, readers follow: it offers the
+   detector to its subscriptions again, and what it has published before they listen there they request
+   (`middleware.wire.replica_streams`), as of a host that has replaced a lost one.
 5. The origin reads the entry and removes the detector.
 
 A replica is made in the same steps, but the origin continues, and step 4 reports a running replica. If the target
@@ -57,6 +59,7 @@ class _Moving:
         heard: whether the target has subscribed to the inputs.
         sent: whether the state is on its way.
         hands_over: whether a replica becomes the primary.
+        home: home server of its topic at the origin, of what arrives.
     """
 
     number: int
@@ -67,6 +70,7 @@ class _Moving:
     heard: bool = False
     sent: bool = False
     hands_over: bool = False
+    home: str = ""
 
     @property
     def kind(self) -> str:
@@ -256,9 +260,10 @@ class Migration(NodePart):
         if planned.id != detector:
             return [*effects, self._refuse(arrival, detector, f"the pattern is that of {planned.id}")]
         self._prepared[detector] = (arrival.origin, arrival.number)
-        home = self.hosting.home if arrival.replica else arrival.home
-        hosted, arriving = self.hosting.arriving(planned, home, arrival.reads, arrival.json)
-        moving = _Moving(arrival.number, arrival.origin, arrives=True, since=now, replica=arrival.replica)
+        hosted, arriving = self.hosting.arriving(planned, arrival.reads, arrival.json)
+        moving = _Moving(
+            arrival.number, arrival.origin, arrives=True, since=now, replica=arrival.replica, home=arrival.home
+        )
         self.moving[detector] = moving
 
         def listening(now: int) -> list[Effect]:
@@ -279,6 +284,8 @@ class Migration(NodePart):
             self.admission.settled(detector)
             return effects
         arrived = self.hosting.arrived(hosted, state, now, replica=moving.replica)
+        if not moving.replica and hosted.home != moving.home:
+            arrived += self.hosting.call_readers(hosted)
         if moving.replica:
             arrived.append(self.send(moving.other, "replicated", detector, encode(Step(moving.number))))
         note = info("replica arrived" if moving.replica else "detector arrived", detector=detector, origin=moving.other)

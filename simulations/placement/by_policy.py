@@ -108,8 +108,7 @@ def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlaceme
                 continue
             entry = situation.detectors[name]
             if move.kind == "move":
-                # The home of its topic stays.
-                entry = replace_entry(entry, node=move.node)
+                entry = replace_entry(entry, node=move.node, home=situation.home_of_node(move.node))
             elif move.kind == "replicate":
                 entry = replace_entry(entry, replicas={**entry.replicas, move.node: situation.home_of_node(move.node)})
             else:
@@ -117,7 +116,9 @@ def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlaceme
                 entry = replace_entry(entry, replicas=replicas)
             situation.changed("detector", name, entry)
             for other in move.together:
-                situation.changed("detector", other, replace_entry(situation.detectors[other], node=move.node))
+                home = situation.home_of_node(move.node)
+                moved = replace_entry(situation.detectors[other], node=move.node, home=home)
+                situation.changed("detector", other, moved)
             for each, heard in instance.heard(situation.detectors).items():
                 if heard.readers != situation.detectors[each].readers:
                     situation.changed("detector", each, heard)

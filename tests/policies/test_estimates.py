@@ -42,7 +42,7 @@ def estimated(pattern: str, hints: Hints | None = None, **more: bool) -> Measure
         ("[A] | [B]", 6, 6),
         # A tenth of the B's will do, so ten of them are tried.
         ("[A] ; [B where x == 1]", 4, 4 + 4 * 10),
-        ("[A where x == 1] ; [B]", 0.4, 4 + 0.4),
+        ("[A where x == 1] ; [B]", 0.4, 0.4 + 0.4),
         # Each that waits is touched once: by a B in time, or by one that comes too late and ends it.
         ("[A] ; [B] within 1s", 4 * (1 - exp(-2)), 4 + 4),
         # The time event comes once a second for each that waits, the B twice.
@@ -54,6 +54,10 @@ def test_estimates_match_hand_calculation(pattern: str, rate: float, load: float
     found = estimated(pattern)
     assert found.rate == pytest.approx(rate)
     assert found.load == pytest.approx(load)
+
+
+def test_detector_with_an_input_of_its_own_tries_all_events() -> None:
+    assert estimated("[A where x == 1] ; [B]", derivations=True).load == pytest.approx(4 + 0.4)
 
 
 @pytest.mark.parametrize(

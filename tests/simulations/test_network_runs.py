@@ -15,6 +15,7 @@ import pytest
 from distced.middleware.model.event_types import event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
+from distced.middleware.wire.directory_entries import Hints
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import BrokerNode, Link, Publisher, Site, Subscriber
 from distced.policies.topology.topology import Topology
@@ -127,6 +128,27 @@ def test_moves_of_detectors_change_no_composite_event() -> None:
     assert [each.at // SECOND for each in outcome.moved] == [2, 4, 6]
     assert host(outcome) == others[2]
     assert right(outcome)
+
+
+@pytest.mark.parametrize(
+    ("detection", "one_home"), [("guaranteed", True), ("guaranteed", False), ("best-effort", False)]
+)
+def test_topic_of_a_detector_moves_with_it(detection: str, one_home: bool) -> None:
+    """Also where events come while its readers are on their way to its new home; links are slow."""
+    report = ((1, "e1"), (3, "c1"), (5, "e2"))
+    moves = tuple(ScheduledMove(at * SECOND + 900 * MILLISECOND, "q", node) for at, node in report)
+    given = scenario(moves=moves, one_home=one_home)
+    of = given.topology
+    links = [replace(each, latency=150 * MILLISECOND) for each in of.links]
+    topology = Topology(of.sites.values(), of.nodes.values(), of.publishers.values(), of.subscribers.values(), links)
+    asked = tuple(replace(each, detection=detection, hints=Hints(nodes=("c2",))) for each in given.subscriptions)
+    outcome = simulate(replace(given, topology=topology, subscriptions=asked))
+    assert [each.node for each in outcome.moved] == ["e1", "c1", "e2"]
+    (detector,) = outcome.detectors.values()
+    assert (detector.node, detector.home) == ("e2", "" if one_home else "edge")
+    assert len(outcome.subscriptions["q"].found) == 10
+    # Only what is guaranteed is compared.
+    assert detection == "best-effort" or right(outcome)
 
 
 @pytest.mark.parametrize("silent", [True, False])

@@ -198,7 +198,7 @@ class Ranking:
             bytes=amount,
             cost=cost,
             load=sum(added.values()),
-            own=max([uses[node] for node in chosen], default=0.0),
+            own=max(uses.values(), default=0.0),
             peak=max(self._peak_before, *uses.values()) if uses else self._peak_before,
             bytes_before=self._bytes_before,
             peak_before=self._peak_before,

@@ -45,6 +45,7 @@ MARGIN: Final = 0.1  # Share by which the deciding number has to improve
 HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
 DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
 HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
+CALL: Final = 600  # Bytes with which a subscription is called to another home: offer, acceptance, answer
 MOST_TOGETHER: Final = 16  # Detectors that are moved at the same time
 MOST_NODES: Final = 10  # Nodes that are considered for these: the best ones for the first of them
 HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
@@ -144,6 +145,7 @@ class _Standing:
         self._uses[self.primary] -= self.costs.does.load / self.situation.capacity(self.primary)
         # The two nodes that are used the most tell the busiest of all but one.
         self._busiest = sorted(self._uses.items(), key=lambda each: -each[1])[:2]
+        self._readers = self._places_of_readers(gone)
         self._before = self.situation.bytes_over_links - self._bytes(self.primary)[0]
         # Costs on other nodes, the price of the move included, once they are known.
         self.reached: dict[str, Candidate] = {}
@@ -256,19 +258,30 @@ class _Standing:
             limited=situation.knows_capacity,
         )
 
+    def _home_at(self, node: str) -> str:
+        """Home server at a node: where it publishes now, or would, for the home of its topic moves with it."""
+        return self.hosts[node] if node in self.hosts else self.situation.home_of_node(node)
+
     def _hosts_at(self, node: str) -> dict[str, str]:
-        """Hosts after a move of the primary. The home of its topic stays."""
-        return {node if each == self.primary else each: home for each, home in self.hosts.items()}
+        """Hosts after a move of the primary."""
+        return {node if each == self.primary else each: self._home_at(node) if each == self.primary else home
+                for each, home in self.hosts.items()}  # fmt: skip
 
     def _bytes(self, node: str) -> tuple[float, float]:
-        """Bytes per second over links, and their cost, of reading at a node and sending to its home."""
+        """Bytes per second over links, and their cost, of reading at a node and publishing there."""
         read, cost = self.costs.reading(node)
-        sent, sent_cost = self.sending_from(node)
+        sent, sent_cost = self.publishing_at(node)
         return read + sent, cost + sent_cost
 
-    def sending_from(self, node: str) -> tuple[float, float]:
-        """Bytes per second over links, and their cost, of sending from a node to its home."""
-        return self.costs.sending(node, self.hosts.get(node, self.hosts[self.primary]))
+    def publishing_at(self, node: str) -> tuple[float, float]:
+        """Bytes per second over links, and their cost, from a node to its home, and from there to the readers that do
+        not read a replica."""
+        home = self._home_at(node)
+        amount, cost = self.costs.sending(node, home)
+        for place, times in self._readers.items():
+            more, price = self.costs.publishing(home, place)
+            amount, cost = amount + more * times, cost + price * times
+        return amount, cost
 
     def delays_at(self, node: str) -> list[float]:
         """Delays to the subscribers with the primary at a node, ns."""
@@ -286,11 +299,27 @@ class _Standing:
             if home in homes
         )
 
+    def _places_of_readers(self, gone: Collection[Stream]) -> Counter[Place]:
+        """Places of what reads it at the primary's home, by number of connections; not of what moves with it."""
+        situation, own = self.situation, Stream("composite", "", self.detector)
+        nodes = [node for node in situation.reading.readers().get(own, ()) if node in situation.nodes]
+        places = Counter(Place("node", node) for node in nodes if node != self.primary or own not in gone)
+        # Nodes that read it as a part were counted as readers.
+        parts = Counter(map(situation.home_of_node, situation.reading.reading_part(self.detector)))
+        for home, number in situation.detectors[self.detector].readers.items():
+            if number > parts[home]:
+                places[Place("site", situation.site_of_home(home))] += number - parts[home]
+        if len(self.hosts) == 1:
+            return places
+        at, heard = self.hosts[self.primary], situation.homes_heard
+        return Counter({each: number for each, number in places.items()
+                        if at in heard(self.detector, situation.site_of(each))})  # fmt: skip
+
     # The price of a move.
 
     def price(self, node: str) -> MovePrice:
         """Price of a move to another node, spread over the horizon."""
-        pause, size = self._pause(node), self._state()
+        pause, size = self._pause(node), self._state() + self._calls(node)
         path = self.situation.network.path(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
         twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
@@ -325,6 +354,11 @@ class _Standing:
 
     def _state(self) -> int:
         return max(self.costs.does.state, 0)
+
+    def _calls(self, node: str) -> int:
+        """Bytes with which its subscriptions are called to another home."""
+        stays = self._home_at(node) == self.hosts[self.primary]
+        return 0 if stays else CALL * self.situation.detectors[self.detector].subscriptions
 
     def _best(self, candidates: dict[str, Candidate]) -> tuple[str, Candidate] | None:
         return min(
@@ -409,9 +443,10 @@ class _Group:
     def _bytes(self, node: str) -> tuple[float, float]:
         """Bytes per second over links, and their cost, of reading at a node, each stream once, and sending."""
         amount = cost = 0.0
-        seen: set[Stream] = set()
+        # What one of them reads of another moves along.
+        seen = {Stream("composite", "", each.detector) for each in self._members}
         for each in self._members:
-            for more, price in (each.costs.reading(node, seen), each.sending_from(node)):
+            for more, price in (each.costs.reading(node, seen), each.publishing_at(node)):
                 amount, cost = amount + more, cost + price
             seen.update(each.costs.streams)
         return amount, cost
@@ -450,9 +485,15 @@ def _only_read_by(detectors: Collection[str], situation: Situation, node: str) -
 
 
 def _aims_at_bytes(policy: Policy, candidate: Candidate) -> bool:
-    """Whether the aim of a policy, the first number of its rank, depends on the bytes over links."""
+    """Whether the aim of a policy, the first number of its rank, depends on the bytes over links, and not on loads.
+
+    With `min-impact` groups and single detectors would move to and fro: both are shares of what else there is, which is
+    another amount for a group than for each of it.
+    """
     more = replace(candidate, bytes=candidate.bytes + candidate.bytes_before + 1.0, cost=candidate.cost + 1.0)
-    return policy.rank(more)[:1] != policy.rank(candidate)[:1]
+    busier = replace(candidate, own=candidate.own * 2 + 1.0, peak=candidate.peak * 2 + 1.0)
+    aims = [policy.rank(each)[:1] for each in (candidate, more, busier)]
+    return aims[0] != aims[1] and aims[0] == aims[2]
 
 
 def is_better(rank: Rank, than: Rank) -> bool:

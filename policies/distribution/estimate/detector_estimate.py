@@ -15,6 +15,8 @@ Results of a history (`Foreseen`) come first. Without one:
 - *Time events*: by their delay; at a fixed time once a day.
 - *Windows* of length W pass `1 - exp(-r W)` of the instances, r the domain's rate of one key of `KEYS`.
 - *Iterations* return to a state; the flow is followed `ROUNDS` times.
+- *Shared inputs* (`detectors.runtime.shared_pass`) look up what an event can begin, and do not try the others. One
+  that is read as a part, or reads detectors, has an input of its own, and tries them all.
 - *Sides of a `&`* are automata of their own. A delegated part is a type with the rate of its detector.
 
 A sum over the pattern's tree was rejected: "about the lesser of both" is no bound for a sequence, and merged states
@@ -54,11 +56,13 @@ MOST: Final = 1e9  # Upper limit of any rate, per second
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Flow through an automaton, per second: matches, events tried on instances; mean number of events in a match."""
+    """Flow through an automaton, per second: matches, events tried on instances; mean number of events in a match; of
+    those tried, events that can begin nothing."""
 
     found: float
     touched: float
     length: float
+    idle: float
 
 
 class Part(NamedTuple):
@@ -113,7 +117,9 @@ def expected(
     size = rate * each
     if promises:
         size += rates.watermark_rate(streams, read=read) * message_sizes.FRAME
-    return Measured(load=flow.touched, rate=rate, size=size, inputs=heard, events=events)
+    shares = not derivations and all(stream.kind != "composite" for stream in streams)
+    load = flow.touched - (flow.idle if shares else 0.0)
+    return Measured(load=load, rate=rate, size=size, inputs=heard, events=events)
 
 
 def streams_of(plan: DetectorPlan, situation: Situation) -> tuple[Stream, ...]:
@@ -272,7 +278,8 @@ def _flow(automaton: Automaton, own: dict[str, float], inner_touched: float, len
         if not current:
             break
     touched += sum(count * state.touches for count, state in zip(arriving, states, strict=True))
-    return Flow(found, touched, length / found if found else 1.0)
+    idle = sum(states[start].seen - states[start].domain for start in automaton.starts)
+    return Flow(found, touched, length / found if found else 1.0, max(idle, 0.0))
 
 
 @dataclass(frozen=True, slots=True)
