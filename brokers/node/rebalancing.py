@@ -78,6 +78,10 @@ class Rebalancing:
         if move is None or move.kind != "move":
             # `brokers.node.replication` maintains replicas.
             return []
+        if any(each.other == move.node for each in self.migration.moving.values()):
+            # Decided without what is between the two nodes now: two detectors would move to one idle node, and back.
+            self._seen[identity] = now - CONTROL_EVERY
+            return []
         effects: list[Effect] = []
         for name in (identity, *move.together):
             effects.append(info("move begun", detector=name, node=move.node, reason=move.reason))

@@ -28,7 +28,8 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         delay, farthest: ns from the last event of a match to its arrival, mean over subscribers; for the farthest.
         bytes, cost: bytes per second it adds, summed over links; their cost per second.
         load: instances per second it adds, at all nodes.
-        own: use of the most used of its nodes: load by capacity, or load where no capacity is known.
+        own: use of the most used of its nodes, with those of parts to be made: load by capacity, or load where no
+            capacity is known.
         peak: use of the busiest node of all.
         bytes_before, peak_before: the same of everything at present.
         missing: number of missing replicas.

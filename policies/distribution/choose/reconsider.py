@@ -42,6 +42,7 @@ from distced.policies.distribution.situation.situation import Situation
 from distced.policies.topology.model import Place
 
 MARGIN: Final = 0.1  # Share by which the deciding number has to improve
+LOAD_MARGIN: Final = 0.02  # The same for the busiest node, of a policy that aims at its use alone: few detectors count
 HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
 DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
 HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
@@ -215,7 +216,7 @@ class _Standing:
             if with_price.overloaded and not now.overloaded:
                 return None
             relieved = now.overloaded and not with_price.overloaded
-            if not relieved and not is_better(self._rank(with_price), self._rank(now)):
+            if not relieved and not self._is_better(with_price, now):
                 return None
         why = f"better by {MARGIN:.0%} or more, the move included"
         if forced:
@@ -355,6 +356,12 @@ class _Standing:
     def _state(self) -> int:
         return max(self.costs.does.state, 0)
 
+    def _is_better(self, candidate: Candidate, now: Candidate) -> bool:
+        rank, than = self._rank(candidate), self._rank(now)
+        if is_better(rank, than):
+            return True
+        return _aims_at(self.policy, now) == (False, True) and is_better(rank[:1], than[:1], LOAD_MARGIN)
+
     def _calls(self, node: str) -> int:
         """Bytes with which its subscriptions are called to another home."""
         stays = self._home_at(node) == self.hosts[self.primary]
@@ -490,18 +497,23 @@ def _aims_at_bytes(policy: Policy, candidate: Candidate) -> bool:
     With `min-impact` groups and single detectors would move to and fro: both are shares of what else there is, which is
     another amount for a group than for each of it.
     """
+    return _aims_at(policy, candidate) == (True, False)
+
+
+def _aims_at(policy: Policy, candidate: Candidate) -> tuple[bool, bool]:
+    """Whether the aim of a policy depends on the bytes over links, and whether on the use of the busiest node."""
     more = replace(candidate, bytes=candidate.bytes + candidate.bytes_before + 1.0, cost=candidate.cost + 1.0)
     busier = replace(candidate, own=candidate.own * 2 + 1.0, peak=candidate.peak * 2 + 1.0)
-    aims = [policy.rank(each)[:1] for each in (candidate, more, busier)]
-    return aims[0] != aims[1] and aims[0] == aims[2]
+    aim = policy.rank(candidate)[:1]
+    return policy.rank(more)[:1] != aim, policy.rank(busier)[:1] != aim
 
 
-def is_better(rank: Rank, than: Rank) -> bool:
+def is_better(rank: Rank, than: Rank, margin: float = MARGIN) -> bool:
     """Whether a rank is better by the margin in some number, and not worse in those before it."""
     for new, old in zip(rank, than, strict=True):
         if new > old:
             return False
-        if old - new >= MARGIN * abs(old) and new < old:
+        if old - new >= margin * abs(old) and new < old:
             return True
     return False
 

@@ -15,8 +15,8 @@ Results of a history (`Foreseen`) come first. Without one:
 - *Time events*: by their delay; at a fixed time once a day.
 - *Windows* of length W pass `1 - exp(-r W)` of the instances, r the domain's rate of one key of `KEYS`.
 - *Iterations* return to a state; the flow is followed `ROUNDS` times.
-- *Shared inputs* (`detectors.runtime.shared_pass`) look up what an event can begin, and do not try the others. One
-  that is read as a part, or reads detectors, has an input of its own, and tries them all.
+- *Shared inputs* (`detectors.runtime.shared_pass`) look up what an event can begin, and do not try the others. The
+  detector of a part, and one that reads detectors, has an input of its own, and tries them all.
 - *Sides of a `&`* are automata of their own. A delegated part is a type with the rate of its detector.
 
 A sum over the pattern's tree was rejected: "about the lesser of both" is no bound for a sequence, and merged states
