@@ -6,12 +6,14 @@
 * *zipf*: many subscriptions to few patterns, with Zipf's popularity.
 * *office*: the Active Office (composite-event-framework-2004, "Motivation"): its sensors are at the sites of the
   topology's publishers, room by room, and its scenarios are subscribed to by the topology's subscribers in turn.
+* *alarms*: network fault monitoring (Fig. 1 of the same): alarms of a made carrier network, whose devices are at the
+  sites of the topology's publishers, ten neighbours at one, and the patterns of root causes (`simulations.carrier`).
 * *recorded*: stretches of a history, such as alarms of a network or contacts of badges (`recorded_workload`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +30,9 @@ from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND, parse_duration
 from distced.policies.topology.model import Publisher
 from distced.policies.topology.topology import Topology
+from distced.simulations.carrier import ALARM, CLEARED, CarrierAlarms, fault_patterns, made_network
+from distced.simulations.carrier.alarms import UNCERTAINTY as ALARM_UNCERTAINTY
+from distced.simulations.carrier.alarms import site_of
 from distced.simulations.experiments.model import SpecError
 from distced.simulations.experiments.recorded_workload import (
     RecordedSpec,
@@ -73,12 +78,12 @@ class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         duration: of publishing, as text.
         phases: of a drift, alternately with publishers at one and the other half of the sites.
         patterns, exponent: of Zipf's popularity: number of patterns, and of popularity by rank.
-        heartbeat: interval between promises of the office's sensors, and of recorded sources, as text.
+        heartbeat: interval between promises of the office's sensors, of devices, and of recorded sources, as text.
         recorded: history and patterns of the kind `recorded`.
     """
 
     name: str
-    kind: Literal["synthetic", "drift", "zipf", "office", "recorded"]
+    kind: Literal["synthetic", "drift", "zipf", "office", "alarms", "recorded"]
     subscriptions: int = 5
     duration: str = "80s"
     phases: int = 2
@@ -125,6 +130,8 @@ def scenario_of(spec: WorkloadSpec, topology: Topology, seed: int) -> Scenario:
     match spec.kind:
         case "office":
             made = _office(spec, topology, random, seed)
+        case "alarms":
+            made = _alarms(spec, topology, random, seed)
         case "recorded" if spec.recorded is not None:
             made = _recorded(spec, spec.recorded, topology, random, seed)
         case _:
@@ -201,7 +208,23 @@ def _office(spec: WorkloadSpec, topology: Topology, random: Random, seed: int) -
     placed = Topology(
         topology.sites.values(), topology.nodes.values(), publishers, topology.subscribers.values(), topology.links
     )
-    asked = _in_turns(_patterns(spec.scenarios, types), topology, spec.subscriptions)
+    asked = _in_turns(_patterns(map(read_scenario, spec.scenarios), types), topology, spec.subscriptions)
+    return Scenario(placed, types, tuple(streams), asked, seed=seed, duration=duration)
+
+
+def _alarms(spec: WorkloadSpec, topology: Topology, random: Random, seed: int) -> Scenario:
+    duration, heartbeat = parse_duration(spec.duration), parse_duration(spec.heartbeat)
+    types, patterns, events = _alarm_events(seed, duration)
+    names = tuple(each.name for each in types)
+    sites = [each.site for each in topology.publishers.values()]
+    regions = sorted({site_of(device) for device in events})
+    at = {region: sites[place % len(sites)] for place, region in enumerate(regions)}
+    publishers = [Publisher(device, at[site_of(device)], names, {}, ALARM_UNCERTAINTY) for device in events]
+    streams = [_stream(device, names, own, duration, heartbeat, random) for device, own in events.items()]
+    placed = Topology(
+        topology.sites.values(), topology.nodes.values(), publishers, topology.subscribers.values(), topology.links
+    )
+    asked = _in_turns(patterns, topology, spec.subscriptions)
     return Scenario(placed, types, tuple(streams), asked, seed=seed, duration=duration)
 
 
@@ -227,12 +250,11 @@ def _in_turns(patterns: Sequence[str], topology: Topology, count: int) -> tuple[
     )
 
 
-def _patterns(scenarios: Sequence[str], types: Sequence[EventType]) -> list[str]:
-    """Patterns of scenarios, without definitions."""
+def _patterns(texts: Iterable[str], types: Sequence[EventType]) -> list[str]:
+    """Patterns of files, without definitions."""
     registry = TypeRegistry(types)
     found = []
-    for name in scenarios:
-        text = read_scenario(name)
+    for text in texts:
         publications = inline_file(parse_file(text), text=text)
         found += [compile_publication(publication, registry, text=text).text for publication in publications]
     return found
@@ -249,6 +271,19 @@ def _office_events(
         by_source.setdefault(event.source, []).append(event)
     events = {source: tuple(sorted(found, key=lambda each: each.key)) for source, found in by_source.items()}
     return tuple(office.types), dict(office.sources), events
+
+
+@lru_cache(maxsize=2)
+def _alarm_events(seed: int, duration: int) -> tuple[tuple[EventType, ...], list[str], dict[str, tuple[Event, ...]]]:
+    """Types, patterns and events of a carrier network, by device; the same for every policy of a process."""
+    network, types = made_network(Random(seed)), (ALARM, CLEARED)
+    by_device: dict[str, list[Event]] = {device: [] for device in network.devices}
+    for step in CarrierAlarms(Random(seed + 1), network, START).run(duration):
+        for event in step.events:
+            if event.hi <= START + duration:
+                by_device[event.source].append(event)
+    events = {device: tuple(sorted(found, key=lambda each: each.key)) for device, found in by_device.items()}
+    return types, _patterns(fault_patterns(network).values(), types), events
 
 
 def _stream(

@@ -149,6 +149,17 @@ def test_office_is_detected_as_by_one_engine() -> None:
     assert all(each.holds for each in compare(outcome).values())
 
 
+def test_alarms_are_detected_as_by_one_engine() -> None:
+    made = scenario("alarms", duration="120s", heartbeat="5s", subscriptions=8)
+    assert len({each.pattern for each in made.subscriptions}) == 8
+    assert {each.site for each in made.topology.publishers.values()} <= set(made.topology.sites)
+    outcome = simulate(made)
+    assert not any(each.refused for each in outcome.subscriptions.values()) and outcome.complete
+    compared = compare(outcome)
+    assert all(each.holds for each in compared.values())
+    assert sum(len(each.found) for each in outcome.subscriptions.values()) > 0
+
+
 def hosts(made: Scenario) -> set[str]:
     return {entry.node for entry in simulate(made).detectors.values()}
 
