@@ -10,8 +10,8 @@ of the same calls. Rejected: to drop the oldest instances (composite events woul
 consumed in several goes (all others of the node would wait for it all the same, as one that is begun has to end before
 the next event of any pattern that it shares an input with).
 
-One event is cut short after a tenth to a fifth of a second. Many events, each a little below the limit, are not: the
-time that the patterns of one client take from those of others is not bounded (`docs/contributing/scale.md`).
+One event is cut short after a twentieth to a tenth of a second. Many events, each a little below the limit, take turns
+with the events of other clients (`detectors.runtime.work_shares`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Limits:
     Attributes:
         instances: instances at a time; a million take half a gigabyte in the stepwise engine.
         work: instances that one event is offered to, and those that it brings forth, each of which counts as `BIRTH`: a
-            tenth to a fifth of a second in the stepwise engine, for which all other detectors of the node wait. The
+            twentieth to a tenth of a second in the stepwise engine, for which all other detectors of the node wait. The
             events consumed in one go may take `TOGETHER` times as much.
         memory: bytes of instances, with their events and texts.
         text: characters of a text in a register.
@@ -53,25 +53,30 @@ class Limits:
         composites: composite events that one event completes, or that end at one instant.
         client_memory: bytes of instances of all detectors of one client, with its share of those that it has with
             others.
+        client_work: work of all detectors of one client in a second, counted as that of an event; beyond it, and where
+            there are detectors of others, they take turns (`detectors.runtime.work_shares`): a fifth to two fifths of a
+            processor. An eighth of it may be done at once.
         waiting: events that wait for sources whose watermark is behind (`brokers.node.silent_sources`); beyond them
-            the slowest source is fenced off for the detector. Ten thousand take some megabytes.
+            the slowest source is fenced off for the detector. Ten thousand take some megabytes. Also those that wait
+            for the turns of one client's detectors; beyond them that with most is excluded.
         waiting_bytes: bytes of these events, as an event may have as many as a message.
     """
 
     instances: int = 1_000_000
-    work: int = 200_000
+    work: int = 100_000
     memory: int = 2**30
     text: int = 100_000
     losses: int = 4
     composites: int = 100_000
     client_memory: int = 2**32
+    client_work: int = 400_000
     waiting: int = 1_000_000
     waiting_bytes: int = 2**29
 
 
 LIMITS: Final = Limits()
 
-UNLIMITED: Final = Limits(*[UNBOUNDED] * 9)
+UNLIMITED: Final = Limits(*[UNBOUNDED] * 10)
 """Limits of a replay, which takes what it needs."""
 
 
@@ -143,6 +148,16 @@ def too_many_bytes_wait(limits: Limits, source: str, number: int) -> LimitError:
         given=f"{number:,} bytes for {source}",
         allowed=f"{limits.waiting_bytes:,}",
         advice="give it a lease, or start nodes with --max-waiting-bytes",
+    )
+
+
+def too_many_put_off(limits: Limits, client: str, number: int) -> LimitError:
+    """Error of the detector for which most of n events of a client's detectors wait."""
+    return LimitError(
+        "patterns of one client that take longer than their events take to come, while more wait than nodes hold",
+        given=f"{number:,} events for {client}",
+        allowed=f"{limits.waiting:,}, {limits.waiting_bytes:,} bytes",
+        advice="give them windows or keys, or start nodes with --max-client-work or --max-waiting",
     )
 
 

@@ -172,13 +172,26 @@ class BrokerOptions:
         int,
         Option(metavar="BYTES", help="Memory of all detectors of a client; of more the largest is excluded.", min=1),
     ] = DETECTOR_LIMITS.client_memory
+    max_client_work: Annotated[
+        int,
+        Option(
+            metavar="N",
+            help="Work of all detectors of a client in a second, as of --max-work; beyond it they take turns.",
+            min=1,
+        ),
+    ] = DETECTOR_LIMITS.client_work
     max_waiting: Annotated[
         int,
-        Option(metavar="N", help="Events that wait for a silent source; behind more it is fenced off.", min=1),
+        Option(
+            metavar="N",
+            help="Events that wait for a silent source, or for the turns of a client's detectors; behind more it is "
+            "fenced off, or the detector with most excluded.",
+            min=1,
+        ),
     ] = DETECTOR_LIMITS.waiting
     max_waiting_bytes: Annotated[
         int,
-        Option(metavar="BYTES", help="Bytes of these events; behind more the source is fenced off.", min=1),
+        Option(metavar="BYTES", help="Bytes of these events, as of --max-waiting.", min=1),
     ] = DETECTOR_LIMITS.waiting_bytes
     max_ahead: Annotated[
         int, duration_option(help="Events and promises further beyond the clock of the nodes are rejected.")
@@ -436,6 +449,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
         options.max_losses,
         options.max_composites,
         options.max_client_memory,
+        options.max_client_work,
         options.max_waiting,
         options.max_waiting_bytes,
     )

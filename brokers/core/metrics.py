@@ -103,6 +103,7 @@ METRICS: Final = (
     Metric("distced_draining", "gauge", "1 where the node is draining, else 0."),
     # Of nodes and recorders.
     Metric("distced_waiting_events", "gauge", "Events received that are not stable yet."),
+    Metric("distced_put_off_events", "gauge", "Events that wait for the turns of detectors, for each of these."),
     Metric("distced_sources", "gauge", "Sources in the directory of a node; those a recorder or a bridge has."),
     Metric(
         "distced_watermark_lag_seconds",

@@ -245,7 +245,8 @@ class LiveNode(Participant):
 
         self._decide("", lambda: self.node.serve(self.clock.now(), goes_on))
         self._slice_end = time.monotonic()
-        self._pause = PAUSES * (self._slice_end - begin)
+        # Of messages and requests others are concerned, who wait for the same server.
+        self._pause = (PAUSES if self.node.waiting else 1) * (self._slice_end - begin)
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:
         # Both connections to the server of the directory are lost with it, and return together.
@@ -317,7 +318,7 @@ class LiveNode(Participant):
             self._store.close()
 
     def _decided(self) -> None:
-        if self.node.waiting and not self._slice_due:
+        if self.node.unfinished and not self._slice_due:
             self._slice_due = True
             self.bus.call_soon(self._serve)
         if self.node.claim.lost and not self._stopped.is_set():

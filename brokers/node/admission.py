@@ -455,6 +455,9 @@ class Admission(NodePart):
         excluded = self.directory.exclusions.get(planned.id)
         if excluded and is_excluded(excluded, now):
             return self._refuse(name, entry, error_of(excluded), now, EXCLUDED)
+        if planned.id in self.event_path.moving:
+            # Its state is on its way: that of a checkpoint is older.
+            self.checkpoints.drop(planned.id)
         if self._is_coming(planned.id) and not self._is_next(planned.id):
             self._parked.setdefault(planned.id, set()).add(name)
             return []

@@ -312,7 +312,7 @@ class Checkpoints(NodePart):
             tuple(hosted.subscriptions),
             hosted.constituents,
             hosted.derivations,
-            self.event_path.output.hand_on(hosted, policy.watermark, now - FRAMES_FOR),
+            self.event_path.output.hand_on(hosted, hosted.detector.watermark, now - FRAMES_FOR),
             {each: read for each, streams in hosted.streams.items() if (read := streams.state())},
             dict(hosted.upstream),
             state,

@@ -25,19 +25,28 @@ from distced.brokers.node.inputs import HostedInput, Inputs
 from distced.brokers.node.inventory import Inventory
 from distced.brokers.node.metering import Meter
 from distced.brokers.node.output_streams import OutputStreams
+from distced.brokers.node.served import FEW
 from distced.brokers.node.story import Stories
 from distced.brokers.node.waiting_frames import WaitingFrame, WaitingFrames
-from distced.detectors.limits import Limits, too_many_bytes_wait, too_many_composites, too_many_wait
+from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
+from distced.detectors.limits import (
+    Limits,
+    too_many_bytes_wait,
+    too_many_composites,
+    too_many_put_off,
+    too_many_wait,
+)
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions
 from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.shared_input import Passed
+from distced.detectors.runtime.work_shares import TURN, WorkShares
 from distced.middleware.model.errors import DistcedError, LimitError
 from distced.middleware.model.events import CompositeEvent
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Heartbeat, Missing, MissingMessages, Progress, Unavailable
 from distced.middleware.wire.codec import encode
-from distced.middleware.wire.directory_entries import MAX_AHEAD, LoadEntry, SourceEntry
+from distced.middleware.wire.directory_entries import MAX_AHEAD, NODE_CLIENT, LoadEntry, SourceEntry
 from distced.middleware.wire.frames import Frame, decode_any
 from distced.middleware.wire.numbered_stream import SUBSCRIBED_WITHIN, Loss, StreamPosition
 from distced.middleware.wire.topics import administration_topic
@@ -50,6 +59,9 @@ MOST_NAMED: Final = 3
 
 CONSTITUENTS: Final = 50_000
 """Composite events in a frame at most, with their constituents: some megabytes, as one event may complete many."""
+
+BEHIND: Final = 10_000
+"""Number of events that wait for the turn of a detector from which it is logged."""
 
 LATE_EVERY: Final = SECOND
 """Least time between two reports of a detector about events that came late by best effort, ns."""
@@ -69,6 +81,7 @@ class EventPath:
         excesses: why detectors cannot go on, by id, until they are excluded (`brokers.node.exclusion`).
         memory: bytes of the state of detectors where they are many, by id.
         waiting: messages of publishers that publish too much.
+        shares: shares of the work of the running detectors.
     """
 
     def __init__(
@@ -81,6 +94,7 @@ class EventPath:
         events_over: str = "",
         max_ahead: int = MAX_AHEAD,
         limits: MessageLimits = LIMITS,
+        detector_limits: Limits = DETECTOR_LIMITS,
     ) -> None:
         """
         Args:
@@ -88,6 +102,7 @@ class EventPath:
             events_over: connection of events at the server of the directory, where it is not that of the directory.
             max_ahead: events and promises further beyond the clock are rejected, ns.
             limits: of messages; what is beyond them is rejected.
+            detector_limits: of detectors, of which the work of each client.
         """
         self.root = root
         self._events_over = events_over
@@ -108,6 +123,9 @@ class EventPath:
         self.excesses: dict[str, LimitError] = {}
         self.memory: dict[str, int] = {}
         self.waiting = WaitingFrames()
+        self.shares = WorkShares(detector_limits)
+        # Detectors reported to be behind, as their releases are put off.
+        self._behind: dict[Detector, None] = {}
         # Members of shared inputs that were concerned since the last look at their memory.
         self._touched: dict[Detector, None] = {}
         self.routes = TopicRoutes(
@@ -321,6 +339,7 @@ class EventPath:
         """Run a detector from now on; buffered inputs come first."""
         effects: list[Effect] = []
         self.inputs.begin(hosted)
+        self.assign(hosted)
         meter = self.meter.begin(hosted.id, now, hosted.detector.touched)
         there = self.inputs.of(hosted)
         meter.input = None if there is None else there.meter
@@ -341,6 +360,52 @@ class EventPath:
             # Detectors that begin next join it.
             self.inputs.merge_one(hosted, now)
         self.routes.forget()
+        return effects
+
+    def assign(self, hosted: HostedDetector) -> None:
+        """Count the work of a running detector for its client, by itself where it has several, or serves a pattern of
+        which it is a part."""
+        if not hosted.running:
+            return
+        served = hosted.subscriptions
+        clients = {each.client for _, each in served.items()} if len(served) <= FEW else set()
+        client = clients.pop() if len(clients) == 1 else ""
+        alone = not client or client.startswith(NODE_CLIENT)
+        self.shares.assign(hosted.detector, f"{NODE_CLIENT}{hosted.id}" if alone else client)
+
+    def go_on(self, now: int) -> list[Effect]:
+        """Consume some releases that were put off, of the detector whose turn it is."""
+        hosted = self.hosted[self.shares.take().id]
+        detector = hosted.detector
+        there = self.inputs.of(hosted)
+        if there is None:
+            return self._detected(hosted, detector.continued(now, TURN), now)
+        effects = self._detected(hosted, there.shared.go_on(detector, now, TURN), now)
+        if not detector.put_off:
+            # The last turn of its watermark has passed.
+            there.due_again()
+        return effects
+
+    def _look_at_turns(self, limits: Limits, now: int) -> list[Effect]:
+        """Log detectors that are behind, and exclude the one with most events that wait of each client for which too
+        many do."""
+        effects: list[Effect] = []
+        for share in list(self.shares.turns):
+            number, size = share.events, share.bytes
+            if number > limits.waiting or size > limits.waiting_bytes:
+                most = max(share.waiting, key=lambda each: each.put_off)
+                self._give_up(self.hosted[most.id].detector, too_many_put_off(limits, share.client, number))
+                continue
+            for detector in (self.hosted[each.id].detector for each in share.waiting):
+                if detector.put_off >= BEHIND and detector not in self._behind:
+                    self._behind[detector] = None
+                    reason = "its client's detectors take more than their share of the node"
+                    effects.append(
+                        warning("detector behind", detector=detector.id, events=detector.put_off, reason=reason)
+                    )
+        for detector in [each for each in self._behind if not each.put_off]:
+            del self._behind[detector]
+            effects.append(info("detector caught up", detector=detector.id))
         return effects
 
     def heard(self, beat: Heartbeat, topic: str, payload: bytes, now: int) -> list[Effect]:
@@ -481,7 +546,7 @@ class EventPath:
 
     def last_word(self, hosted: HostedDetector, now: int) -> list[Effect]:
         """Last watermark of a detector that leaves, for those that follow it to its next host."""
-        watermark = hosted.detector.policy.watermark
+        watermark = hosted.detector.watermark
         if hosted.detector.policy.name == "best-effort" or watermark is None:
             return []
         effects: list[Effect] = []
@@ -497,8 +562,8 @@ class EventPath:
         return [frame]
 
     def _promised(self, hosted: HostedDetector) -> int | None:
-        policy = hosted.detector.policy
-        return None if policy.name == "best-effort" else policy.watermark
+        detector = hosted.detector
+        return None if detector.policy.name == "best-effort" else detector.watermark
 
     def lose(self, hosted: HostedDetector, losses: Iterable[Loss], now: int) -> list[Effect]:
         """Note losses of a detector, for its readers."""
@@ -577,7 +642,7 @@ class EventPath:
         To wait without end would take the memory of all detectors of the node. Rejected: to drop events (guaranteed
         detection would be wrong for all sources), and to exclude the detector (a stranger's silence would end it).
         """
-        effects: list[Effect] = []
+        effects = self._look_at_turns(limits, now) if self.shares.turns or self._behind else []
         for reader in self.inputs.readers():
             policy = reader.shared.policy if isinstance(reader, HostedInput) else reader.detector.policy
             if not isinstance(policy, Guaranteed):
@@ -698,7 +763,7 @@ class EventPath:
         """Publish the watermark of members of a large input: to each client one message for all its subscriptions."""
         together: dict[tuple[str, str], list[tuple[str, int, int]]] = {}
         for hosted in members:
-            if not hosted.published_together:
+            if not hosted.published_together or hosted.detector.put_off:
                 self._publish(hosted, [], watermark, now, effects, in_turn=True)
             elif hosted.news(False, watermark, now, in_turn=True):
                 life, number = hosted.output.life, hosted.output.number
@@ -755,12 +820,16 @@ class EventPath:
         if self.excesses and hosted.id in self.excesses:
             # What it has found is incomplete.
             return
-        limits = hosted.detector.limits
+        detector = hosted.detector
+        limits = detector.limits
+        if watermark is not None and detector.put_off:
+            # What waits for its turn is to come before it.
+            watermark = detector.watermark
         if (
             len(found) > limits.composites
             and (most := max(Counter(each.hi for each in found).values())) > limits.composites
         ):
-            self._give_up(hosted.detector, too_many_composites(limits, most))
+            self._give_up(detector, too_many_composites(limits, most))
             return
         if hosted.news(bool(found), watermark, now, in_turn=in_turn):
             self.counts["composite events"] += len(found)
@@ -780,7 +849,7 @@ class EventPath:
         """Settle the instant from which the composite events of a detector are complete; False where it is not known
         yet."""
         output, policy = hosted.output, hosted.detector.policy
-        watermark = policy.watermark
+        watermark = hosted.detector.watermark
         if output.base is None and watermark is not None and watermark > INSTANT_MIN:
             # What a source had published before the detector began may reach further. Without numbers, or of an input
             # that was there before, the watermark is known alone.
@@ -799,6 +868,8 @@ class EventPath:
     def rest(self, hosted: HostedDetector) -> None:
         """Stop a detector here, for good or for now."""
         self._late.pop(hosted, None)
+        self.shares.release(hosted.detector)
+        self._behind.pop(hosted.detector, None)
         self.memory.pop(hosted.id, None)
         self.inputs.end(hosted)
         self.meter.end(hosted.id)

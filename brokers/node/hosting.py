@@ -91,6 +91,7 @@ class DetectorHosting(NodePart):
         """Serve a subscription to a detector here, and offer its topic, at the replica on a node where one is named."""
         hosted = self.event_path.hosted[self.by_subscription[name]]
         hosted.serve(name, entry, near)
+        self.event_path.assign(hosted)
         if entry.durable is not None:
             self._keep_frames(hosted)
         effects = [*self._update_output(hosted), self.announcements.publish(hosted)]
@@ -280,7 +281,7 @@ class DetectorHosting(NodePart):
             elif now - since >= STARTS_AGAIN:
                 del self._absent_sources[identity, source]
                 # What it has published since the checkpoint is not known.
-                reached = hosted.detector.policy.watermark
+                reached = hosted.detector.watermark
                 loss = Loss(INSTANT_MIN if reached is None else reached, now, f"{source}: {_LEFT}")
                 effects += self.event_path.lose(hosted, [loss], now)
                 effects += self.event_path.leave(source, hosted, now)
@@ -441,6 +442,7 @@ class DetectorHosting(NodePart):
             return []
         hosted = self.event_path.hosted[identity]
         hosted.withdraw(name)
+        self.event_path.assign(hosted)
         if hosted.subscriptions:
             return [*self._update_output(hosted), self.announcements.publish(hosted)]
         return [] if self._expected(identity) else self._destroyed(identity)

@@ -84,7 +84,7 @@ class HostedInput:
         """Add a detector, behind the watermark of the input."""
         self.shared.add(hosted.detector)
         self.readers_known(hosted)
-        self._turn_at, self._watermark = 0, None
+        self.due_again()
         if hosted.meter is not None:
             hosted.meter.input = self.meter
 
@@ -101,6 +101,10 @@ class HostedInput:
             self.read[hosted.id] = hosted
         else:
             self.read.pop(hosted.id, None)
+
+    def due_again(self) -> None:
+        """Mark the watermarks of members as due."""
+        self._turn_at, self._watermark = 0, None
 
     def is_turn(self, watermark: int, now: int) -> bool:
         """Whether any watermark may be due."""

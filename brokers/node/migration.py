@@ -201,7 +201,7 @@ class Migration(NodePart):
         wanted, generation = (hosted.constituents, hosted.derivations), hosted.generation
         reads = {each: read for each, streams in hosted.streams.items() if (read := streams.state())}
         output = self.event_path.output
-        watermark = hosted.detector.policy.watermark
+        watermark = hosted.detector.watermark
         last = self.event_path.report_late(hosted, now)
         if moving.replica:
             # With the last frames, for readers that come to its home and lack some.

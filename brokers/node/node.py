@@ -164,7 +164,9 @@ class Node(NodePart):
         """
         self.stories = Stories(name, root)
         directory = Directory()
-        event_path = EventPath(name, root, directory, self.stories, engines, events_over, max_ahead, message_limits)
+        event_path = EventPath(
+            name, root, directory, self.stories, engines, events_over, max_ahead, message_limits, detector_limits
+        )
         homes = Homes(name, root, continued=self.stories.continued, events_over=events_over)
         shared = Shared(
             name, root, home, reserved, directory, event_path, homes, PolicySettings(), engines, detector_limits
@@ -432,17 +434,23 @@ class Node(NodePart):
         return len(self.delayed) + len(self.admission.queue) + len(self.event_path.waiting)
 
     @property
+    def unfinished(self) -> bool:
+        """Whether `serve` has anything to do: messages wait, or events for the turns of detectors."""
+        return self.waiting > 0 or (bool(self.event_path.shares.turns) and not self._stopped)
+
+    @property
     def events_at_once(self) -> int:
         """Number of events that were consumed as they arrived."""
         return self.counts["events"] - self._events_delayed
 
     def serve(self, now: int, goes_on: Callable[[], bool] = lambda: True) -> list[Effect]:
-        """Effects of delayed messages, and of requests about subscriptions, which wait since their messages: one of
-        each client in turn. Some messages and a request alternate, at least one of each where any waits, while
-        `goes_on`. Call it again where any is `waiting`, between messages."""
+        """Effects of delayed messages, of requests about subscriptions, which wait since their messages, and of events
+        that wait for the turns of detectors: one of each client in turn. Some messages, a request and some events
+        alternate, at least one of each where any waits, while `goes_on`. Call it again while `unfinished`, between
+        messages."""
         effects: list[Effect] = []
         going = True
-        while going and self.waiting:
+        while going and self.unfinished:
             for _ in range(MESSAGES_A_REQUEST):
                 if not self.delayed or not going or self._stopped:
                     break
@@ -453,6 +461,10 @@ class Node(NodePart):
                 going = going and goes_on()
             if self.event_path.waiting and going and not self._stopped:
                 effects += self._take_waiting(now)
+                going = goes_on()
+            if self.event_path.shares.turns and going and not self._stopped:
+                self.stories.begin(TimePassed(), now)
+                effects += self.stories.end([*self.event_path.go_on(now), *self.exclusion.take(now)])
                 going = goes_on()
         return self._joined(effects + self._refused(now))
 
@@ -626,8 +638,11 @@ class Node(NodePart):
             assert identity == hosted.id and hosted.moving and identity not in self.hosted, identity
             hosted.validate()
             assert self.migration.moving[identity].arrives == (hosted.phase is Phase.ARRIVING), identity
+        arriving = {identity for identity, each in self.migration.moving.items() if each.arrives}
+        assert arriving <= self.event_path.moving.keys(), arriving
         self.event_path.inventory.validate()
         self.event_path.inputs.validate()
+        self.event_path.shares.validate()
         running = {each.id for each in self.hosted.values() if each.running}
         assert running == self.event_path.inputs.members(), running
         for name, identity in self.hosting.by_subscription.items():

@@ -167,6 +167,7 @@ class NodeMetrics:
         ]
         waiting = [each for each in policies if isinstance(each, Guaranteed)]
         put(values, "distced_waiting_events", sum(len(each.waiting) for each in waiting))
+        put(values, "distced_put_off_events", sum(each.events for each in self._path.shares.turns))
         least: dict[str, int] = {}
         number = sum(len(each.sources) for each in waiting)
         for policy in waiting:

@@ -225,9 +225,9 @@ class OutputStreams:
 
     def take_over(self, hosted: HostedDetector, before: HandedOn, now: int) -> None:
         """Continue a detector that has come, behind the output of its hosts before."""
-        output, policy = hosted.output, hosted.detector.policy
+        output, detector = hosted.output, hosted.detector
         # With the state it has all that the host before had, and under best effort nobody can wait for more.
-        reached = None if policy.name == "best-effort" else policy.watermark
+        reached = None if detector.policy.name == "best-effort" else detector.watermark
         output.begin(now, before.life, INSTANT_MIN if reached is None else reached, empty=False)
         output.lose(before.losses)
         lives = [*before.before, before]

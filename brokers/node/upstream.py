@@ -240,7 +240,7 @@ class Upstream(NodePart):
         streams = hosted.streams[upstream]
         if streams.sought & streams.trusted:
             # It has ended before it has answered over a new connection.
-            reached = hosted.detector.policy.watermark
+            reached = hosted.detector.watermark
             lost = Loss(INSTANT_MIN if reached is None else reached, now, _ENDED)
             effects += self.event_path.lose(hosted, [lost], now)
         hosted.disconnect(upstream)
@@ -287,7 +287,7 @@ class Upstream(NodePart):
             del self._held[name]
             for hosted in readers:
                 if hosted.running and name not in self.directory.detectors:
-                    reached = hosted.detector.policy.watermark
+                    reached = hosted.detector.watermark
                     lost = Loss(INSTANT_MIN if reached is None else reached, now, _NOT_BACK)
                     effects += [*self.event_path.lose(hosted, [lost], now), *self.connect(hosted, now)]
         return effects

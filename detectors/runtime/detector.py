@@ -15,10 +15,12 @@ import msgspec
 
 from distced.detectors.automata.properties import takes_one_event
 from distced.detectors.compiler import Compiled
-from distced.detectors.limits import FAILURES, UNLIMITED, Limits, excess_of, too_much_memory
+from distced.detectors.limits import COLUMNAR, FAILURES, UNLIMITED, Limits, excess_of, too_much_memory
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released, losses_of
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
 from distced.detectors.runtime.engines import EngineName, Kinds
+from distced.detectors.runtime.put_off import PutOff
+from distced.detectors.runtime.work_shares import FOUND, TURN, WorkShare
 from distced.detectors.shapes import ShapedPattern
 from distced.detectors.snapshot_format import pack_key, seal, unpack_key, unseal
 from distced.detectors.stepwise.engine import StepwiseEngine
@@ -44,6 +46,15 @@ _HELD_BYTES: Final = 30
 
 _LONG_BYTES: Final = 100_000
 """Bytes of an instance with long texts."""
+
+_FIRST_TOGETHER: Final = 64
+_MOST_TOGETHER: Final[Mapping[EngineName, int]] = {"stepwise": 512, "columnar": 2_048}
+"""Number of events that are consumed in one go at most, where there are many, of a detector that has done little, and
+of others: each may begin another instance."""
+
+_LOOK_EVERY: Final = 16
+_LOOK_AFTER: Final = 500
+"""Number of events from which the work of a detector is counted again, and work from which it is earlier."""
 
 
 class Detected(msgspec.Struct, frozen=True):
@@ -110,18 +121,23 @@ class Detector:
     Attributes:
         policy: its own, or that of the input it shares (`detectors.runtime.shared_input`), which then calls `consume`.
         keeps_derivations: whether it attaches provenance to composite events.
+        share_of_work: share that its work counts for (`WorkShares.assign`); None for as much as it takes.
     """
 
     __slots__ = (
         "_at_once",
         "_behind",
+        "_charged",
+        "_each",
         "_engine",
         "_kinds",
         "_limits",
+        "_look_at",
         "_measure_at",
         "_memory",
         "_opens",
         "_plans",
+        "_put_off",
         "_settings",
         "_statistics",
         "_touched",
@@ -129,6 +145,7 @@ class Detector:
         "id",
         "keeps_derivations",
         "policy",
+        "share_of_work",
     )
 
     def __init__(
@@ -166,6 +183,13 @@ class Detector:
         self._touched = 0
         # How many events the engine had consumed behind their place when it was asked last.
         self._behind = 0
+        self.share_of_work: WorkShare | None = None
+        # Releases that wait for its turn; never empty, None for none.
+        self._put_off: PutOff | None = None
+        # Work that was counted for its share, and number of events consumed from which it is counted again.
+        self._charged = self._look_at = 0
+        # Work of an event when several were consumed last.
+        self._each = 0
 
     def receive(
         self,
@@ -272,17 +296,34 @@ class Detector:
         """Its limits."""
         return self._limits
 
+    @property
+    def put_off(self) -> int:
+        """Number of events released that wait for its turn, and at least one while any time waits; 0 for none."""
+        return 0 if self._put_off is None else max(self._put_off.events, 1)
+
+    @property
+    def put_off_bytes(self) -> int:
+        """Memory of the events that wait for its turn, bytes; estimated."""
+        return 0 if self._put_off is None else self._put_off.size
+
+    @property
+    def watermark(self) -> int | None:
+        """Instant up to which everything is consumed, ns; None for unknown."""
+        return self.policy.watermark if self._put_off is None else self._put_off.reached
+
     # As a member of a shared input.
 
     def share(self, policy: DetectionPolicy) -> None:
         """Continue behind the policy of a shared input."""
         self.policy = policy
-        if self._engine is not None and policy.watermark is not None:
+        if self._engine is not None and policy.watermark is not None and self._put_off is None:
             self._switched.level(policy.watermark)
 
     def part(self) -> None:
         """Continue with a policy of its own, from where that of the shared input is."""
-        if self.policy.watermark is not None:
+        if self._put_off is not None:
+            self._put_off.go_on_to(self.policy.watermark)
+        elif self.policy.watermark is not None:
             self._switched.level(self.policy.watermark)
         self.policy = self.policy.copy()
 
@@ -292,6 +333,8 @@ class Detector:
         switched = self._engine
         if not isinstance(switched, SwitchedEngine):
             return True
+        if self._put_off is not None:
+            return False
         engine = switched.engine
         if not isinstance(engine, StepwiseEngine) or self._opens or not engine.sweep(clock):
             return False
@@ -301,6 +344,8 @@ class Detector:
 
     def ignores(self, event: Event) -> bool:
         """Whether an event certainly changes nothing, so that it is not handed to the engine; it counts as consumed."""
+        if self._put_off is not None:
+            return False
         switched = self._engine
         if switched.__class__ is SwitchedEngine:
             engine = switched.engine
@@ -349,7 +394,12 @@ class Detector:
         self._behind = engine.behind
 
     def consume(
-        self, events: Sequence[Event], watermark: int | None, now: int, clock: int | None = None
+        self,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        clock: int | None = None,
+        before: int | None = None,
     ) -> tuple[list[CompositeEvent], int]:
         """Consume released events, then everything up to the watermark.
 
@@ -357,12 +407,33 @@ class Detector:
             events: those that may concern it, in the order of consumption.
             clock: watermark before these events, ns, for an engine that is brought to the clock only where it has
                 something to do; None for one that is kept level.
+            before: that watermark, ns, of a member of a shared input that is kept level.
 
         Returns: the composite events, and the number of events consumed out of order, by best effort.
 
         Raises:
             LimitError: it is beyond its limits; it has to `give_up`.
         """
+        share = self.share_of_work
+        if share is None:
+            assert self._put_off is None, self.id
+            return self._feed(events, watermark, now, clock)
+        if self._put_off is not None or (share.left <= 0 and events and share.is_spent(now)):
+            self.wait(events, watermark, clock, before)
+            return [], 0
+        number = len(events)
+        if number > 1 and share.contested and not self.keeps_derivations and (self.live + number) * number > TURN:
+            self.wait(events, watermark, clock, before)
+            return self.go_on(now, max(share.left, TURN))
+        result = self._feed(events, watermark, now, clock)
+        if self._statistics.consumed >= self._look_at:
+            self._charge(share)
+        return result
+
+    def _feed(
+        self, events: Sequence[Event], watermark: int | None, now: int, clock: int | None, *, ends: bool = True
+    ) -> tuple[list[CompositeEvent], int]:
+        """Consume events, as of `consume`; `ends`: there are no more of the release."""
         switched = self._engine if isinstance(self._engine, SwitchedEngine) else self._switched
         engine = switched.engine
         if clock is not None and engine.with_clock and engine.clock < clock:
@@ -373,7 +444,8 @@ class Detector:
             calls = 1
             found = engine.feed(events)
             if self._at_once:
-                found += engine.settle()
+                if ends:
+                    found += engine.settle()
                 behind = engine.behind
                 disordered, self._behind = behind - self._behind, behind
         if watermark is not None and watermark > engine.clock:
@@ -390,6 +462,80 @@ class Detector:
         counts.found += len(found)
         counts.late += disordered
         return found, disordered
+
+    # Its share of the work.
+
+    def wait(
+        self, events: Sequence[Event], watermark: int | None, clock: int | None, before: int | None = None
+    ) -> None:
+        """Put off a release, until it is its turn; arguments as of `consume`."""
+        put_off, share = self._put_off, self.share_of_work
+        assert share is not None, self.id
+        if put_off is None:
+            reached = before if clock is None else clock
+            if reached is None and (level := self._switched.engine.clock) >= INSTANT_MIN:
+                reached = level
+            put_off = self._put_off = PutOff(reached)
+            share.put_off(self)
+        put_off.add(events, watermark, clock)
+        # It has changed, for checkpoints.
+        self._touched += len(events)
+
+    def go_on(self, now: int, most: int) -> tuple[list[CompositeEvent], int]:
+        """Consume releases that were put off, until this work is done, in instances, or there are no more; composite
+        events and number of events out of order, as of `consume`.
+
+        Raises:
+            LimitError: it is beyond its limits; it has to `give_up`.
+        """
+        share, put_off = self.share_of_work, self._put_off
+        assert share is not None and put_off is not None, self.id
+        found: list[CompositeEvent] = []
+        disordered = 0
+        piece = self._piece() if self._each else min(self._piece(), _FIRST_TOGETHER)
+        while put_off:
+            release = put_off.first
+            # Derivations of an instant go together, and what they wait for is known behind a release alone.
+            some = put_off.take(len(release.events) if self.keeps_derivations else piece)
+            ends = release.begin == len(release.events)
+            more, late = self._feed(some, release.watermark if ends else None, now, release.clock, ends=ends)
+            if ends:
+                put_off.end_first()
+            found += more
+            disordered += late
+            work = self._charge(share)
+            most -= work
+            if some:
+                self._each = work // len(some)
+                piece = min(4 * piece, self._piece())
+            if most <= 0:
+                break
+        if not put_off:
+            self._put_off = None
+            share.forget(self)
+            if put_off.reached is not None:
+                self._switched.level(put_off.reached)
+        return found, disordered
+
+    def _piece(self) -> int:
+        """Number of events that are consumed in one go: a `TURN` of work, as far as that is known."""
+        return max(1, min(TURN // max(self._each, 1), _MOST_TOGETHER[self.at_work]))
+
+    def _charge(self, share: WorkShare) -> int:
+        """Count the work since the last time for its share."""
+        counts = self._statistics
+        work = self.touched // (COLUMNAR if self.at_work == "columnar" else 1) + FOUND * counts.found
+        # Another engine counts in other units.
+        done, self._charged = max(work - self._charged, 0), work
+        self._look_at = counts.consumed + max(1, min(_LOOK_AFTER // (self.live + 1), _LOOK_EVERY))
+        share.charge(done)
+        return done
+
+    def drop_put_off(self) -> None:
+        """Drop what waits for its turn."""
+        if self._put_off is not None and self.share_of_work is not None:
+            self.share_of_work.forget(self)
+        self._put_off = None
 
     def measure(self) -> LimitError | None:
         """Error of a state that takes more memory than the limit, measured where the work since the last time may have
@@ -418,6 +564,7 @@ class Detector:
     def give_up(self) -> None:
         """Drop the state of the engine, which is beyond the limits."""
         self._engine, self._behind = None, 0
+        self.drop_put_off()
 
     def snapshot(self, *, policy: bool = True) -> bytes:
         """The whole state: engine, policy and statistics; or without the policy, whose `state` several share.
@@ -426,7 +573,10 @@ class Detector:
         """
         counts = self.statistics
         if self._engine is None or isinstance(self._engine, SwitchedEngine):
-            self._switched.level(INSTANT_MIN if self.policy.watermark is None else self.policy.watermark)
+            if self._put_off is not None:
+                self._put_off.go_on_to(self.policy.watermark)
+            else:
+                self._switched.level(INSTANT_MIN if self.policy.watermark is None else self.policy.watermark)
             engine = self._switched.copied()
         else:
             # A copy: it goes on in the pass.
@@ -438,6 +588,8 @@ class Detector:
             [counts.consumed, counts.found, counts.late, counts.duplicates],
             [[part, heard, [_pack_open(each) for each in opens]] for part, heard, opens in self._opens or ()],
         ]
+        if self._put_off is not None:
+            body.append(self._put_off.state())
         return seal(FORMAT, VERSION, msgspec.msgpack.encode(body))
 
     def resume(self, content: bytes, policy_state: Any = None) -> None:
@@ -450,11 +602,12 @@ class Detector:
         if not isinstance(body, list) or body[:1] != [self.id]:
             raise SnapshotError("a snapshot of another detector", given=body, allowed=self.id)
         try:
-            _, engine, policy, counts, opens = body
+            _, engine, policy, counts, opens, *put_off = body
             restore(self._switched.home(), engine)
             self._behind = self.engine.behind
             self.policy.resume(policy_state if policy is None else policy)
             self.statistics = DetectorStatistics(*counts)
+            self._put_off = PutOff.of(*put_off) if put_off else None
             for part, heard, packed in opens:
                 self.hear_open(part, map(_unpack_open, packed), heard)
         except (ValueError, TypeError, AttributeError, LookupError, msgspec.MsgspecError) as error:
@@ -493,12 +646,28 @@ class Detector:
         counts = self.statistics
         counts.late += len(released.late)
         counts.duplicates += released.duplicates
-        watermark = None if self._at_once else released.watermark
+        watermark = None if self._at_once else self._reached(released.watermark)
         late = self.concerned_late(released) if released.behind or released.overdue else []
         return Detected(
             found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses,
             behind=losses_of(late, open_end=self.compiled.endless),
         )  # fmt: skip
+
+    def continued(self, now: int, most: int) -> Detected:
+        """Consume releases that were put off, of a detector with a policy of its own; as of `go_on`."""
+        try:
+            found, disordered = self.go_on(now, most)
+        except FAILURES as error:
+            excess = excess_of(error)
+            self.give_up()
+            return Detected([], None, [], excess=excess)
+        return Detected(
+            found, None if self._at_once else self._reached(self.policy.watermark), [], disordered=disordered
+        )
+
+    def _reached(self, watermark: int | None) -> int | None:
+        """Watermark of what is consumed, behind a release up to a watermark."""
+        return watermark if self._put_off is None else self._put_off.reached
 
     @property
     def _switched(self) -> SwitchedEngine:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from distced.detectors.automata.automaton import Automaton
 from distced.detectors.limits import FAILURES, excess_of
 from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released, losses_of
-from distced.detectors.runtime.detector import Detector
+from distced.detectors.runtime.detector import Detected, Detector
 from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.pattern_index import PatternIndex, concerns
 from distced.detectors.runtime.shared_pass import SharedPass
@@ -99,6 +99,8 @@ class SharedInput:
         self._clocked: set[Detector] = set()
         # Members with time events, under best effort.
         self._timed: set[Detector] = set()
+        # Members with releases that are put off.
+        self._waiting: dict[Detector, None] = {}
         # Members beyond their limits in this pass.
         self._excesses: dict[Detector, LimitError] = _NO_EXCESSES
         # All members by the events that concern them, and those that see all, under best effort: of late events.
@@ -113,6 +115,8 @@ class SharedInput:
         `is_level_with` the shared one."""
         self.members[detector.id] = detector
         detector.share(self.policy)
+        if detector.put_off:
+            self._waiting[detector] = None
         if self._at_once and (described := concerns(detector.compiled)) is not None:
             self._by_event.add(detector, described)
         self._watch(detector)
@@ -136,6 +140,7 @@ class SharedInput:
         """Remove a detector, which may continue from here by itself (`Detector.part`)."""
         del self.members[detector.id]
         self.touched.pop(detector, None)
+        self._waiting.pop(detector, None)
         if self._at_once and (described := concerns(detector.compiled)) is not None:
             self._by_event.remove(detector, described)
         if self._columnar is not None:
@@ -209,7 +214,8 @@ class SharedInput:
         assert self._earliest.keys() <= self.members.keys() - self._beside.keys() - in_pass
         for identity, member in self.members.items():
             assert member.policy is self.policy, identity
-            due = member.due()
+            assert (member in self._waiting) == bool(member.put_off), identity
+            due = None if member.put_off else member.due()
             assert due is None or member in self._clocked or identity in self._beside, identity
             if identity not in self._beside and due is not None:
                 assert self._earliest.get(identity, due + 1) <= due, identity
@@ -236,13 +242,15 @@ class SharedInput:
                 self._consume(member, (), watermark, now, clock, found)
                 self._note_due(member)
         for member in self._beside.values() if events or rises else ():
-            disordered += self._consume(member, events, watermark, now, None, found)
+            disordered += self._consume(member, events, watermark, now, None, found, clock)
         if self._columnar is not None and (events or rises) and (len(self.members) > 1 or self._columnar.members):
-            disordered += self._columnar.consume(events, watermark, found)
+            disordered += self._columnar.consume(events, watermark, now, clock, found)
+            self._waiting |= dict.fromkeys(self._columnar.take_waiting())
             for member, excess in self._columnar.take_excesses():
                 self._exceeds(member, excess)
             if events:
-                changed = self._columnar.change((*called, *self._beside.values()), len(events), now, self._clock)
+                ready = [each for each in (*called, *self._beside.values()) if each not in self._waiting]
+                changed = self._columnar.change(ready, len(events), now, self._clock)
                 self.touched |= dict.fromkeys(changed)
         excesses, self._excesses = self._excesses, _NO_EXCESSES
         return Passed(
@@ -279,19 +287,43 @@ class SharedInput:
         now: int,
         clock: int | None,
         found: list[tuple[Detector, list[CompositeEvent]]],
+        before: int | None = None,
     ) -> int:
         try:
-            composites, disordered = member.consume(events, watermark, now, clock)
+            composites, disordered = member.consume(events, watermark, now, clock, before)
         except FAILURES as error:
             self._exceeds(member, excess_of(error))
             return 0
         if composites:
             found.append((member, composites))
         self.touched[member] = None
+        if member.share_of_work is not None and member.put_off:
+            self._waiting[member] = None
         return disordered
+
+    def go_on(self, member: Detector, now: int, most: int) -> Detected:
+        """Consume releases of a member that were put off, until its work in instances is done (`Detector.go_on`)."""
+        found: list[CompositeEvent] = []
+        disordered, excess = 0, None
+        self.touched[member] = None
+        try:
+            found, disordered = member.go_on(now, most)
+            if not member.put_off:
+                self._waiting.pop(member, None)
+                if self._clock is not None:
+                    # It has been left behind the clock, where it may have something to do.
+                    found += member.consume((), self._clock, now)[0]
+        except FAILURES as error:
+            member.give_up()
+            self._waiting.pop(member, None)
+            excess = excess_of(error)
+        if member in self._clocked:
+            self._note_due(member)
+        return Detected(found, None if self._at_once else member.watermark, [], 0, disordered, excess=excess)
 
     def _exceeds(self, member: Detector, excess: LimitError) -> None:
         member.give_up()
+        self._waiting.pop(member, None)
         if not self._excesses:
             self._excesses = {}
         self._excesses[member] = excess
@@ -315,8 +347,9 @@ class SharedInput:
 
     def _concerned_beside_timed(self, events: list[Event]) -> dict[Detector, list[Event]]:
         """Events by indexed member where some have time events, under best effort: any event is a clock."""
-        found: dict[Detector, list[Event]] = {}
         timed = self._timed
+        # What waits may bring forth time events that are due.
+        found: dict[Detector, list[Event]] = {each: events for each in self._waiting if each in timed}
         for place, event in enumerate(events):
             for member in self._take_due(event.hi - 1):
                 found.setdefault(member, events[place:])
@@ -348,7 +381,8 @@ class SharedInput:
         return found
 
     def _note_due(self, member: Detector) -> None:
-        due = member.due()
+        # What waits is brought to the clock behind it.
+        due = None if member.put_off else member.due()
         if due is None:
             if self._earliest:
                 self._earliest.pop(member.id, None)

@@ -30,14 +30,25 @@ from distced.detectors.shapes import ShapedPattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.timestamps import MILLISECOND
 
 if TYPE_CHECKING:
     from distced.detectors.columnar.loop import Loop
     from distced.detectors.columnar.program.units import Unit
     from distced.detectors.runtime.detector import Detector, DetectorStatistics
+    from distced.detectors.runtime.work_shares import WorkShare
 
 AT_ONCE: Final = 40
 """Number of members that enter or leave in one go: some twenty milliseconds."""
+
+_COUNTED: Final = 10_000
+_COUNT_EVERY: Final = 10 * MILLISECOND
+_AT_LEAST: Final = 10 * COLUMNAR * _COUNTED
+"""Work that members may have done from which it is counted for their shares, and that of a piece of a release; time
+between two counts, ns, and instances that are counted whatever the time."""
+
+_MOST_TOGETHER: Final = 4_096
+"""Number of events that are consumed in one go at most: each may begin an instance of every member."""
 
 LIVE_AFTER: Final = 8
 """Share of instances that may have changed, as a divisor, before they are counted again."""
@@ -101,7 +112,8 @@ class MemberLoop:
         self.excesses: dict[Detector, LimitError] = {}
         self._limits = detector.limits
         # Number and state, and number and place of the count of touched instances, in pairs; counts before this run.
-        self._pairs: tuple[Any, Any, Any, Any] | None = None
+        self._states: tuple[Any, Any] | None = None
+        self._places: tuple[Any, Any] | None = None
         self._counts: Any = None
         self.loop.limit(self._limits, self._oversee)
         self._held = 0
@@ -112,6 +124,8 @@ class MemberLoop:
         self._found = 0
         self._touched = self.loop.state.touched.copy()
         self._weights: Any = None
+        # Counts of touched instances when they were counted for shares.
+        self._counted = self._touched
 
     def enter(self, keeper: SharedPass, detectors: Sequence[Detector], clock: int | None) -> list[PassMember]:
         """Take in members with their state, at the watermark of the input."""
@@ -134,7 +148,7 @@ class MemberLoop:
             detector.enter_pass(member)
         if matchers:
             take_over(self.loop, matchers)
-        self._live = self._weights = self._pairs = None
+        self._live = self._weights = self._states = self._places = None
         return members
 
     def engines(self, members: Iterable[PassMember]) -> list[StepwiseEngine]:
@@ -154,7 +168,7 @@ class MemberLoop:
             del self.members[member.unit.number]
         for member in members:
             self.loop.remove(member.unit.number)
-        self._live = self._weights = self._pairs = None
+        self._live = self._weights = self._states = self._places = None
 
     def consume(
         self, events: Sequence[Event], watermark: int | None, found: list[tuple[Detector, list[CompositeEvent]]]
@@ -197,11 +211,10 @@ class MemberLoop:
             self._counts = loop.state.touched.copy()
         if not (many or much):
             return
-        if self._pairs is None:
-            units = loop.assembler.units
-            counts = [(number, place) for number, unit in units.items() for place in loop.assembler.counts_of(unit)]
-            self._pairs = (*loop.states_by_unit(), *np.array(counts, np.int64).reshape(-1, 2).T)
-        of_state, states, of_count, places = self._pairs
+        if self._states is None:
+            self._states = loop.states_by_unit()
+        of_state, states = self._states
+        of_count, places = self._count_places()
         beyond: dict[int, LimitError] = {}
         if many:
             numbers = np.bincount(of_state, loop.open_in(states)).astype(np.int64)
@@ -216,6 +229,49 @@ class MemberLoop:
             theirs = np.isin(of_state, list(beyond))
             loop.end_instances(loop.rows_of(np.setdiff1d(states[theirs], states[~theirs])))
             self._live = None
+
+    def spent(self, now: int) -> tuple[int, list[Detector]]:
+        """Count the work of the members since the last call for their shares (`detectors.runtime.work_shares`).
+
+        Returns: number of instances touched in all, and members of shares that are spent, those first that have done
+        most, `AT_ONCE` at most.
+        """
+        import numpy as np
+
+        touched, before = self.loop.state.touched.copy(), self._counted
+        self._counted = touched
+        more = touched.copy()
+        more[: len(before)] -= before
+        # Numbers of patterns that were removed may have begun again.
+        more = np.maximum(more, 0)
+        of_count, places = self._count_places()
+        numbers = np.bincount(of_count, more[places]).astype(np.int64) // COLUMNAR
+        spent: dict[int, int] = {}
+        done: dict[WorkShare, int] = {}
+        for number in np.flatnonzero(numbers).tolist():
+            share = self.members[number].detector.share_of_work
+            if share is not None:
+                done[share] = done.get(share, 0) + int(numbers[number])
+                spent[number] = int(numbers[number])
+        for share, work in done.items():
+            share.charge(work)
+        beyond = {share for share in done if share.is_spent(now)}
+        theirs = [number for number in spent if self.members[number].detector.share_of_work in beyond]
+        theirs.sort(key=lambda number: (-spent[number], number))
+        return int(more.sum()), [self.members[number].detector for number in theirs[:AT_ONCE]]
+
+    def _count_places(self) -> tuple[Any, Any]:
+        """Numbers of members and places of their counts of touched instances, in pairs."""
+        import numpy as np
+
+        if self._places is None:
+            units = self.loop.assembler.units
+            counts = [
+                (number, place) for number, unit in units.items() for place in self.loop.assembler.counts_of(unit)
+            ]
+            of_count, places = np.array(counts, np.int64).reshape(-1, 2).T
+            self._places = of_count, places
+        return self._places
 
     def live(self) -> dict[int, int]:
         """Approximate number of instances by number of unit: counted again after as many events."""
@@ -283,6 +339,10 @@ class SharedPass:
         self._entering: dict[Detector, None] = {}
         self._leaving: dict[Detector, None] = {}
         self._suited: dict[object, bool] = {}
+        # Number of events since work was counted for shares, with the time of that, ns, and the instances that one of
+        # them has touched then.
+        self._uncounted = self._counted_at = self._each = 0
+        self._waiting: list[Detector] = []
 
     def suits(self, compiled: Compiled) -> bool:
         """Whether the loop can run a pattern together with others."""
@@ -296,11 +356,64 @@ class SharedPass:
         return suited
 
     def consume(
-        self, events: Sequence[Event], watermark: int | None, found: list[tuple[Detector, list[CompositeEvent]]]
+        self,
+        events: Sequence[Event],
+        watermark: int | None,
+        now: int,
+        clock: int | None,
+        found: list[tuple[Detector, list[CompositeEvent]]],
     ) -> int:
-        """Have the members consume released events, then everything up to a watermark; the number of events that were
-        behind consumed ones, summed over the members."""
-        return sum(each.consume(events, watermark, found) * len(each.members) for each in self._loops())
+        """Have the members consume released events, then everything up to the watermark; the number of events that were
+        behind consumed ones, summed over the members.
+
+        Members of clients that have spent their share of work leave, and what is left of the release is put off for
+        them.
+        """
+        late = 0
+        begin = 0
+        while True:
+            piece = self._piece(len(events) - begin)
+            some = events if piece == len(events) else events[begin : begin + piece]
+            begin += piece
+            ends = begin == len(events)
+            late += sum(
+                each.consume(some, watermark if ends else None, found) * len(each.members) for each in self._loops()
+            )
+            self._uncounted += piece
+            if self._is_to_count(now):
+                spent = self._count(now)
+                if spent:
+                    self.leave(spent)
+                    for detector in spent if not ends else ():
+                        detector.wait(events[begin:], watermark, clock)
+                        self._waiting.append(detector)
+            if ends:
+                return late
+
+    def _piece(self, number: int) -> int:
+        """Number of events to be consumed in one go, of n."""
+        return min(number, max(COLUMNAR * _COUNTED // max(self._each, 1), 1), _MOST_TOGETHER)
+
+    def _is_to_count(self, now: int) -> bool:
+        """Whether work is to be counted for shares: there is much as far as it is known, or may be after a while."""
+        number = self._uncounted
+        if number * self._each > _AT_LEAST:
+            return True
+        if abs(now - self._counted_at) < _COUNT_EVERY and number < _MOST_TOGETHER:
+            return False
+        return number * sum(each.loop.live for each in self._loops()) > COLUMNAR * _COUNTED
+
+    def _count(self, now: int) -> list[Detector]:
+        """Count work for shares; members of shares that are spent."""
+        counted = [each.spent(now) for each in self._loops()]
+        self._each = sum(work for work, _ in counted) // max(self._uncounted, 1)
+        self._uncounted, self._counted_at = 0, now
+        return [detector for _, spent in counted for detector in spent]
+
+    def take_waiting(self) -> list[Detector]:
+        """Members that have left and for which events wait, since the last call."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
 
     def take_excesses(self) -> list[tuple[Detector, LimitError]]:
         """Members beyond their limits since the last call; they have left the pass."""
@@ -325,7 +438,9 @@ class SharedPass:
             PassLoad(1, events, now, members, live, self._work),
         )
         for detector in changes.entering:
-            if self.suits(detector.compiled) and not detector.keeps_derivations:
+            share = detector.share_of_work
+            apart = share is not None and now < share.apart_until
+            if self.suits(detector.compiled) and not detector.keeps_derivations and not apart:
                 self._entering[detector] = None
         if changes.ends:
             self._entering.clear()
@@ -377,7 +492,9 @@ class SharedPass:
         entering = list(islice(self._entering, AT_ONCE))
         for detector in entering:
             del self._entering[detector]
-        self._enter(entering, clock)
+        entering = [each for each in entering if not each.put_off]
+        if entering:
+            self._enter(entering, clock)
         return entering
 
     def _enter(self, detectors: Sequence[Detector], clock: int | None) -> None:

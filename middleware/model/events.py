@@ -215,3 +215,18 @@ def check_attribute(name: str, value: object, *, where: str | None = None) -> No
         allowed="an integer of 64 bits, a float that is not NaN, a text, true, false or null",
         where=where,
     )
+
+
+_BYTES: Final = 400
+_ATTRIBUTE_BYTES: Final = 60
+_ID_BYTES: Final = 100
+"""Bytes of an event without attributes, of an attribute but for its text, and of the id of a constituent."""
+
+
+def held_bytes(event: Event) -> int:
+    """Memory that an event takes while it is kept, bytes: estimated from what it has."""
+    size = _BYTES + _ATTRIBUTE_BYTES * len(event.attributes)
+    size += sum(len(each) for each in event.attributes.values() if each.__class__ is str)
+    if isinstance(event, CompositeEvent):
+        size += _ID_BYTES * (len(event.constituents) + 2 * len(event.derivations)) + sum(map(held_bytes, event.events))
+    return size

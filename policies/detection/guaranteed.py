@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, losses_of
 from distced.detectors.snapshot_format import pack_event, unpack_event
-from distced.middleware.model.events import CompositeEvent, Event, OrderKey
+from distced.middleware.model.events import CompositeEvent, Event, OrderKey, held_bytes
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
@@ -41,12 +41,6 @@ late, counts as that of a source that nobody has announced."""
 
 MOST_OUTDATED: Final = 1_000
 """Number of outdated watermarks from which on, beside twice the number of sources, all are collected again."""
-
-
-_BYTES: Final = 400
-_ATTRIBUTE_BYTES: Final = 60
-_ID_BYTES: Final = 100
-"""Bytes of an event that waits without attributes, of an attribute but for its text, and of the id of a constituent."""
 
 
 @dataclass(slots=True)
@@ -402,12 +396,3 @@ class Guaranteed(ReadsStreams):
 
 def _instant(key: OrderKey) -> int:
     return key[0]
-
-
-def held_bytes(event: Event) -> int:
-    """Memory that an event takes while it waits, bytes: estimated from what it has."""
-    size = _BYTES + _ATTRIBUTE_BYTES * len(event.attributes)
-    size += sum(len(each) for each in event.attributes.values() if each.__class__ is str)
-    if isinstance(event, CompositeEvent):
-        size += _ID_BYTES * (len(event.constituents) + 2 * len(event.derivations)) + sum(map(held_bytes, event.events))
-    return size

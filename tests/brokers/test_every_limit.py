@@ -291,6 +291,31 @@ def max_client_memory() -> Tried:
 
 
 @case
+def max_client_work() -> Tried:
+    """Two clients, of which one takes more than its share; too much waits for its turns before the next tick."""
+    tried = Tried(detector_limits=Limits(client_work=1, waiting=100))
+    tried.ask("[A as a] ; [A where k > a.k + 5]")
+    tried.network.client("other").subscribe("modest", "[B]")
+    tried.network.run()
+    tried.scene.happen("A" * 20)
+    shares = tried.virtual.node.event_path.shares
+    (detector,) = [each.detector for each in tried.virtual.node.hosted.values() if "a.k" in each.detector.compiled.text]
+    assert shares.several and detector.statistics.consumed == 20
+    events = [Event("A", 900 + seq, 900 + seq, "s", 900 + seq, {"k": 1, "v": 2}) for seq in range(200)]
+    tried.virtual.do(
+        tried.virtual.node.receive(
+            event_topic("A", "s"), encode_frame(events, type="A", source="s", watermark=2_000), tried.network.now
+        )
+    )
+    assert detector.put_off > 100
+    tried.virtual.do(tried.virtual.node.tick(tried.network.now))
+    tried.network.run()
+    assert not shares.turns and detector.id not in tried.virtual.node.hosted
+    assert len(tried.virtual.node.hosted) == 1
+    return tried
+
+
+@case
 def max_waiting() -> Tried:
     tried = Tried(detector_limits=Limits(waiting=20))
     tried.ask("[A]")

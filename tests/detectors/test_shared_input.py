@@ -48,7 +48,7 @@ SHAPED = (
 _SHAPES, _OPEN = Shapes(), TypeRegistry(open=True)
 
 
-def _compiled(random: Random) -> Compiled | None:
+def compiled_by_chance(random: Random) -> Compiled | None:
     if random.random() < 0.3:
         made = _SHAPES.find(random.choice(SHAPED).format(*random.choices(("k0", "k1", "k2"), k=2)), _OPEN)
         assert made is not None
@@ -65,14 +65,14 @@ def _compiled(random: Random) -> Compiled | None:
         return None
 
 
-class _Crowd:
+class Crowd:
     """A shared input with its members; and for each detector a reference with an input of its own, which receives the
     same from the same watermark on."""
 
     def __init__(self, random: Random, policy: str, names: Sequence[str], seed: int, *, disordered: bool) -> None:
         self.random = random
         # Late events by best effort: engines differ in how long they keep matches whose window has closed.
-        self._disordered = disordered
+        self.disordered = disordered
         self._engines = by_chance(seed) if has_columnar() and not disordered else None
         self.together = 0
         self.shared = SharedInput(detection_policy(policy), self._engines if random.random() < 0.7 else None)
@@ -84,14 +84,14 @@ class _Crowd:
         self.references: dict[str, Detector] = {}
         self.found = self.back = self.rested = 0
 
-    def _detector(self, pattern: Compiled, policy: DetectionPolicy) -> Detector:
+    def made(self, pattern: Compiled, policy: DetectionPolicy) -> Detector:
         return Detector(pattern, policy, engines=self._engines if self.random.random() < 0.3 else None)
 
     def join(self, pattern: Compiled | None) -> None:
         # Behind a late event an epoch may be over for one input and not for another.
-        if pattern is None or (self._disordered and pattern.epochs):
+        if pattern is None or (self.disordered and pattern.epochs):
             return
-        made = self._detector(pattern, self.shared.policy)
+        made = self.made(pattern, self.shared.policy)
         if made.id in self.references:
             return
         self.shared.add(made)
@@ -111,7 +111,7 @@ class _Crowd:
         detector.part()
         if self.random.random() < 0.5:
             # As on another node.
-            arrived = self._detector(detector.compiled, detection_policy(self.shared.policy.name))
+            arrived = self.made(detector.compiled, detection_policy(self.shared.policy.name))
             arrived.resume(detector.snapshot())
             detector = arrived
         self.apart[detector.id] = detector
@@ -161,7 +161,7 @@ class _Crowd:
         return [each for each in self.members.values() if each._engine is not None]
 
 
-def _in_order(arriving: list[Message]) -> list[Message]:
+def in_order(arriving: list[Message]) -> list[Message]:
     """Messages without those whose events have a place before what has arrived: what best effort makes of a late event
     depends on what there still is to follow it."""
     kept: list[Message] = []
@@ -181,7 +181,7 @@ def _arrival(message: Message) -> Arrival:
     return message.source, message.events, message.watermark, None
 
 
-def _received(arriving: Sequence[Message], now: int) -> Callable[[Any], Any]:
+def received(arriving: Sequence[Message], now: int) -> Callable[[Any], Any]:
     """Receive messages, or a single one as a heartbeat where it has no events."""
     first = arriving[0]
     if len(arriving) == 1 and not first.events and first.watermark is not None:
@@ -208,15 +208,15 @@ def test_member_detects_what_it_would_by_itself(policy: str, at_length: bool) ->
         arriving = interleaved(random, *streams, again=0.2)
         disordered = policy == "best-effort" and seed % 2 == 1
         if policy == "best-effort" and not disordered:
-            arriving = _in_order(arriving)
-        crowd = _Crowd(random, policy, names, seed, disordered=disordered)
+            arriving = in_order(arriving)
+        crowd = Crowd(random, policy, names, seed, disordered=disordered)
         for _ in range(random.randrange(6)):
-            crowd.join(_compiled(random))
+            crowd.join(compiled_by_chance(random))
         now = 0
         while arriving:
             match random.randrange(10):
                 case 0 | 1:
-                    crowd.join(_compiled(random))
+                    crowd.join(compiled_by_chance(random))
                 case 2:
                     crowd.leave()
                 case 3:
@@ -234,7 +234,7 @@ def test_member_detects_what_it_would_by_itself(policy: str, at_length: bool) ->
                     crowd.do(lambda target, now=now: target.tick(now))  # type: ignore[misc]
                 case _:
                     together = [arriving.pop(0) for _ in range(min(len(arriving), random.choice((1, 1, 2, 5))))]
-                    crowd.do(_received(together, now))
+                    crowd.do(received(together, now))
             if random.random() < 0.3:
                 crowd.rest(now)
         found, back, rested = found + crowd.found, back + crowd.back, rested + crowd.rested

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event, held_bytes
 from distced.policies.detection import guaranteed
-from distced.policies.detection.guaranteed import Guaranteed, held_bytes
+from distced.policies.detection.guaranteed import Guaranteed
 
 STEPS = st.lists(
     st.one_of(

@@ -111,6 +111,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (3009938, WITHOUT_DISK),
         # A publisher that was lost with all nodes and the server's memory, and started again only seconds later.
         (702116, ",".join(ALL)),
+        # A detector that was on its way to a node as its checkpoint was read there.
+        (700759, ",".join(ALL)),
         # A host and the node that chooses the next one, lost with a server that remembers the latter.
         (1008199, ",".join(ALL)),
     ],

@@ -20,8 +20,11 @@ from msgspec.structs import replace
 from distced.brokers.core.effects import Effect
 from distced.brokers.node import quarantine
 from distced.detectors.compiler import Compiled, compile_pattern
+from distced.detectors.limits import Limits
+from distced.detectors.runtime import detector
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.runtime.shared_pass import SharedPass
+from distced.detectors.runtime.work_shares import WorkShare
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import CompositeEvent, Event
@@ -390,6 +393,30 @@ def test_composite_events_do_not_depend_on_the_connection_of_events(
         monkeypatch.setattr(broker_node.SimulatedNode, "late", Random(-seed).choice((0.1, 0.5)))
         monkeypatch.setattr(broker_node.SimulatedNode, "delayed", Random(seed).choice((0.0, 0.1, 0.5)))
         check(seed, crowded=seed % 2 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [16, pytest.param(2_000, marks=pytest.mark.properties)])
+def test_composite_events_do_not_depend_on_turns(seeds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Releases to detectors are put off at random, consumed in pieces, moved and recovered with the detectors."""
+    put_off = 0
+
+    def wait(self: Detector, events: Sequence[Event], *clocks: int | None) -> None:
+        nonlocal put_off
+        put_off += len(events)
+        made(self, events, *clocks)
+
+    made = Detector.wait
+    monkeypatch.setattr(Detector, "wait", wait)
+    monkeypatch.setattr(broker_node.SimulatedNode, "limits", Limits(client_work=1))
+    for seed in range(60_000, 60_000 + seeds):
+        random = Random(seed)
+        share = random.choice((0.1, 0.5, 1.0))
+        monkeypatch.setattr(WorkShare, "is_spent", lambda *_, random=random, share=share: random.random() < share)
+        monkeypatch.setattr(detector, "TURN", random.choice((1, 3, 10)))
+        monkeypatch.setattr(broker_node.SimulatedNode, "turns_late", random.choice((10, 100, 1_000)) * MILLISECOND)
+        check(seed, crowded=seed % 2 == 0)
+    assert put_off > 10 * seeds
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ class Network:
         going = [each for each in self.participants if each.connected and not each.stalled]
         ready = [(each, each.out) for each in going if each.out]
         ready += [(each, each.into) for each in going if each.into]
-        serving = [each for each in going if isinstance(each, VirtualNode) and each.node.waiting]
+        serving = [each for each in going if isinstance(each, VirtualNode) and each.node.unfinished]
         if not ready and not serving:
             return False
         # A request is served between any two messages.

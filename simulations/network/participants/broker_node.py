@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 from distced.brokers.core.effects import Compile, Effect, Load, Publish, Save
 from distced.brokers.node.compiling import compiled_beside
 from distced.brokers.node.node import Node
+from distced.detectors.limits import LIMITS, Limits
 from distced.detectors.runtime.engine_switch import engines
 from distced.detectors.runtime.engines import EngineName, has_columnar
 from distced.middleware.model.clock import SteadyClock
@@ -65,12 +66,16 @@ class SimulatedNode(Participant):
     `delayed`: share of the messages about the directory that wait, with all behind them, for up to `LONGEST_DELAY`,
     while events pass. `late`: share of the messages over the connection of events that come late by up to `LATEST`,
     with all behind them there, while others pass. `quarantines`: share of the ticks with which one of `quarantined` is.
+    `limits`: of its detectors. `turns_late`: longest time between the turns of detectors that are put off, ns; 0 for
+    turns at once.
     """
 
     delayed: ClassVar[float] = 0.0
     late: ClassVar[float] = 0.0
     quarantines: ClassVar[float] = 0.0
     quarantined: ClassVar[tuple[str, ...]] = ()
+    limits: ClassVar[Limits] = LIMITS
+    turns_late: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -94,6 +99,7 @@ class SimulatedNode(Participant):
             events_over=EVENTS,
             capacity=capacity,
             engines=engines(engine, VirtualReadiness(network.engine.now)),
+            detector_limits=self.limits,
             checkpoints=disk is not None,
             validate=True,
         )
@@ -101,7 +107,7 @@ class SimulatedNode(Participant):
             self.node.checkpoints.stored(self._store.stored, self.now)
         self.received = 0
         self._interval = tick
-        self._waits = False
+        self._waits = self._turn_due = False
         self._late: list[tuple[str, bytes]] = []
 
     @property
@@ -196,9 +202,19 @@ class SimulatedNode(Participant):
             self._serve()
 
     def _serve(self) -> None:
-        """Serve all requests at once, unless they wait."""
-        while self.node.waiting and not self._waits:
+        """Serve all requests at once, unless they wait, and turns in time."""
+        while (self.node.waiting if self.turns_late else self.node.unfinished) and not self._waits:
             self.do(self.node.serve(self.now))
+        if self.node.unfinished and self.turns_late and not self._turn_due:
+            self._turn_due = True
+            engine = self.network.engine
+            engine.after(engine.random.randrange(self.turns_late), self._take_turn)
+
+    def _take_turn(self) -> None:
+        self._turn_due = False
+        if self.alive and not self._waits:
+            self.do(self.node.serve(self.now, lambda: False))
+            self._serve()
 
     def _tick(self) -> None:
         if self.alive:
