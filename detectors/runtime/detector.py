@@ -187,7 +187,7 @@ class Detector:
         # Releases that wait for its turn; never empty, None for none.
         self._put_off: PutOff | None = None
         # Work that was counted for its share, and number of events consumed from which it is counted again.
-        self._charged = self._look_at = 0
+        self._charged, self._look_at = 0, _LOOK_EVERY
         # Work of an event when several were consumed last.
         self._each = 0
 

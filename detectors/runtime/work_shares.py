@@ -93,12 +93,12 @@ class WorkShare:
         if self.left > 0:
             return False
         shares = self._shares
-        since = 0 if self._at is None else now - self._at
-        if self._at is None or since < 0:
-            # A clock may be set back.
-            self._at = now
-        elif since * shares.rate >= SECOND:
-            self.left = min(shares.burst, self.left + since * shares.rate // SECOND)
+        # It was filled up at its begin, and that may be long ago.
+        more = shares.burst if self._at is None else (now - self._at) * shares.rate // SECOND
+        if more > 0:
+            self.left = min(shares.burst, self.left + more)
+        # A clock may be set back.
+        if more:
             self._at = now
         if self.left > 0 or not self.contested:
             return False

@@ -225,8 +225,10 @@ def test_share_does_not_depend_on_a_clock_that_is_set_back() -> None:
     _alone(shares, "ada", "[A where k < 0]")
     share = hungry.share_of_work
     assert share is not None
-    share.charge(2_000)
-    assert share.is_spent(10 * SECOND) and share.apart_until == 10 * SECOND + APART
+    share.charge(3_000)
+    # As it was filled up at its begin, and has been full since.
+    assert share.is_spent(10 * SECOND) and share.left == -1_000
+    assert share.apart_until == 10 * SECOND + APART
     assert share.is_spent(5 * SECOND)
     assert share.is_spent(5 * SECOND + MILLISECOND)
     assert not share.is_spent(7 * SECOND)
