@@ -10,7 +10,7 @@ of the same calls. Rejected: to drop the oldest instances (composite events woul
 consumed in several goes (all others of the node would wait for it all the same, as one that is begun has to end before
 the next event of any pattern that it shares an input with).
 
-One event is cut short after a twentieth to a tenth of a second. Many events, each a little below the limit, take turns
+One event is cut short after some twentieth of a second. Many events, each a little below the limit, take turns
 with the events of other clients (`detectors.runtime.work_shares`).
 """
 
@@ -45,8 +45,8 @@ class Limits:
     Attributes:
         instances: instances at a time; a million take half a gigabyte in the stepwise engine.
         work: instances that one event is offered to, and those that it brings forth, each of which counts as `BIRTH`: a
-            twentieth to a tenth of a second in the stepwise engine, for which all other detectors of the node wait. The
-            events consumed in one go may take `TOGETHER` times as much.
+            twentieth of a second in the stepwise engine, for which all other detectors of the node wait. The events
+            consumed in one go may take `TOGETHER` times as much.
         memory: bytes of instances, with their events and texts.
         text: characters of a text in a register.
         losses: nodes lost with it within ten minutes (`brokers.node.exclusion`).
@@ -63,7 +63,7 @@ class Limits:
     """
 
     instances: int = 1_000_000
-    work: int = 100_000
+    work: int = 50_000
     memory: int = 2**30
     text: int = 100_000
     losses: int = 4
