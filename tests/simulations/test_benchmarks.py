@@ -101,9 +101,7 @@ def test_hostile_client_takes_no_node_down_and_no_detection_away(attack: str, mo
     figures = hostile.measure(50, 2.0, 2_000, (attack,), 1)
     assert not figures.failed
     (trial,) = figures.trials[attack]
-    # The time that the patterns of one client take from others is not bounded (docs/contributing/scale.md): their
-    # detections may come too late for the benchmark.
-    for phase in (trial.before,) if "patterns" in attack else (trial.before, trial.beside):
+    for phase in (trial.before, trial.beside):
         assert phase.missing == 0
         assert len(phase.delays) == len(phase.bare) == 100
     assert trial.counts["events"] >= 200 and trial.memory > 0
