@@ -242,7 +242,8 @@ class HostedDetector:
         self._wait()
 
     def await_clients(self, names: Iterable[str]) -> None:
-        """Offer its topic to these subscriptions again until their clients listen: they have listened elsewhere."""
+        """Count the clients of these subscriptions as not listening until they report ready: the topic is elsewhere, or
+        they have listened to another host."""
         self.changed(self.id)
         for name in names:
             self.subscriptions.change(name, ready=False)

@@ -484,8 +484,11 @@ class DetectorHosting(NodePart):
         return [self.announcements.offer(name, entry, hosted)]
 
     def offer_again(self, hosted: HostedDetector, names: Iterable[str]) -> list[Effect]:
-        known = self.directory.subscriptions
-        return [self.announcements.offer(name, known[name], hosted) for name in names if name in known]
+        """Offer a detector to subscriptions that it serves, until they listen: a client without a connection receives
+        a later offer."""
+        known, again = self.directory.subscriptions, list(names)
+        hosted.await_clients(again)
+        return [self.announcements.offer(name, known[name], hosted) for name in again if name in known]
 
     def exclude(self, hosted: HostedDetector) -> list[Effect]:
         """Remove a detector for good; its subscriptions are refused by the caller."""
@@ -612,8 +615,7 @@ class DetectorHosting(NodePart):
                 return [self.announcements.publish(mine)]
             same = entry.generation == mine.generation
             if entry.generation < mine.generation or (same and chosen(mine.id, (self.name, entry.node)) == self.name):
-                # Clients that accepted the offer of the other node come back, those without a connection later.
-                mine.await_clients(list(mine.subscriptions))
+                # Clients that accepted the offer of the other node come back.
                 return [self.announcements.publish(mine), *self.offer_again(mine, mine.subscriptions)]
         if self.name in entry.replicas:
             if mine.primary:
@@ -642,7 +644,6 @@ class DetectorHosting(NodePart):
             for name, each in hosted.subscriptions.items()
             if not each.terms.near and name in known and not is_away(known[name], self.directory)
         ]
-        hosted.await_clients(names)
         return self.offer_again(hosted, names)
 
     # Messages.

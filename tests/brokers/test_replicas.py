@@ -292,3 +292,18 @@ def test_primary_makes_a_replica_again_that_was_given_up_unnoticed() -> None:
         entry = entry_of(scene.network, identity)
         assert len(entry.replicas) == 1
         assert set(scene.network.hosts(identity)) == {entry.node, *entry.replicas}, seed
+
+
+def test_offer_after_a_change_of_replicas_is_repeated_until_the_client_listens() -> None:
+    """The first one may be lost, as those to a client without a connection."""
+    scene, identity = reliable()
+    (host,) = entry_of(scene.network, identity).replicas
+    scene.app.accepts = False
+    scene.network.lose(next(each for each in scene.nodes if each.name == host), for_good=True)
+    scene.network.pass_time(3 * SECOND)
+    (other,) = entry_of(scene.network, identity).replicas
+    assert other != host
+    scene.app.accepts = True
+    before = len(scene.app.states("q"))
+    scene.network.pass_time(10 * SECOND)
+    assert scene.app.states("q")[before:] == ["offered", "active"]

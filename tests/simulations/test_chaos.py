@@ -113,6 +113,8 @@ def test_schedules_that_failed_once(seed: int) -> None:
         (702116, ",".join(ALL)),
         # A detector that was on its way to a node as its checkpoint was read there.
         (700759, ",".join(ALL)),
+        # A client without a connection as the replica that it listened to was given up, and another home was offered.
+        (702274, ",".join(ALL)),
         # A host and the node that chooses the next one, lost with a server that remembers the latter.
         (1008199, ",".join(ALL)),
     ],
