@@ -347,7 +347,7 @@ def test_subscriber_hears_replicas_at_their_sites_and_each_event_once(sites: Sit
     assert his(subscription, 1) == [4]
 
 
-def test_detector_moves_to_another_site_and_its_topic_stays(
+def test_detector_moves_to_another_site_and_its_topic_follows(
     sites: Sites, eventually: Eventually, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # `distced move` speaks of the usual root.
@@ -365,8 +365,10 @@ def test_detector_moves_to_another_site_and_its_topic_stays(
     assert "moved from ced-north to ced-south" in capsys.readouterr().out
     source.publish(source.create("B", 2, k=1), watermark=2)
     assert his(subscription, 1) == [2]
-    assert client.detectors[subscription.detector].home == sites.name("north")
-    assert subscription.homes == (sites.name("north"),)
+    assert client.detectors[subscription.detector].home == sites.name("south")
+    eventually(lambda: subscription.homes == (sites.name("south"),))
+    source.publish(source.create("A", 3, k=1), source.create("B", 4, k=1), watermark=4)
+    assert his(subscription, 1) == [4]
     client.unregister("A")
     client.unregister("B")
 
