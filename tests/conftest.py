@@ -113,7 +113,7 @@ ORDER = ("spark", "ray", "slow", "")
 """Marks by the length of the groups they make, the longest first, so that no process is left with a long one."""
 
 LIVE = ("mqtt", "ray")
-"""Marks of tests that are repeated once."""
+"""Marks of tests that are repeated once, as are those of the folder `live`: they wait for processes up to a time."""
 
 RAY_TIMEOUT = 150
 """Timeout of a test with Ray, s. Once in some runs of all tests `ray.init` does not come back from its client of the
@@ -168,7 +168,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         mark_needs(item)
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
-        if beside_others and any(map(item.get_closest_marker, LIVE)):
+        if beside_others and (item.path.parent.name == "live" or any(map(item.get_closest_marker, LIVE))):
             item.add_marker(pytest.mark.flaky(reruns=1))
         if item.get_closest_marker("ray") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(RAY_TIMEOUT))
