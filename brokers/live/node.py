@@ -245,7 +245,7 @@ class LiveNode(Participant):
 
         self._decide("", lambda: self.node.serve(self.clock.now(), goes_on))
         self._slice_end = time.monotonic()
-        # Of messages and requests others are concerned, who wait for the same server.
+        # Messages and requests keep the server busy, for which all others wait; turns of detectors do not.
         self._pause = (PAUSES if self.node.waiting else 1) * (self._slice_end - begin)
 
     def _connected(self, home: str, now: int, *, resumed: bool) -> Iterable[Effect]:

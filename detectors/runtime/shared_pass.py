@@ -256,7 +256,11 @@ class MemberLoop:
         for share, work in done.items():
             share.charge(work)
         beyond = {share for share in done if share.is_spent(now)}
-        theirs = [number for number in spent if self.members[number].detector.share_of_work in beyond]
+        # Those beyond their limits have lost their state, and are to be reported first (`take_excesses`).
+        going = {number: self.members[number].detector for number in spent}
+        theirs = [
+            number for number, each in going.items() if each.share_of_work in beyond and each not in self.excesses
+        ]
         theirs.sort(key=lambda number: (-spent[number], number))
         return int(more.sum()), [self.members[number].detector for number in theirs[:AT_ONCE]]
 

@@ -14,13 +14,17 @@ from distced.detectors.limits import Limits
 from distced.detectors.runtime import detector as detector_module
 from distced.detectors.runtime.detection_policy import DetectionPolicy
 from distced.detectors.runtime.detector import Detected, Detector
+from distced.detectors.runtime.engine_switch import Engines
 from distced.detectors.runtime.engines import has_columnar
+from distced.detectors.runtime.pass_choice import ForcedPass
 from distced.detectors.runtime.shared_input import Passed, SharedInput
 from distced.detectors.runtime.work_shares import APART, BURST, WorkShare, WorkShares
+from distced.middleware.model.errors import LimitError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.policies.detection import detection_policy
 from tests.detectors.test_shared_input import Crowd, compiled_by_chance, in_order, received
+from tests.support.engine_switches import AtOnce
 from tests.support.event_streams import comparable, interleaved, messages, spread
 
 CLIENTS = ("ada", "bob", "eve")
@@ -261,6 +265,33 @@ def test_detector_that_is_beyond_a_limit_in_its_turn_is_reported() -> None:
             break
     assert result.excess is not None and result.excess.problem == "more instances of a pattern than nodes hold"
     assert not made.put_off and not shares.turns
+
+
+def test_member_of_the_pass_beyond_a_limit_and_its_share_is_reported() -> None:
+    pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    shares = WorkShares(Limits(client_work=1))
+    shared = SharedInput(detection_policy("best-effort"), Engines(AtOnce(), shared=ForcedPass))
+    members = [
+        Detector(compile_pattern(f"[A as a] ; [A where k > a.k + {10**6 + each}]"), shared.policy, limits=Limits())
+        for each in range(2)
+    ]
+    for member in members:
+        shared.add(member)
+    for begin in range(5):
+        shared.receive([("s", _events(20, 20 * begin), None, None)], begin)
+    entered = shared._columnar
+    assert entered is not None and entered.members.keys() == set(members)
+    for member in members:
+        shares.assign(member, "eve")
+    _alone(shares, "ada", "[A where k < 0]")
+    (loop,) = entered._loops()
+    error = LimitError("too many instances", given="2", allowed="1")
+    for member in members:
+        loop.excesses[member] = error
+    # Of one event that touches many, the work is more than the share.
+    passed = shared.receive([("s", _events(1_500, 200), None, None)], SECOND)
+    assert passed.excesses == dict.fromkeys(members, error)
+    assert not entered.members and not shares.turns
 
 
 def test_member_beyond_a_limit_in_its_turn_leaves_the_others() -> None:
