@@ -32,6 +32,7 @@ from distced.middleware.sets.aggregates import (
 from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered, TypeSet, set_children, walk_set
 from distced.middleware.sets.describable import conditions as describable_conditions
 from distced.middleware.sets.expressions import walk as walk_expression
+from distced.middleware.sets.local_time import LOCAL_TIMES
 from distced.middleware.sets.values import FUNCTIONS
 
 Kinds = Mapping[str, Kind | None]
@@ -561,6 +562,8 @@ class _Checker:
                 if None not in (kinds[0], kind) and kinds[0] != kind:
                     raise self.error(f"compares a {kinds[0]} with a {kind}", option.span)
             return "boolean"
+        if expression.function in LOCAL_TIMES:
+            arguments = arguments[:1]
         for argument in arguments:
             kind = self.kind(argument, scope, known)
             wanted = function.takes or common

@@ -45,6 +45,7 @@ from distced.middleware.sets.expressions import (
     transform,
     walk,
 )
+from distced.middleware.sets.local_time import LOCAL_TIMES
 
 Computed: TypeAlias = Mapping[str, Expression]
 """Expressions over the attributes of the published type, by name of the computed attribute."""
@@ -153,6 +154,8 @@ def _is_strict(expression: Expression) -> bool:
             return _is_strict(left) or _is_strict(right)
         case Call(function="abs" | "round" | "floor" | "ceil" | "length" | "lower" | "upper", arguments=(argument,)):
             return _is_strict(argument)
+        case Call(function=function, arguments=(instant, _)) if function in LOCAL_TIMES:
+            return _is_strict(instant)
         case _:
             return False
 

@@ -26,6 +26,7 @@ from distced.middleware.sets.expressions import (
     Span,
     Unary,
 )
+from distced.middleware.sets.local_time import DEFAULT_ZONE, LOCAL_TIMES, near_zone, time_zone
 from distced.middleware.sets.values import FUNCTIONS
 
 _UNIT_LETTERS = "".join(UNITS)
@@ -231,6 +232,8 @@ class ExpressionParser:
         return Moment(end, variable, span=self._span(start))
 
     def _call(self, function: str, start: int) -> Expression:
+        if function in LOCAL_TIMES:
+            return self._local_time(function, start)
         arguments: list[Expression] = []
         with self._enclosed():
             self.scanner.expect("(")
@@ -252,6 +255,52 @@ class ExpressionParser:
         if function == "count" and isinstance(arguments[0], Name):
             arguments = [Moment("hi", arguments[0].name, span=arguments[0].span)]
         return Call(function, tuple(arguments), span=self._span(start))
+
+    def _local_time(self, function: str, start: int) -> Expression:
+        """`hour('Europe/London')`, `hour(x, 'Europe/London')`: of an event, or of an instant; without a zone in UTC."""
+        scanner = self.scanner
+        arguments: list[Expression] = []
+        with self._enclosed():
+            scanner.expect("(")
+            while not scanner.at(")"):
+                if arguments:
+                    scanner.expect(",")
+                arguments.append(self.expression() if arguments else self._instant())
+            scanner.expect(")")
+        if not arguments or (isinstance(arguments[0], Literal) and isinstance(arguments[0].value, str)):
+            arguments.insert(0, Moment("hi", "", span=self._span(start)))
+        if len(arguments) == 1:
+            arguments.append(Literal(DEFAULT_ZONE, span=self._span(start)))
+        zone = arguments[1]
+        if len(arguments) > 2 or not isinstance(zone, Literal) or not isinstance(zone.value, str):
+            raise scanner.error(
+                f"{function} takes a variable and a time zone, or one of them",
+                self._span(start),
+                given=scanner.text[start : scanner.previous.end],
+                allowed=f"{function}('Europe/London'), {function}(x, 'Europe/London'), {function}(x), {function}()",
+            )
+        self.check_zone(zone.value, zone.span or self._span(start))
+        return Call(function, tuple(arguments), span=self._span(start))
+
+    def _instant(self) -> Expression:
+        """The first argument of a local time: the name of a variable, or an expression."""
+        word = self.scanner.word
+        if word.kind == "name" and word.text not in self.constants and self.scanner.peek().text in (",", ")"):
+            self.scanner.next()
+            return Moment("hi", word.text, span=Span(word.start, word.end))
+        return self.expression()
+
+    def check_zone(self, name: str, span: Span) -> None:
+        """`PatternError` for an unknown time zone."""
+        if time_zone(name) is None:
+            near = near_zone(name)
+            raise self.scanner.error(
+                "unknown time zone",
+                span,
+                given=name,
+                allowed="a name such as 'Europe/London'",
+                advice=f"did you mean '{near}'?" if near else None,
+            )
 
     def _at_over(self) -> bool:
         """Whether `over 10min` follows. A word by itself is still a name."""

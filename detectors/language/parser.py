@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from textwrap import dedent
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from distced.detectors.language.constants import Constant, at_constant
 from distced.detectors.language.depth import check_depth, check_output_depth
@@ -528,15 +527,7 @@ class Parser(ExpressionParser):
 
     def _zone(self) -> str:
         word = self.scanner.next()
-        try:
-            ZoneInfo(word.text).utcoffset(None)
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            raise self.scanner.error(
-                "unknown time zone",
-                Span(word.start, word.end),
-                given=word.text,
-                allowed="a name such as 'Europe/London'",
-            ) from None
+        self.check_zone(word.text, Span(word.start, word.end))
         return word.text
 
     # Brackets: an atom, a definition or a scoped domain.

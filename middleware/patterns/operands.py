@@ -26,7 +26,8 @@ from distced.middleware.model.timestamps import (
 )
 from distced.middleware.patterns.tree import Instant, Recurring, Relative, TimeOfDay, When
 from distced.middleware.sets.aggregates import AGGREGATES
-from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Name, Unary, Verbatim
+from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Moment, Name, Unary, Verbatim
+from distced.middleware.sets.local_time import DEFAULT_ZONE, LOCAL_TIMES
 from distced.middleware.sets.values import FUNCTIONS
 
 Given: TypeAlias = "Value | int | float | str | bool | timedelta | None"
@@ -93,15 +94,32 @@ def value(name: str) -> Value:
 
 def call(function: str, *arguments: Given) -> Value:
     """Call of a function of the language, such as `call("max", value("top"), p.price)`, or of an aggregate over all
-    events of an iteration, `call("avg", p.price)`."""
+    events of an iteration, `call("avg", p.price)`, or of a local time, `call("hour", hi(p), "Europe/London")`."""
     known = FUNCTIONS.get(function) or AGGREGATES.get(function)
     if known is None:
         allowed = ", ".join(dict.fromkeys((*FUNCTIONS, *AGGREGATES)))
         raise PatternError("no function of this name", given=function, allowed=allowed)
+    if function in LOCAL_TIMES:
+        return _local_time(function, arguments)
     if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
         allowed = f"{known.least} or more" if known.most is None else f"{known.least} to {known.most}"
         raise PatternError(f"{function} takes other arguments", given=f"{len(arguments)} arguments", allowed=allowed)
     return Value(Call(function, tuple(map(expression_of, arguments))))
+
+
+def _local_time(function: str, arguments: tuple[Given, ...]) -> Value:
+    """Local time of an instant, `hi(p)` or a number, in a zone; without them of the event at hand, and in UTC."""
+    zone, instants = DEFAULT_ZONE, arguments
+    if arguments and isinstance(arguments[-1], str):
+        zone, instants = arguments[-1], arguments[:-1]
+    instant = expression_of(instants[0]) if instants else Moment("hi", "")
+    if len(instants) > 1 or isinstance(instant, Literal):
+        raise PatternError(
+            f"{function} takes an instant and a time zone, or one of them",
+            given=f"{len(arguments)} arguments",
+            allowed=f'call("{function}", hi(p), "Europe/London")',
+        )
+    return Value(Call(function, (instant, Literal(zone))))
 
 
 def choose(condition: ConditionLike, then: Given, otherwise: Given) -> Value:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import format_duration
+from distced.middleware.sets.local_time import DEFAULT_ZONE, LOCAL_TIMES
 
 
 class Span(NamedTuple):
@@ -82,7 +83,7 @@ class Binary(Spanned):
 @dataclass(frozen=True, slots=True)
 class Call(Spanned):
     """`function(arguments)`, with a function out of `values.FUNCTIONS` or `aggregates.AGGREGATES`; `a in (b, c)` is
-    `in` of a, b, c."""
+    `in` of a, b, c; `hour('Europe/London')` is `hour` of `hi()` and the zone."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -241,6 +242,8 @@ def _format(expression: Expression) -> tuple[str, int]:
             return f"{format_expression(sought, _LEVEL['=='] + 1)} in ({listed})", _LEVEL["=="]
         case Call(function="count", arguments=(Moment(end="hi", variable=variable),)):
             return f"count({quote_name(variable) if variable else ''})", _ATOMIC
+        case Call(function=function, arguments=(instant, Literal(value=str(zone)))) if function in LOCAL_TIMES:
+            return _format_local_time(function, instant, zone), _ATOMIC
         case Call(function="over", arguments=(aggregate, Literal(value=int(length)))):
             return f"{format_expression(aggregate)} over {format_duration(length)}", _ATOMIC
         case Call(function=function, arguments=arguments):
@@ -260,6 +263,18 @@ def _format(expression: Expression) -> tuple[str, int]:
             tighter = level + 1
             loose = tighter if operator in COMPARISONS else level
             return f"{format_expression(left, loose)} {operator} {format_expression(right, tighter)}", level
+
+
+def _format_local_time(function: str, instant: Expression, zone: str) -> str:
+    """`hour('Europe/London')`, `hour(x, 'Europe/London')`; a bare name in parentheses, or it would be a variable."""
+    match instant:
+        case Moment(end="hi", variable=variable):
+            shown = [quote_name(variable)] if variable else []
+        case Name():
+            shown = [f"({format_expression(instant)})"]
+        case _:
+            shown = [format_expression(instant)]
+    return f"{function}({', '.join([*shown, *([] if zone == DEFAULT_ZONE else [format_value(zone)])])})"
 
 
 def format_value(value: Attribute) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN
+from distced.middleware.sets.local_time import LOCAL_TIMES
 
 LONGEST: Final = 1_000_000
 """Characters of a joined text at most: an expression of a few characters may double one again and again."""
@@ -147,7 +148,7 @@ class Function(NamedTuple):
         compute: from attribute values to one.
         least, most: number of arguments; `most` None for any number.
         takes, gives: kind of its arguments, None for any, and of its result, None for that of its arguments; the first
-            argument of `if` is a condition.
+            argument of `if` is a condition, the second of a local time a zone.
     """
 
     compute: Callable[..., Attribute]
@@ -175,6 +176,8 @@ FUNCTIONS: Final[dict[str, Function]] = {
     "if": Function(_choice, 3, 3, None, None),
     # Written `a in (b, c)`.
     "in": Function(_contained, 2, None, None, "boolean"),
+    # Of an instant and a zone, both of which may be left out in a text.
+    **{name: Function(compute, 2, 2, "number", gives) for name, (compute, gives) in LOCAL_TIMES.items()},
 }
 
 BINARY: Final[dict[str, Callable[[Attribute, Attribute], Attribute]]] = {

@@ -175,6 +175,8 @@ def test_arrays_become_columns() -> None:
         "if(flag or v < 1, if(x.flag, 1, 2), 3) <= if(x.v in (0, 1, true), 1, 2)",
         "v in (1, x.v, 0.5) and name in ('a', 'b') or not v in (1, null, true)",
         "(v in (1, 2.0)) == (name in ('A', null))",
+        "hour(hi() * 1h) > 2 and minute(hi(x) * 7min, 'Asia/Kolkata') < 45",
+        "weekday(v * 1d) == weekday((v)) or date(x, 'Asia/Tokyo') == '1970-01-02'",
     ],
 )
 def test_conditions_agree_with_the_stepwise_engine(guard: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from distced.middleware.model.events import Attribute, Event
+from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MAX, INSTANT_MIN, MINUTE
 from distced.middleware.sets import values
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 from distced.middleware.sets.expressions import (
@@ -140,6 +141,21 @@ def test_operators_compute_as_documented(left: Attribute, operator: str, right: 
         (("in", "a", "b"), False),
         (("in", None, None, 1), True),
         (("in", None, "a"), False),
+        (("hour", 3 * HOUR, "Asia/Tokyo"), 12),
+        (("hour", -1, "UTC"), 23),
+        (("hour", -0.5, "UTC"), 23),
+        (("hour", True, "UTC"), None),
+        (("hour", "1", "UTC"), None),
+        (("hour", None, "UTC"), None),
+        (("hour", math.inf, "UTC"), None),
+        (("hour", 1, "Nowhere/City"), None),
+        (("hour", 1, 3), None),
+        (("minute", 61 * MINUTE, "Asia/Kolkata"), 31),
+        (("weekday", 0, "UTC"), 4),
+        (("weekday", 3 * DAY, "UTC"), 7),
+        (("date", INSTANT_MAX, "UTC"), "2262-04-11"),
+        (("date", INSTANT_MIN, "Pacific/Auckland"), "1677-09-21"),
+        (("date", 0, "America/New_York"), "1969-12-31"),
     ],
 )
 def test_functions_compute_as_documented(call: tuple[Any, ...], result: Attribute) -> None:

@@ -22,6 +22,7 @@ from distced.middleware.sets.describable import (
 )
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 from distced.middleware.sets.expressions import LEVELS, Binary, Call, Expression, Field, Literal, Moment, Name, Unary
+from distced.middleware.sets.local_time import LOCAL_TIMES
 
 # Attributes by kind, so that events of a registered type can be made, and expressions that do not care.
 KINDS: dict[str, Any] = {"n": "number", "m": "number", "s": "string", "b": "boolean"}
@@ -53,6 +54,12 @@ EXPRESSIONS: st.SearchStrategy[Any] = st.recursive(
         st.builds(lambda function, a, b: Call(function, (a, b)), st.sampled_from(TWO), inner, inner),
         st.builds(lambda a, b, c: Call("if", (a, b, c)), inner, inner, inner),
         st.builds(lambda a, b: Call("in", (a, *b)), inner, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(
+            lambda function, a, zone: Call(function, (a, Literal(zone))),
+            st.sampled_from(list(LOCAL_TIMES)),
+            inner,
+            st.sampled_from(["UTC", "Asia/Tokyo"]),
+        ),
     ),
     max_leaves=8,
 )

@@ -83,6 +83,12 @@ def _functions(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         st.builds(lambda a, b: Call("nth", (a, b)), inner, inner),
         st.builds(lambda name: Call("count", (Moment("hi", name),)), NAMES),
         st.builds(lambda a, b: Call("in", (a, *b)), inner, st.lists(inner, min_size=1, max_size=3)),
+        st.builds(
+            lambda function, a, zone: Call(function, (a, Literal(zone))),
+            st.sampled_from(["hour", "minute", "weekday", "date"]),
+            inner.filter(lambda a: not (isinstance(a, Literal) and isinstance(a.value, str))),
+            st.sampled_from(["UTC", "Europe/London"]),
+        ),
     )
 
 

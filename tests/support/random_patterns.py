@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from distced.middleware.model.events import Event
+from distced.middleware.model.timestamps import MINUTE
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
@@ -56,6 +57,7 @@ FEATURES = frozenset(
         "output",
         "choice",
         "member",
+        "local time",
         "once",
         "settled",
         "take",
@@ -272,6 +274,11 @@ class PatternMaker:
             right = self.aggregate()
         if "choice" in self.features and random.random() < 0.1:
             right = Call("if", (Binary("==", Name("k"), Literal(random.randrange(2))), right, Literal(1)))
+        apart = Random(f"local {described} {operator} {right}")
+        if "local time" in self.features and apart.random() < 0.1:
+            of = apart.choice(["", *self.variables])
+            instant = Binary("*", Moment(apart.choice(("lo", "hi")), of), Literal(25 * MINUTE))
+            right = Call(apart.choice(("hour", "minute")), (instant, Literal(apart.choice(("UTC", "Asia/Kolkata")))))
         if "member" in self.features and random.random() < 0.1:
             return Filtered(described, Call("in", (Name("v"), right, Literal(random.randrange(3)))))
         return Filtered(described, Binary(operator, Name("v"), right))
