@@ -243,6 +243,15 @@ def part_type(index: int) -> str:
     return f"{PART_PREFIX}{index}"
 
 
+def due_after(delay: Attribute, end: int) -> int | None:
+    """The due instant, ns, of a time event with a calculated delay, started at `end`; None for never."""
+    if not isinstance(delay, int | float) or type(delay) is bool or not 0 <= delay <= INSTANT_MAX:
+        return None
+    # The greatest float that is no more is below the bound by itself.
+    due = end + int(delay)
+    return due if due <= INSTANT_MAX else None
+
+
 def due_again(when: When, fired: int) -> int | None:
     """The due instant, ns, of a recurring time event behind the one at `fired`; None for never."""
     match when:

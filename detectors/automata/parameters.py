@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from distced.detectors.automata.automaton import Automaton, Position, Register
+from distced.detectors.automata.automaton import Automaton, AutomatonTimer, Position, Register
 from distced.middleware.model.events import Attribute
-from distced.middleware.patterns.tree import Output
+from distced.middleware.patterns.tree import Calculated, Output
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import Expression, Literal, Parameter, transform
 
@@ -63,8 +63,14 @@ def _changed(automaton: Automaton, change: Callable[[Expression], Expression]) -
     def output(each: Output) -> Output:
         return each.mapped(lambda expression: transform(expression, change))
 
+    def timer(each: AutomatonTimer) -> AutomatonTimer:
+        if not isinstance(each.when, Calculated):
+            return each
+        return replace(each, when=Calculated(transform(each.when.delay, change)))
+
     return replace(
         automaton,
+        timers=tuple(map(timer, automaton.timers)),
         positions=tuple(map(position, automaton.positions)),
         registers=tuple(map(register, automaton.registers)),
         output=None if automaton.output is None else output(automaton.output),

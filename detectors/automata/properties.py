@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from distced.detectors.automata.automaton import TIMER_PREFIX, Automaton, Position
-from distced.middleware.patterns.tree import Delegated, Recurring
+from distced.middleware.patterns.tree import Calculated, Delegated, Recurring
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Name, Parameter, walk
 from distced.middleware.sets.values import FUNCTIONS
@@ -81,6 +81,7 @@ def _guard_cost(automaton: Automaton) -> int:
         for position in automaton.positions
     ]
     initial = sum(_size(value) for register in automaton.registers for _, value in register.initials)
+    initial += sum(_size(timer.when.delay) for timer in automaton.timers if isinstance(timer.when, Calculated))
     moves = (sum(costs[move.position] for move in state.moves) for state in automaton.states)
     return max([initial + max(moves, default=0), *map(guard_cost, automaton.inner)])
 

@@ -25,7 +25,7 @@ from distced.detectors.automata.automaton import (
 )
 from distced.detectors.automata.satisfiable import satisfiable
 from distced.middleware.model.timestamps import HOUR
-from distced.middleware.patterns.tree import Instant, Recurring, Relative
+from distced.middleware.patterns.tree import Calculated, Instant, Recurring, Relative
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE, Expression, conjunction
 
@@ -209,6 +209,9 @@ class _Search:
                 elif isinstance(when, Instant):
                     _bound(made, _due(timer), _ORIGIN, when.instant)
                     _bound(made, _ORIGIN, _due(timer), -when.instant)
+                    _bound(made, _NOW, _due(timer), 0)
+                elif isinstance(when, Calculated):
+                    # Any delay.
                     _bound(made, _NOW, _due(timer), 0)
                 else:
                     _bound(made, _NOW, _due(timer), 0)

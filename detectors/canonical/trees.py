@@ -274,6 +274,14 @@ class _Frame:
         place = self.trees.places.new(TIMER)
         second = self.inside(self.scope, {**self.timers, timing.timer: place}).pattern(timing.second)
         when = timing.when
+        if isinstance(when, tree.Calculated):
+            delay = self.expressions.value(when.delay)
+            return combined(
+                f"({first.text}, {second.text}) @ {TIMER} = ({delay.text})",
+                [[first, second, named(TIMER, place), delay]],
+                lambda nodes: tree.Timing(nodes[0], nodes[1], nodes[2], tree.Calculated(nodes[3])),
+                "timing",
+            )
         return combined(
             f"({first.text}, {second.text}) @ {TIMER} = {format_when(when)}",
             [[first, second, named(TIMER, place)]],

@@ -98,7 +98,8 @@ T_FLAGS: Final = 1
 T_CLEARS: Final = 2  # the list of pairs (word, kind) of ended scopes: `OPENED`, `SET_OFF` or `ENTERED`
 T_ARMS: Final = 3  # the list of triples (word, timer, when): `when` in the pool for a delay, else -1 less its number
 T_RECURS: Final = 4  # the same of time events that recur when they fire, `when` for the next
-TARGET: Final = 5
+T_DELAYS: Final = 5  # the list of pairs of a word and the code of a calculated delay
+TARGET: Final = 6
 
 ACCEPTING: Final = 1
 GOES_ON: Final = 2

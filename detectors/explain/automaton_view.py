@@ -305,7 +305,9 @@ def _text(pattern: tree.Pattern) -> str:
         case tree.Iteration(least=least, most=most):
             return _times(least, most)
         case tree.Timing(timer=timer, when=when):
-            relative = isinstance(when.first if isinstance(when, tree.Recurring) else when, tree.Relative)
+            relative = isinstance(
+                when.first if isinstance(when, tree.Recurring) else when, tree.Relative | tree.Calculated
+            )
             after = " after the end of the first" if relative else ""
             return f"the time event {timer} comes {format_when(when)}{after}"
         case tree.Scope(domain=domain):

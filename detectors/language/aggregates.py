@@ -216,6 +216,8 @@ class _Space:
             case tree.Init(registers=registers, body=body):
                 initials = tuple((name, self.written(value)) for name, value in registers)
                 return replace(pattern, registers=initials, body=self._with_updates(body, sides))
+            case tree.Timing():
+                return rebuild(tree.with_delay(pattern, self.written), lambda part: self._with_updates(part, sides))
             case _:
                 return rebuild(pattern, lambda part: self._with_updates(part, sides))
 

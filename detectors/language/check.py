@@ -236,8 +236,43 @@ class _Checker:
                 "a time event may not hide a type", pattern.span, given=timer, advice="choose another name"
             )
         self.used_timers[timer] = pattern.span
+        if isinstance(pattern.when, tree.Calculated):
+            self.delay(pattern.when.delay, between)
         after = self.pattern(pattern.second, replace(between, timers=scope.timers | {timer}))
         return replace(after, timers=scope.timers)
+
+    def delay(self, delay: expressions.Expression, scope: _Scope) -> None:
+        """Check the calculated delay of a time event."""
+        where = "where a time event is set off"
+        self.no_event(delay, where)
+        for each in walk_expression(delay):
+            if isinstance(each, expressions.Name) and each.name not in scope.registers:
+                raise self.error(
+                    f"no event is at hand {where}",
+                    each.span,
+                    given=each.name,
+                    allowed=", ".join((*scope.registers, *(f"{x}.{each.name}" for x in scope.variables))) or None,
+                    advice=f"bind the event before, [... as x], and write x.{each.name}",
+                )
+        self.at_hand = frozenset()
+        kind = self.kind(delay, scope, {})
+        if kind not in (None, "number"):
+            raise self.error(
+                f"a {kind} where a duration is wanted",
+                delay.span,
+                allowed="a number of nanoseconds",
+                advice="of a number of seconds write x.timeout * 1s",
+            )
+
+    def no_event(self, expression: expressions.Expression, where: str) -> None:
+        """Check that an expression does not read the time of an event at hand."""
+        for each in walk_expression(expression):
+            if isinstance(each, expressions.Moment) and not each.variable:
+                raise self.error(
+                    f"no event is at hand {where}",
+                    each.span,
+                    allowed=f"{each.end}(x) of a variable x that is bound before",
+                )
 
     def init(self, pattern: tree.Init, scope: _Scope) -> _Scope:
         registers = dict(scope.registers)
@@ -249,13 +284,7 @@ class _Checker:
                 raise self.error(
                     "a register may not hide another", pattern.span, given=name, advice="choose another name"
                 )
-            for each in walk_expression(initial):
-                if isinstance(each, expressions.Moment) and not each.variable:
-                    raise self.error(
-                        "no event is at hand where a register begins",
-                        each.span,
-                        allowed=f"{each.end}(x) of a variable x that is bound before",
-                    )
+            self.no_event(initial, "where a register begins")
             self.at_hand = frozenset()
             registers[name] = self.kind(initial, scope, {})
         inside = self.pattern(pattern.body, replace(scope, registers=registers, open=scope.open | names))

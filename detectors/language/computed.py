@@ -215,6 +215,9 @@ class ComputedWriter:
             case tree.Init(body=body, registers=registers):
                 begun = tuple((name, self.expression(value, [NONE_COMPUTED])) for name, value in registers)
                 return replace(pattern, body=self.pattern(body), registers=begun)
+            case tree.Timing():
+                timing = tree.with_delay(pattern, lambda delay: self.expression(delay, [NONE_COMPUTED]))
+                return rebuild(timing, self.pattern)
             case tree.Keyed(body=body, attributes=attributes):
                 keys = dict.fromkeys(self.key(name, pattern) for name in attributes)
                 return replace(pattern, body=self.pattern(body), attributes=tuple(keys))

@@ -73,6 +73,8 @@ def _inside(node: TreeNode) -> Iterable[TreeNode]:
             return (body, domain)
         case tree.Init(registers=registers, body=body):
             return (body, *(initial for _, initial in registers))
+        case tree.Timing(first=first, second=second, when=tree.Calculated(delay=delay)):
+            return (first, second, delay)
         case _:
             return tree.children(node)
 

@@ -24,7 +24,7 @@ from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
 from distced.middleware.patterns.statements import CONSUMPTIONS, DEFINED, split_statements
 from distced.middleware.sets.aggregates import slides
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
-from distced.middleware.sets.expressions import Expression, Span
+from distced.middleware.sets.expressions import Expression, Span, names, variables
 from distced.middleware.wire.topics import TopicError, check_json_topic
 
 INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?")
@@ -475,12 +475,19 @@ class Parser(ExpressionParser):
 
     def _when(self) -> tree.When:
         scanner = self.scanner
+        if self._at_calculation():
+            return self._calculated()
         if scanner.at_kind("duration") or scanner.word.text in self.constants:
             return tree.Relative(self.duration())
         if scanner.word.text == "every":
             return self._recurring()
         if scanner.word.text != "at":
-            scanner.expected = ["a duration such as 5min", "'at' with a time of day or an instant", "'every'"]
+            scanner.expected = [
+                "a duration such as 5min",
+                "'at' with a time of day or an instant",
+                "'every'",
+                "a calculation with an attribute of a variable, such as x.timeout * 1s",
+            ]
             raise scanner.unexpected()
         scanner.next()
         start = scanner.word.start
@@ -491,6 +498,31 @@ class Parser(ExpressionParser):
             except DistcedError as error:
                 raise scanner.error(error.problem, self._span(start), given=text, allowed=error.allowed) from None
         return self._time_of_day("a time of day such as 19:00, an instant such as 2026-11-21T08:00Z")
+
+    def _at_calculation(self) -> bool:
+        word, following = self.scanner.word, self.scanner.peek().text
+        if word.kind == "duration":
+            # Behind `5min *` may stand a pattern, but for `x.`.
+            ahead = Scanner(self.scanner.text, word.end, self.scanner.end)
+            operator = ahead.next().text in ("*", "/", "+", "-")
+            return operator and ahead.word.kind == "name" and ahead.peek().text == "."
+        if word.kind != "name":
+            return word.kind == "sign" and word.text in ("(", "-")
+        if word.text in self.constants:
+            return False
+        return word.text not in ("at", "every") or following in (".", "(") or self.scanner.text[word.start] == "`"
+
+    def _calculated(self) -> tree.Calculated:
+        start = self.scanner.word.start
+        delay = self.sum()
+        if not (variables(delay) or names(delay)):
+            raise self.scanner.error(
+                "a delay calculated of constants alone",
+                self._span(start),
+                given=self.scanner.text[start : self.scanner.previous.end],
+                allowed="a duration such as 5min, or an attribute of a variable, such as x.timeout * 1s",
+            )
+        return tree.Calculated(delay)
 
     def _recurring(self) -> tree.Recurring:
         scanner = self.scanner

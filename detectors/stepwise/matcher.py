@@ -609,7 +609,7 @@ class Matcher:
                         self.root.windows
                         if renewed
                         else tuple(each if place in target.windows else None for place, each in enumerate(windows)),
-                        timers_after(instance, event, target, ended=self.ended),
+                        timers_after(instance, event, target, bindings, registers, ended=self.ended),
                         bounds,
                         _NOTHING_SPENT,
                         instance.origin,

@@ -16,6 +16,7 @@ from distced.detectors.automata.automaton import (
     AutomatonMove,
     AutomatonState,
     Position,
+    due_after,
     due_again,
     due_instant,
     part_type,
@@ -28,7 +29,7 @@ from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Attribute, Event
-from distced.middleware.patterns.tree import Recurring, When
+from distced.middleware.patterns.tree import Calculated, Recurring, When
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.evaluation import (
     Bindings,
@@ -51,14 +52,15 @@ KeyOf = Callable[[Event], object]
 @dataclass(frozen=True, slots=True)
 class Target:
     """A target state: `accepting` completes a match, `goes_on` keeps the instance alive, `arms` starts time events;
-    `timers`, `windows` and `keys` are those kept, all others end. A time event that `recurs` is kept when it fires.
-    `renews`: what is emitted there is no longer part of the instance, which goes on (`once`). `generative`: whether the
-    state is, also where instances do not emit on arrival (`settled`, `take`)."""
+    `delays` those with a calculated delay; `timers`, `windows` and `keys` are those kept, all others end. A time event
+    that `recurs` is kept when it fires. `renews`: what is emitted there is no longer part of the instance, which goes
+    on (`once`). `generative`: whether the state is, also where instances do not emit on arrival (`settled`, `take`)."""
 
     state: int
     accepting: bool
     goes_on: bool
     arms: tuple[tuple[int, When], ...]
+    delays: tuple[tuple[int, Value], ...]
     recurs: tuple[tuple[int, Recurring], ...]
     timers: frozenset[int]
     windows: frozenset[int]
@@ -394,11 +396,17 @@ class Planner:
 
     def _target(self, index: int) -> Target:
         state = self.automaton.states[index]
+        started = [(timer, self.automaton.timers[timer].when) for timer in sorted(state.arms)]
         return Target(
             state=index,
             accepting=state.accepting and not (self.automaton.ends_otherwise and state.moves),
             goes_on=bool(state.moves),
-            arms=tuple((timer, self.automaton.timers[timer].when) for timer in sorted(state.arms)),
+            arms=tuple((timer, when) for timer, when in started if not isinstance(when, Calculated)),
+            delays=tuple(
+                (timer, compile_value(when.delay, self.scope()))
+                for timer, when in started
+                if isinstance(when, Calculated)
+            ),
             recurs=tuple(
                 (timer, when)
                 for timer in sorted(state.timers)
@@ -552,8 +560,11 @@ def kept_registers(automaton: Automaton, registers: tuple[Attribute, ...], targe
     return (*registers[:begin], *keys, *registers[end:])
 
 
-def timers_after(instance: Instance, event: Event, target: Target, *, ended: bool) -> tuple[int | None, ...]:
-    """The due instant of each time event after arrival, ns; None for one not started; none recurs if `ended`."""
+def timers_after(
+    instance: Instance, event: Event, target: Target, bindings: Bindings, registers: Registers, *, ended: bool
+) -> tuple[int | None, ...]:
+    """The due instant of each time event after arrival with these values, ns; None for one not started; none recurs if
+    `ended`."""
     if not instance.timers:
         return ()
     # A time event happens once, unless it recurs.
@@ -565,4 +576,6 @@ def timers_after(instance: Instance, event: Event, target: Target, *, ended: boo
                 timers[timer] = due_again(recurring, event.hi)
     for timer, when in target.arms:
         timers[timer] = due_instant(when, event.hi)
+    for timer, delay in target.delays:
+        timers[timer] = due_after(delay(event, bindings, registers), event.hi)
     return tuple(timers)

@@ -206,7 +206,8 @@ def renamed(pattern: tree.Pattern, names: Mapping[str, str]) -> tree.Pattern:
                 tuple((names.get(name, name), expression(value)) for name, value in updates),
             )
         case tree.Timing(first=first, second=second, timer=timer, when=when):
-            return tree.Timing(renamed(first, names), renamed(second, names), names[timer], when)
+            made = tree.Timing(renamed(first, names), renamed(second, names), names[timer], when)
+            return tree.with_delay(made, expression)
         case tree.Scope(body=body, domain=domain):
             return tree.Scope(renamed(body, names), renamed_set(domain, names))
         case tree.Init(registers=registers, body=body):

@@ -24,7 +24,7 @@ from distced.middleware.model.timestamps import (
     parse_duration,
     parse_instant,
 )
-from distced.middleware.patterns.tree import Instant, Recurring, Relative, TimeOfDay, When
+from distced.middleware.patterns.tree import Calculated, Instant, Recurring, Relative, TimeOfDay, When
 from distced.middleware.sets.aggregates import AGGREGATES
 from distced.middleware.sets.expressions import Binary, Call, Expression, Literal, Moment, Name, Unary, Verbatim
 from distced.middleware.sets.local_time import DEFAULT_ZONE, LOCAL_TIMES
@@ -185,8 +185,10 @@ def duration(given: str | timedelta) -> int:
     return parse_duration(given)
 
 
-def when(given: str | timedelta | time | datetime) -> When:
+def when(given: Value | str | timedelta | time | datetime) -> When:
     """Due time of a time event."""
+    if isinstance(given, Value):
+        return Calculated(given.expression)
     if isinstance(given, datetime):
         if given.tzinfo is None:
             raise PatternError("a moment without a zone", given=str(given), advice="give it a tzinfo, such as UTC")

@@ -44,7 +44,7 @@ SetLike: TypeAlias = "EventSet | str"
 Duration: TypeAlias = str | timedelta
 """`"5min"`, or a timedelta."""
 
-When: TypeAlias = str | timedelta | time | datetime
+When: TypeAlias = Value | str | timedelta | time | datetime
 """`"5min"`, a timedelta; `"at 19:00"`, a time of day; `"at 2026-11-21T08:00Z"`, a datetime with a zone."""
 
 

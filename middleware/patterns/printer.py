@@ -23,6 +23,9 @@ from distced.middleware.sets.expressions import (
     Binary,
     Call,
     Expression,
+    Field,
+    Moment,
+    Name,
     Unary,
     format_expression,
     format_value,
@@ -123,7 +126,9 @@ def _format(pattern: tree.Pattern) -> tuple[str, int]:
             return format_pattern(body, _POSTFIX) + _times(least, most), _POSTFIX
         case tree.Timing(first=first, second=second, timer=timer, when=when):
             pair = f"({format_pattern(first)}, {format_pattern(second)})"
-            return f"{pair} @ {quote_name(timer)} = {format_when(when)}", _POSTFIX
+            # Behind a calculation `*` and `+` would be its own.
+            own = _HIDDEN if isinstance(when, tree.Calculated) else _POSTFIX
+            return f"{pair} @ {quote_name(timer)} = {format_when(when)}", own
         case tree.Scope(body=body, domain=domain):
             return f"[ {_scope_body(body)} <= {format_set(domain)} ]", _PRIMARY
         case tree.Hidden(body=body):
@@ -216,11 +221,25 @@ def format_assignments(pairs: tuple[tuple[str, Expression], ...]) -> str:
     return ", ".join(f"{quote_name(name)} = {format_expression(value)}" for name, value in pairs)
 
 
+def _stands_alone(delay: Expression) -> bool:
+    """Whether a calculation can be told from what may stand around it: it begins with a variable or a function, and
+    does not end with a name, which would be a function's before a parenthesis."""
+    first = last = delay
+    while isinstance(first, Binary):
+        first = first.left
+    while isinstance(last, Binary | Unary):
+        last = last.right if isinstance(last, Binary) else last.operand
+    return isinstance(first, Field | Moment | Call) and not isinstance(last, Name)
+
+
 def format_when(when: tree.When) -> str:
     """Due time of a time event, as it is written after `@ T =`."""
     match when:
         case tree.Relative(delay=delay):
             return format_duration(delay)
+        case tree.Calculated(delay=delay):
+            text = format_expression(delay, SUM_LEVEL)
+            return text if _stands_alone(delay) else f"({text})"
         case tree.Recurring(first=tree.Relative(delay=delay)):
             return f"every {format_duration(delay)}"
         case tree.Recurring(first=first):

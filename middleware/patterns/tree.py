@@ -85,6 +85,14 @@ class Relative:
 
 
 @dataclass(frozen=True, slots=True)
+class Calculated:
+    """Time event a delay after the end of what came before, a number of ns that an expression over variables and
+    registers gives then; never for what is no number, or negative."""
+
+    delay: Expression
+
+
+@dataclass(frozen=True, slots=True)
 class TimeOfDay:
     """Time event when the clock next shows a time, ns since midnight, in a zone: minutes east of UTC, or its name."""
 
@@ -106,7 +114,7 @@ class Recurring:
     first: Relative | TimeOfDay
 
 
-When: TypeAlias = Relative | TimeOfDay | Instant | Recurring
+When: TypeAlias = Relative | Calculated | TimeOfDay | Instant | Recurring
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,8 +370,17 @@ def expressions_of(pattern: Pattern) -> Iterator[Expression]:
             yield from conditions(domain)
         case Init(registers=registers):
             yield from (initial for _, initial in registers)
+        case Timing(when=Calculated(delay=delay)):
+            yield delay
         case _:
             pass
+
+
+def with_delay(timing: Timing, change: Callable[[Expression], Expression]) -> Timing:
+    """Timing with another calculation of its delay, if any."""
+    if not isinstance(timing.when, Calculated):
+        return timing
+    return replace(timing, when=Calculated(change(timing.when.delay)))
 
 
 def output_expressions(output: Output | None) -> Iterator[Expression]:

@@ -16,6 +16,7 @@ from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, Ev
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
+    Calculated,
     Concatenation,
     Hidden,
     Init,
@@ -102,7 +103,8 @@ def test_cases_cover_every_row_of_the_table() -> None:
         Difference,
         Filtered,
     }
-    assert {type(node.when) for node in nodes if isinstance(node, Timing)} == {Relative, TimeOfDay, Instant, Recurring}
+    whens = {type(node.when) for node in nodes if isinstance(node, Timing)}
+    assert whens == {Relative, Calculated, TimeOfDay, Instant, Recurring}
     assert any(tree.output is not None and tree.output.condition is not None for tree in trees), "output"
     times = {(node.least, node.most) for node in nodes if isinstance(node, Iteration)}
     assert times >= {(0, None), (1, None), (2, 2), (1, 2), (2, None)}

@@ -178,6 +178,8 @@ CASES: list[tuple[object, str]] = [
         (A | B).timeout("5min", lambda t: C.without(t).then(D)).then(A),
         "([A] | [B], [C <= {C, T}] ; [D]) @ T = 5min ; [A]",
     ),
+    (A.timeout(A.v * timedelta(seconds=1), lambda t: t), "([A as a], [T]) @ T = a.v * 1s"),
+    (A.unless(B, within=A.v), "([A as a], [T <= {T, B}]) @ T = a.v"),
     (A.timeout("at 19:00", lambda t: t), "([A], [T]) @ T = at 19:00"),
     (A.timeout("at 19:00 'Europe/London'", lambda t: t), "([A], [T]) @ T = at 19:00 'Europe/London'"),
     (A.timeout(time(19), lambda t: t), "([A], [T]) @ T = at 19:00"),

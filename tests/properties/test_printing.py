@@ -23,6 +23,7 @@ from distced.middleware.patterns.tree import (
     SELECTING,
     Alternation,
     Atom,
+    Calculated,
     Concatenation,
     DerivedType,
     Hidden,
@@ -132,6 +133,15 @@ TIMES = st.tuples(st.integers(0, 3), st.one_of(st.none(), st.integers(1, 3))).fi
 WHENS = st.one_of(
     st.builds(Relative, st.integers(0, 10**18)),
     st.builds(Instant, st.integers(-(10**18), 4 * 10**18)),
+    st.builds(
+        lambda variable, operator, value, turned: Calculated(
+            Binary(operator, *((value, Field(variable, "v")) if turned else (Field(variable, "v"), value)))
+        ),
+        NAMES,
+        st.sampled_from("+-*/%"),
+        EXPRESSIONS,
+        st.booleans(),
+    ),
     st.builds(TimeOfDay, st.integers(0, DAY - 1), st.one_of(st.integers(-1439, 1439), st.just("Europe/London"))),
 )
 # Words of the language among them.

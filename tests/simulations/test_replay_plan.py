@@ -255,6 +255,18 @@ def test_selection_is_replayed_by_slices() -> None:
     assert len(group.slices) > 1
 
 
+def test_calculated_delays_are_replayed_by_slices_within_a_window_alone() -> None:
+    text = "([A as a], [T <= {T, B}]) @ T = a.v * 1s"
+    bounded, other = compile_pattern(f"{text} within 5s"), compile_pattern(text)
+    (group,) = plan_of([bounded], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert group.way == "time"
+    (group,) = plan_of([other], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.tasks) == ("whole", 1)
+    assert "nothing bounds how long a match may last" in group.why
+    with pytest.raises(DistcedError, match="cannot be replayed in this way: time"):
+        plan_of([other], files(2, 400_000), cores=4, until=2 * DAY, way="time")
+
+
 def test_settled_is_replayed_by_slices() -> None:
     pattern = compile_pattern("([A] ; [B]) within 5s settled")
     (group,) = plan_of([pattern], files(2, 400_000), cores=4, until=2 * DAY).groups

@@ -29,6 +29,7 @@ from distced.middleware.patterns.tree import (
     Sequence,
     Timing,
     Window,
+    with_delay,
 )
 from distced.middleware.sets.describable import (
     AnySet,
@@ -105,7 +106,7 @@ class Rewriter:
                 new = self._timer()
                 first = self.pattern(first, timers, registers)
                 second = self.pattern(_with_timer(second, timer, new), (*timers, new), registers)
-                pattern = Timing(first, second, new, when)
+                pattern = with_delay(Timing(first, second, new, when), self._value)
             case Scope(body=body, domain=domain):
                 pattern = self._scope(body, domain, timers, registers)
             case Window(body=body, length=length):
@@ -352,6 +353,8 @@ def renamed(publication: Publication, names: dict[str, str]) -> Publication:
                 return Scope(pattern(body), _with(domain, {}, expression))
             case Init(registers=registers, body=body):
                 return Init(assigned(registers), pattern(body))
+            case Timing():
+                return rebuild(with_delay(node, expression), pattern)
             case _:
                 return rebuild(node, pattern)
 

@@ -30,6 +30,7 @@ from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composit
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
+    Calculated,
     Concatenation,
     Hidden,
     Init,
@@ -42,6 +43,7 @@ from distced.middleware.patterns.tree import (
     Scope,
     Sequence,
     Timing,
+    When,
     Window,
     children,
     expressions_of,
@@ -709,7 +711,7 @@ class Oracle:
             timers = {name: due for name, due in inst.timers.items() if name in inside}
             for each in threads:
                 for name, when in each.arms:
-                    due = due_instant(when, event.hi)
+                    due = self.due(when, event, bindings, registers)
                     timers.pop(name, None)
                     if due is not None:
                         timers[name] = due
@@ -921,6 +923,14 @@ class Oracle:
             return self.aggregate(aggregate, bindings)
         argument = Binary("*", aggregate.arguments[0], Literal(1))
         return [self.aggregate(Call(each, (argument,)), bindings) for each in ("sum", "count")]
+
+    def due(self, when: When, event: Seen, bindings: dict[str, Seen], registers: dict[str, Any]) -> int | None:
+        if not isinstance(when, Calculated):
+            return due_instant(when, event.hi)
+        delay = self.value(when.delay, event, bindings, registers)
+        if type(delay) not in (int, float) or not 0 <= delay < 2**63 or event.hi + int(delay) >= 2**63:
+            return None
+        return event.hi + int(delay)
 
     def value(self, expression: Any, event: Seen | None, bindings: dict[str, Any], registers: dict[str, Any]) -> Any:
         if is_aggregate(expression):

@@ -10,6 +10,7 @@ from distced.middleware.model.timestamps import MINUTE
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
+    Calculated,
     Concatenation,
     Hidden,
     Init,
@@ -29,6 +30,7 @@ from distced.middleware.patterns.tree import (
     When,
     Window,
     nullable,
+    walk,
 )
 from distced.middleware.sets.describable import (
     AnySet,
@@ -58,6 +60,7 @@ FEATURES = frozenset(
         "choice",
         "member",
         "local time",
+        "calculated",
         "once",
         "settled",
         "take",
@@ -175,6 +178,7 @@ class PatternMaker:
                 when: When = Relative(random.randrange(5)) if roll < 0.7 else Instant(random.randrange(8))
                 if roll > 0.85:
                     when = Recurring(Relative(random.randrange(1, 5)))
+                when = self.calculated(first) or when
                 return Timing(first, self.pattern(max(1, size - size // 2), (*timers, timer)), timer, when)
             case "scope":
                 return Scope(self.pattern(size - 1, timers), self.set(timers))
@@ -186,6 +190,23 @@ class PatternMaker:
                 return self.init(size - 1, timers)
             case _:
                 return Keyed(self.pattern(size - 1, timers), ("k",))
+
+    def calculated(self, first: Pattern) -> When | None:
+        """A delay calculated of a variable of the first part, perhaps."""
+        # Drawn apart, so that seeds make the patterns that they made before.
+        apart = Random(f"delay {first}")
+        bound = [node.variable for node in walk(first) if isinstance(node, Atom) and node.variable]
+        if "calculated" not in self.features or not bound or apart.random() < 0.5:
+            return None
+        value: Expression = Field(apart.choice(bound), "v")
+        match apart.randrange(4):
+            case 0:
+                value = Binary(apart.choice("+-*/"), value, Literal(apart.randrange(3)))
+            case 1:
+                value = Binary("-", Moment("hi", apart.choice(bound)), Moment("lo", apart.choice(bound)))
+            case _:
+                pass
+        return Calculated(value)
 
     def init(self, size: int, timers: tuple[str, ...]) -> Pattern:
         """A pattern with a register that begins again on each entry."""

@@ -10,6 +10,7 @@ from distced.middleware.model.events import Event
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
+    Calculated,
     Concatenation,
     Iteration,
     Parallel,
@@ -95,6 +96,8 @@ def _patterns(pattern: Pattern) -> Iterator[Pattern]:
             yield from (replace(pattern, second=smaller) for smaller in _patterns(second))
             if isinstance(pattern.when, Recurring):
                 yield replace(pattern, when=pattern.when.first)
+            if isinstance(pattern.when, Calculated):
+                yield replace(pattern, when=Relative(1))
             if isinstance(pattern.when, Relative) and pattern.when.delay > 1:
                 yield replace(pattern, when=Relative(pattern.when.delay - 1))
         case _:

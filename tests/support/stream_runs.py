@@ -13,7 +13,8 @@ from distced.detectors.stepwise.engine import in_order
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
-from distced.middleware.patterns.tree import Instant, Recurring, Relative, Window
+from distced.middleware.patterns.tree import Calculated, Instant, Recurring, Relative, Window
+from distced.middleware.sets.expressions import Binary, Literal
 from tests.support.comparison import compiled
 from tests.support.random_patterns import TYPES, PatternMaker, make_events
 
@@ -35,6 +36,8 @@ def longer(tree: Any) -> Any:
         return replace(tree, first=longer(tree.first))
     if isinstance(tree, Relative):
         return replace(tree, delay=tree.delay * UNIT)
+    if isinstance(tree, Calculated):
+        return Calculated(Binary("*", tree.delay, Literal(UNIT)))
     if isinstance(tree, Instant):
         return replace(tree, instant=at(tree.instant))
     if isinstance(tree, tuple):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from distced.detectors.columnar.batch.values import INTEGER, NULL
+from distced.detectors.columnar.batch.values import FLOAT, INTEGER, NULL
 from distced.detectors.columnar.kernel.condition_vm import call_out, evaluate, holds
 from distced.detectors.columnar.kernel.dedup import match_before, seen_before
 from distced.detectors.columnar.kernel.extra_blocks import copied, extra_of, free_extra, new_extra
@@ -71,6 +71,7 @@ from distced.detectors.columnar.word_offsets import (
     STRONG,
     T_ARMS,
     T_CLEARS,
+    T_DELAYS,
     T_FLAGS,
     T_RECURS,
     T_STATE,
@@ -355,7 +356,7 @@ def follow_any(program, events, state, unit, move, row, extra, link, lo, hi, eve
                     own = copied(program, state, unit, made, new_extra(state, size))
                 else:
                     made = np.int64(-1)
-                arrive(program, state, target, unit, own, hi, position)
+                arrive(program, events, state, target, unit, own, lo, hi, position)
             bear(program, state, memory[target + T_STATE], unit, link, least, hi, position, key, tag, own)
     if made >= 0:
         free_extra(state, made, size)
@@ -436,7 +437,19 @@ def start(program, state, extra, item, hi):
 
 
 @compiled
-def arrive(program, state, target, unit, extra, hi, position):
+def delayed(program, events, state, code, lo, hi, extra):
+    """Due instant of a time event with a calculated delay; none where it is no number, negative, or beyond 64 bits."""
+    tag = evaluate(program, events, state, code, np.int64(-1), lo, hi, extra, 0)
+    delay = np.int64(-1)
+    if tag == INTEGER:
+        delay = state.stack[0]
+    elif tag == FLOAT and 0 <= state.floats[0] < 2.0**63:
+        delay = np.int64(state.floats[0])
+    return hi + delay if delay >= 0 and hi <= LATEST - delay else NONE
+
+
+@compiled
+def arrive(program, events, state, target, unit, extra, lo, hi, position):
     """End scopes that are over on arrival in a state, and start its time events."""
     memory, extras = program.memory, state.extras
     clears = memory[target + T_CLEARS]
@@ -459,6 +472,11 @@ def arrive(program, state, target, unit, extra, hi, position):
     if arms != 0:
         for each in range(memory[arms]):
             start(program, state, extra, arms + 1 + 3 * each, hi)
+    delays = memory[target + T_DELAYS]
+    if delays != 0:
+        for each in range(memory[delays]):
+            item = delays + 1 + 2 * each
+            extras[extra + memory[item]] = delayed(program, events, state, memory[item + 1], lo, hi, extra)
 
 
 @inlined

@@ -281,6 +281,7 @@ class RecordRelease(NamedTuple):
                 self.wides.release(when)
             else:
                 self.whens.append(-1 - when)
+        self._assignments(record[word_offsets.T_DELAYS])
         self.room.give(target, word_offsets.TARGET)
 
     def _assignments(self, pairs: int) -> None:

@@ -16,7 +16,7 @@ from distced.detectors.columnar.batch.columns import Handed
 from distced.detectors.columnar.program.condition_code import Capture, NameSlots, captures_of
 from distced.detectors.columnar.program.record_space import RecordSpace
 from distced.detectors.columnar.program.units import Unit, condition_of, expressions_of
-from distced.middleware.patterns.tree import Output, Recurring, Relative, When
+from distced.middleware.patterns.tree import Calculated, Output, Recurring, Relative, When
 from distced.middleware.sets.expressions import FALSE, TRUE, Expression, Literal, Name, transform
 
 
@@ -311,9 +311,12 @@ class RecordWriter:
         ]
         arms: list[int] = []
         recurs: list[int] = []
+        delays: list[int] = []
         for timer in sorted(state.timers):
             when = automaton.timers[timer].when
-            if timer in state.arms:
+            if timer in state.arms and isinstance(when, Calculated):
+                delays += [windows + timer, self.names[unit.number].value(when.delay)]
+            elif timer in state.arms:
                 arms += [windows + timer, timer, self._when(when.first if isinstance(when, Recurring) else when)]
             if isinstance(when, Recurring):
                 recurs += [windows + timer, timer, self._when(when)]
@@ -325,6 +328,7 @@ class RecordWriter:
         record[word_offsets.T_CLEARS] = self.records.place_list(over, len(over) // 2) if over else 0
         record[word_offsets.T_ARMS] = self.records.place_list(arms, len(arms) // 3) if arms else 0
         record[word_offsets.T_RECURS] = self.records.place_list(recurs, len(recurs) // 3) if recurs else 0
+        record[word_offsets.T_DELAYS] = self.records.place_list(delays, len(delays) // 2) if delays else 0
         return self.records.place(record)
 
     def _when(self, when: When) -> int:

@@ -18,6 +18,7 @@ from distced.detectors.automata.automaton import (
 )
 from distced.detectors.columnar import word_offsets
 from distced.detectors.columnar.program.condition_code import Capture, captures_of, fits
+from distced.middleware.patterns.tree import Calculated
 from distced.middleware.sets.describable import ConditionByType
 from distced.middleware.sets.expressions import FALSE, Expression
 
@@ -90,6 +91,7 @@ def expressions_of(automaton: Automaton) -> Iterable[Expression]:
         yield from (value for _, value in position.updates)
     for register in automaton.registers:
         yield from (value for _, value in register.initials)
+    yield from (timer.when.delay for timer in automaton.timers if isinstance(timer.when, Calculated))
     if automaton.output is not None:
         yield from (value for _, value in automaton.output.attributes)
         if automaton.output.condition is not None:
