@@ -171,7 +171,9 @@ OP_MUL: Final = 18
 OP_DIV: Final = 19
 OP_MOD: Final = 20
 OP_NEG: Final = 21
-OP_CALL: Final = 22  # a function of the language: its number, above it the number of arguments in 8 bits
+# A function of the language: its number, above it the number of arguments in 8 bits. Or -1 less a local time in 2 bits,
+# above them its table of offsets; where the table has the instant, the next two instructions are left out.
+OP_CALL: Final = 22
 OP_SAME: Final = 23  # whether two values of a key are equal, and neither is null
 OP_UNLESS: Final = 24  # drop the condition on top; jump to the argument if it does not hold
 OP_JUMP: Final = 25

@@ -511,9 +511,11 @@ class _Checker:
             )
         return known[expression.attribute]
 
-    def bound(self, variable: str, expression: expressions.Expression, scope: _Scope) -> Kinds | None:
+    def bound(
+        self, variable: str, expression: expressions.Expression, scope: _Scope, otherwise: str = ""
+    ) -> Kinds | None:
         if variable not in scope.variables:
-            advice = f"bind it before: [... as {variable}]"
+            advice = f"bind it before: [... as {variable}]{otherwise}"
             if variable in scope.beyond:
                 advice = "a side of & is detected on its own and cannot see what is bound outside"
             raise self.error(
@@ -593,6 +595,9 @@ class _Checker:
             return "boolean"
         if expression.function in LOCAL_TIMES:
             arguments = arguments[:1]
+            if isinstance(instant := arguments[0], expressions.Moment) and instant.variable:
+                otherwise = f", or for an attribute write {expression.function}(({instant.variable}))"
+                self.bound(instant.variable, instant, scope, otherwise)
         for argument in arguments:
             kind = self.kind(argument, scope, known)
             wanted = function.takes or common

@@ -176,6 +176,9 @@ def test_arrays_become_columns() -> None:
         "v in (1, x.v, 0.5) and name in ('a', 'b') or not v in (1, null, true)",
         "(v in (1, 2.0)) == (name in ('A', null))",
         "hour(hi() * 1h) > 2 and minute(hi(x) * 7min, 'Asia/Kolkata') < 45",
+        "hour(hi() * 397h, 'Europe/London') > 11 and weekday(lo(x) * 5000h, 'Asia/Tokyo') < 5",
+        "minute((0 - v) * 7min, 'Africa/Monrovia') < 45 or hour(v * 1e18, 'Europe/London') == 1",
+        "hour(v / 3 * 100h) < 12 or weekday((name)) == null or hour((flag)) == minute(x.name)",
         "weekday(v * 1d) == weekday((v)) or date(x, 'Asia/Tokyo') == '1970-01-02'",
     ],
 )

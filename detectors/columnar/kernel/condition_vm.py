@@ -45,6 +45,9 @@ from distced.detectors.columnar.word_offsets import (
     OP_UNLESS,
 )
 
+NANOSECONDS = 60 * 10**9
+"""Nanoseconds of a minute."""
+
 EXACT = 2**53
 """Bound up to which whole numbers are floats without a loss."""
 
@@ -129,8 +132,12 @@ def evaluate(program, events, state, code, event, lo, hi, extra, base):
             same = tags[top] != NULL and tags[top] == tags[top + 1] and stack[top] == stack[top + 1]
             tags[top], stack[top] = BOOLEAN, 1 if same else 0
         elif operation == OP_CALL:
-            top -= (argument & 255) - 1
-            call_out(state.counters[C_CALLBACK], operation | argument << 8, top)
+            if argument < 0:
+                if local_time(program, state, -1 - argument, top):
+                    code += 4
+            else:
+                top -= (argument & 255) - 1
+                call_out(state.counters[C_CALLBACK], operation | argument << 8, top)
         elif operation == OP_UNLESS:
             if tags[top] != BOOLEAN or stack[top] == 0:
                 code = argument
@@ -207,6 +214,34 @@ def binary(state, operation, top):
         tags[top] = BOOLEAN
         return
     call_out(state.counters[C_CALLBACK], operation, top)
+
+
+@compiled
+def local_time(program, state, argument, top):
+    """Put a local time in the place of an instant on the stack; False where it is no whole number in the table."""
+    memory = program.memory
+    if state.tags[top] != INTEGER:
+        return False
+    table, wanted = argument >> 2, argument & 3
+    minutes = state.stack[top] // NANOSECONDS
+    low, high = np.int64(0), np.int64(memory[table] - 1)
+    if minutes < memory[table + 1] or minutes >= memory[table + 1 + 2 * high]:
+        return False
+    while high - low > 1:
+        middle = (low + high) // 2
+        if memory[table + 1 + 2 * middle] <= minutes:
+            low = middle
+        else:
+            high = middle
+    minutes += memory[table + 2 + 2 * low]
+    if wanted == 0:
+        state.stack[top] = minutes // 60 % 24
+    elif wanted == 1:
+        state.stack[top] = minutes % 60
+    else:
+        # The epoch was a Thursday.
+        state.stack[top] = (minutes // 1440 + 3) % 7 + 1
+    return True
 
 
 @compiled

@@ -12,9 +12,11 @@ from typing import Final
 from distced.detectors.columnar import word_offsets
 from distced.middleware.model.events import Attribute
 from distced.middleware.sets import expressions
+from distced.middleware.sets.local_time import LOCAL_TIMES, offset_table
 from distced.middleware.sets.values import FUNCTIONS
 
 FUNCTION_NAMES: Final = tuple(FUNCTIONS)
+_BY_TABLE: Final = ("hour", "minute", "weekday")  # in the order of `condition_vm.local_time`
 OPERATORS: Final[Mapping[str, int]] = {
     "==": word_offsets.OP_EQ,
     "!=": word_offsets.OP_NE,
@@ -41,6 +43,7 @@ class NameSlots:
         registers, captures: slot of each register, and of each value of a variable's event.
         column, constant: give the column of an attribute, and the place of a constant.
         place: adds code with its address words to the memory; gives its address.
+        table: adds a list of pairs, given with their number; gives its address.
     """
 
     registers: Mapping[str, int]
@@ -48,6 +51,7 @@ class NameSlots:
     column: Callable[[str], int]
     constant: Callable[[Attribute], int]
     place: Callable[[list[int], list[int]], int]
+    table: Callable[[list[int], int], int]
 
     def condition(self, expression: expressions.Expression, within: Sequence[tuple[int, int]] = ()) -> int:
         """The address of the code of a condition; `within` are columns and slots of equal values of an inner key."""
@@ -160,12 +164,28 @@ class _CodeWriter:
                 self.land(to_otherwise)
                 self.value(otherwise)
                 self.land(to_end)
+            case expressions.Call(function=function, arguments=(instant, expressions.Literal(value=str(zone)))) if (
+                function in LOCAL_TIMES
+            ):
+                self.value(instant)
+                if function in _BY_TABLE and (offsets := _offset_pairs(zone)):
+                    table = self.names.table(offsets, len(offsets) // 2)
+                    self.emit(word_offsets.OP_CALL, -1 - (table << 2 | _BY_TABLE.index(function)))
+                self.emit(word_offsets.OP_CONSTANT, self.names.constant(zone))
+                self.emit(word_offsets.OP_CALL, FUNCTION_NAMES.index(function) << 8 | 2)
             case expressions.Call(function=function, arguments=arguments) if function != "in":
                 for argument in arguments:
                     self.value(argument)
                 self.emit(word_offsets.OP_CALL, FUNCTION_NAMES.index(function) << 8 | len(arguments))
             case _:
                 self.condition(expression)
+
+
+def _offset_pairs(zone: str) -> list[int]:
+    """Changes of a zone's offset, in minutes; empty where they are no whole ones."""
+    table = offset_table(zone)
+    pairs = [] if table is None else [each for pair in zip(*table, strict=True) for each in pair]
+    return [] if any(each % 60 for each in pairs) else [each // 60 for each in pairs]
 
 
 def captures_of(expression: expressions.Expression) -> set[Capture]:

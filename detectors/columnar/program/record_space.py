@@ -268,6 +268,8 @@ class RecordRelease(NamedTuple):
                 at += 2
                 if operation == word_offsets.OP_CONSTANT:
                     self.constants.release(argument)
+                elif operation == word_offsets.OP_CALL and argument < 0:
+                    self._list((-1 - argument) >> 2, 2)
                 elif operation == word_offsets.OP_END:
                     self.room.give(code, at - code)
                     return

@@ -61,6 +61,7 @@ class RecordWriter:
             self.records.columns.place,
             self.records.constant,
             self.records.place_code,
+            self.records.place_list,
         )
         self.names[number] = names
         output = automaton.output
