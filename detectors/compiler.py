@@ -12,7 +12,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import dedent
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.automata.builder import build
@@ -20,20 +20,23 @@ from distced.detectors.automata.reachability import can_match
 from distced.detectors.automata.satisfiable import satisfiable
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
 from distced.detectors.language.aggregates import with_aggregates
-from distced.detectors.language.check import check, check_computed, computed_kinds
+from distced.detectors.language.check import check, check_computed, check_private_name, computed_kinds
 from distced.detectors.language.computed import Computation, key_names
 from distced.detectors.language.constants import Constant, constants_in
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.derived import Throttling, reach_of_loss, written_out
-from distced.detectors.language.inlining import inline, inline_file
+from distced.detectors.language.inlining import inline_file, inline_publication
 from distced.detectors.language.key_output import with_key_registers
 from distced.detectors.language.parser import (
+    is_private,
     parse_constant,
     parse_expression,
     parse_file,
     parse_pattern,
+    parse_private,
     parse_publication,
 )
+from distced.detectors.language.private import WithPrivates, marked, output_of, read_by, types_named, without_name
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
@@ -41,11 +44,13 @@ from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.statements import behind_bases
-from distced.middleware.patterns.tree import Atom, DerivedType, Pattern, PatternFile, Publication, Timing, sets_of, walk
-from distced.middleware.sets.describable import Filtered, TypeSet, walk_set
+from distced.middleware.patterns.tree import Atom, Delegated, DerivedType, Output, Pattern, PatternFile, Publication
+from distced.middleware.sets.describable import Filtered, TypeSet
 from distced.middleware.sets.expressions import FALSE, format_expression
 
 Consumption: TypeAlias = Literal["ordered", "epoch"]
+
+_Stage = TypeVar("_Stage", Throttling, Computation)
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,7 @@ class Compiled:
 
     Attributes:
         publication: the tree, definitions inlined, as it was written.
-        throttlings, computations: the stages before the automaton.
+        throttlings, computations: the stages before the automaton, and those of its private publications.
         publishes: the type of its composite events, with the known kinds of attributes.
         plain: the tree over published types alone, derived ones written out.
         cut: `plain` with sub-patterns delegated to detectors of their own; the automaton is built of it.
@@ -62,6 +67,8 @@ class Compiled:
         exports: variables and registers that are read outside the pattern.
         source: the text it was read from, for errors; empty for a tree.
         known_form: its canonical form where known.
+        privates: private publications that it reads itself, in the order of their marks.
+        away: those of them that other detectors detect.
     """
 
     publication: Publication
@@ -74,6 +81,8 @@ class Compiled:
     source: str = field(default="", compare=False, repr=False)
     computations: tuple[Computation, ...] = ()
     known_form: CanonicalForm | None = field(default=None, compare=False, repr=False)
+    privates: tuple[Compiled, ...] = ()
+    away: tuple[Delegated, ...] = ()
 
     @cached_property
     def form(self) -> CanonicalForm:
@@ -88,14 +97,29 @@ class Compiled:
     @cached_property
     def automaton(self) -> Automaton:
         """The automaton that engines run. Raises `PatternError` for a pattern that is too large or can never match."""
-        automaton = build(self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports)
+        parts: dict[str, Automaton | Delegated] = {each.mark: each.automaton for each in self.inside}
+        parts |= {PART_PREFIX + each.source: each for each in self.away}
+        automaton = build(self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports, privates=parts)
         # What was cut out of a canonical form was part of a pattern that can match.
         if self.known_form is None and not can_match(automaton, in_full=False):
             raise self._never("no event is in a label and in its domain on every way through")
         return automaton
 
+    @property
+    def mark(self) -> str:
+        """The type of its composite events in those that read it as a private publication."""
+        return PART_PREFIX + self.canonical_id
+
+    @property
+    def inside(self) -> tuple[Compiled, ...]:
+        """Private publications that are detected with the pattern."""
+        away = {PART_PREFIX + each.source for each in self.away}
+        return tuple(each for each in self.privates if each.mark not in away)
+
     def check_possible(self) -> None:
         """Raise `PatternError` for a pattern that no events can match, as a search of its automaton shows."""
+        for each in self.privates:
+            each.check_possible()
         output = self.form.publication.output
         if output is not None and output.condition is not None and not satisfiable(output.condition):
             raise self._never("no values pass the final filter")
@@ -124,7 +148,8 @@ class Compiled:
     @property
     def endless(self) -> bool:
         """Whether each event may make a difference for all that is detected later."""
-        return self.once or (self.plain.output is not None and bool(self.plain.output.consuming))
+        own = self.once or (self.plain.output is not None and bool(self.plain.output.consuming))
+        return own or any(each.endless for each in self.privates)
 
     def reach_of_loss(self, until: int) -> int:
         """Instant up to which lost events up to `until` make a difference, ns."""
@@ -153,19 +178,37 @@ class Compiled:
 
     def named(self) -> frozenset[str]:
         """The published types in the pattern's text, without building the automaton: at least `names`."""
-        return frozenset(_read_types(self.plain.pattern))
+        return self._named_here.union(*(each.named() for each in self.privates))
+
+    @property
+    def _named_here(self) -> frozenset[str]:
+        return frozenset(each for each in types_named(self.plain.pattern) if each[0] != PART_PREFIX)
 
     def names(self) -> frozenset[str]:
         """The published types named, in domains that let them in. `any` covers every primitive event, and the composite
         ones that the pattern names anywhere, in delegated parts, too.
         """
+        return self.own_names().union(*(each.names() for each in self.inside))
+
+    def own_names(self) -> frozenset[str]:
+        """`names` without those of its private publications."""
         names = _names(self.automaton)
-        return names | _read_types(self.plain.pattern) if _reads_any(self.automaton) else names
+        return names | self._named_here if self.reads_any else names
+
+    @property
+    def reads_any(self) -> bool:
+        """Whether the pattern reads types it does not name, other than by its private publications."""
+        return _reads_any(self.automaton)
 
     @property
     def text(self) -> str:
         """The pattern in the printer's form."""
         return format_publication(self.publication)
+
+    @property
+    def plain_text(self) -> str:
+        """The tree over published types as text, which reads back as a pattern of this id."""
+        return format_publication(replace(self.plain, consumption="epoch") if self.epochs else self.plain)
 
     @property
     def publish_json(self) -> str:
@@ -196,20 +239,25 @@ def check_pattern(
 
 
 def read_pattern(text: str, definitions: Mapping[str, str] | None = None) -> Publication:
-    """A single pattern with inlined definitions and constants, unchecked."""
+    """A single pattern with inlined definitions and constants, unchecked. Definitions may be private publications."""
     named: dict[str, Pattern] = {}
+    privates: list[tuple[Publication, str]] = []
     texts = dict(definitions or {})
     constants: dict[str, Constant] = {}
     try:
         for name in constants_in(texts):
             constants[name] = parse_constant(texts.pop(name), name)
+        apart = [name for name, each in texts.items() if is_private(each, texts)]
+        for name in apart:
+            definition = texts.pop(name)
+            privates.append((parse_private(definition, texts, constants), definition))
         for name, definition in texts.items():
             named[name] = parse_pattern(definition, texts, constants)
     except PatternError as error:
         error.where = f"definition {name}, {error.where}" if error.where else f"definition {name}"
         raise
     publication = parse_publication(text, texts, constants)
-    return replace(publication, pattern=inline(publication.pattern, named, text=text))
+    return inline_publication(publication, named, privates, text=text)
 
 
 def compile_pattern(
@@ -238,8 +286,9 @@ def compile_statements(
     text = dedent(text)
     file = parse_file(text)
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    _check_privates(file, known, text)
     publications = inline_file(file, text=text)
-    published = (each.output.type_name for each in publications if each.output is not None)
+    published = (each.output.type_name for each in publications if each.output is not None and each.output.type_name)
     derived = DerivedTypes(file.types, known, published, text=text)
     compiled: dict[int, Compiled] = {}
     for place, publication in _readers_last(publications, derived.bases):
@@ -284,7 +333,7 @@ class DerivedTypes:
 
 def register_published(before: Iterable[Compiled], added: Compiled, registry: TypeRegistry) -> None:
     """Register the type that a pattern publishes beside others. Attributes of an unknown kind agree with any."""
-    if added.publication.output is None:
+    if not added.publishes.name:
         return
     made = added.publishes
     others = [each for each in before if each is not added and each.publishes.name == made.name]
@@ -317,28 +366,117 @@ def compile_publication(
     return _built(_checked(publication, registry, consumption, text))
 
 
-def _checked(publication: Publication, registry: TypeRegistry | None, consumption: Consumption, text: str) -> Compiled:
+def _check_privates(file: PatternFile, registry: TypeRegistry, text: str) -> None:
+    """Raise `PatternError` for a type derived from a private publication, or a private one that hides a known type."""
+    names = {output_of(each).type_name: output_of(each) for each in file.privates}
+    for each in file.types:
+        if each.base in names:
+            raise error_at(
+                text,
+                each.span,
+                "a type derived from a private publication, which no event outside the file has",
+                given=each.base,
+                advice="give the private publication a final filter and attributes, or take private away",
+            )
+    for name, output in names.items():
+        if name in registry:
+            problem = "a private publication with the name of an event type"
+            raise error_at(text, output.span, problem, given=name, advice="choose another name")
+
+
+def _checked_private(
+    private: Publication, registry: TypeRegistry, consumption: Consumption, text: str, beside: Mapping[str, Compiled]
+) -> Compiled:
+    """A private publication that may read those beside it. What it is called is no part of its canonical form."""
+    output = output_of(private)
+    check_private_name(output, text=text)
+    unnamed = replace(private, output=replace(output, type_name=""), privates=())
+    made = _checked(unnamed, registry, consumption, text, beside)
+    plain = replace(made.plain, output=without_name(output_of(made.plain)))
+    return replace(made, publication=replace(made.publication, output=output), plain=plain, cut=plain)
+
+
+def _checked(
+    publication: Publication,
+    registry: TypeRegistry | None,
+    consumption: Consumption,
+    text: str,
+    privates: Mapping[str, Compiled] | None = None,
+) -> Compiled:
+    """The checked pattern; `privates` are the private publications it may read beside its own, by name."""
     known = TypeRegistry(open=True) if registry is None else registry
+    inside = dict(privates or {})
+    for each in publication.privates:
+        name = output_of(each).type_name
+        try:
+            inside[name] = _checked_private(each, known, consumption, text, inside)
+        except PatternError as error:
+            if not text:
+                error.where = f"definition {name}, {error.where}" if error.where else f"definition {name}"
+            raise
+    if inside:
+        beside = [replace(each.publication, privates=()) for each in inside.values()]
+        publication = replace(publication, privates=read_by(publication.pattern, beside))
+        known = WithPrivates(known, [EventType(name, each.publishes.attributes) for name, each in inside.items()])
     check_depth(publication.pattern, text=text)
     check_output_depth(publication.output, text=text)
     publishes = check(publication, known, text=text)
-    for name in sorted(_read_types(publication.pattern)):
+    for name in sorted(types_named(publication.pattern)):
         _check_derived(name, known)
     written = written_out(publication, known, text=text)
     counted = with_aggregates(written.publication, text=text)
     pattern, output = with_key_registers(counted.pattern, counted.output, key_names(written.computations))
-    plain = Publication(pattern, output, once=publication.once, settled=publication.settled)
+    read = tuple(each for name, each in inside.items() if name in types_named(pattern))
+    if read:
+        for stage in written.computations:
+            if names := [name for name, _ in stage.values if name in inside]:
+                problem = "a computed key of private publications, which have no computed attributes"
+                raise error_at(text, publication.pattern.span, problem, given=", ".join(names))
+        pattern = marked(pattern, {name: each.mark for name, each in inside.items()})
+    read = tuple(sorted({each.mark: each for each in read}.values(), key=lambda each: each.mark))
+    plain = Publication(pattern, output, once=publication.once, settled=publication.settled, privates=under_marks(read))
     epochs = (publication.consumption or consumption) == "epoch"
     return Compiled(
         publication,
-        written.throttlings,
+        _each_once((written.throttlings, *(each.throttlings for each in read))),
         publishes,
         plain,
         plain,
         epochs,
         source=text,
-        computations=written.computations,
+        computations=_each_once((written.computations, *(each.computations for each in read))),
+        privates=read,
     )
+
+
+def beneath(compiled: Compiled) -> dict[str, Compiled]:
+    """Private publications of a pattern by their marks, and those that they read."""
+    found: dict[str, Compiled] = {}
+    for each in compiled.privates:
+        found |= {**beneath(each), each.mark: each} if each.mark not in found else {}
+    return found
+
+
+def private_names(compiled: Compiled) -> dict[str, str]:
+    """Names of the private publications of a pattern, and of those that they read, by their marks."""
+    return {mark: output_of(each.publication).type_name for mark, each in beneath(compiled).items()}
+
+
+def under_marks(privates: Iterable[Compiled]) -> tuple[Publication, ...]:
+    """Private publications in canonical form, under their marks, each behind those that it reads."""
+    found: dict[str, Publication] = {}
+    for each in privates:
+        for beneath in each.plain.privates:
+            found.setdefault(output_of(beneath).type_name, beneath)
+        plain = each.form.publication
+        output = replace(plain.output or Output(""), type_name=each.mark)
+        consumption = "epoch" if each.epochs else ""
+        found.setdefault(each.mark, replace(plain, output=output, consumption=consumption, privates=()))
+    return tuple(found.values())
+
+
+def _each_once(stages: Iterable[tuple[_Stage, ...]]) -> tuple[_Stage, ...]:
+    return tuple({stage.mark: stage for each in stages for stage in each}.values())
 
 
 def _check_derived(name: str, registry: TypeRegistry) -> None:
@@ -396,8 +534,10 @@ def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
 def _readers_last(publications: tuple[Publication, ...], bases: Mapping[str, str]) -> list[tuple[int, Publication]]:
     """Publications with their places, each after those whose composite events it reads, perhaps by derived types."""
 
-    def reads(pattern: Pattern) -> set[str]:
-        found, names = set[str](), _read_types(pattern)
+    def reads(publication: Publication) -> set[str]:
+        found, names = set[str](), types_named(publication.pattern)
+        for each in publication.privates:
+            names |= types_named(each.pattern)
         while names:
             found |= names
             names = {bases[each] for each in names if each in bases} - found
@@ -407,7 +547,7 @@ def _readers_last(publications: tuple[Publication, ...], bases: Mapping[str, str
     waiting = list(enumerate(publications))
     while waiting:
         unpublished = {each.output.type_name for _, each in waiting if each.output is not None}
-        ready = [(place, each) for place, each in waiting if not unpublished & reads(each.pattern)]
+        ready = [(place, each) for place, each in waiting if not unpublished & reads(each)]
         if not ready:
             circle = ", ".join(sorted(unpublished))
             raise PatternError("patterns that read each other's composite events in a circle", given=circle)
@@ -418,18 +558,12 @@ def _readers_last(publications: tuple[Publication, ...], bases: Mapping[str, str
 
 def _names(automaton: Automaton) -> frozenset[str]:
     named = {name for position in automaton.positions for name in position.domain.by_type}
-    inside = (_names(part) for part in automaton.inner)
+    inside = (_names(part) for part in automaton.sides)
     return frozenset(name for name in named if name[0] not in (TIMER_PREFIX, PART_PREFIX)).union(*inside)
 
 
 def _reads_any(automaton: Automaton) -> bool:
     """Whether the pattern reads types it does not name."""
     return any(position.domain.others != FALSE for position in automaton.positions) or any(
-        map(_reads_any, automaton.inner)
+        map(_reads_any, automaton.sides)
     )
-
-
-def _read_types(pattern: Pattern) -> set[str]:
-    sets = [described for node in walk(pattern) for described in sets_of(node)]
-    timers = {node.timer for node in walk(pattern) if isinstance(node, Timing)}
-    return {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)} - timers

@@ -141,14 +141,16 @@ def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
 
 def _slips(file: PatternFile) -> Iterable[str]:
     """Warnings: unused definitions, and patterns that look split in two."""
-    patterns = [*(publication.pattern for publication in file.publications), *dict(file.definitions).values()]
+    published = [*file.publications, *file.privates]
+    published += [private for each in file.publications for private in each.privates]
+    patterns = [*(each.pattern for each in published), *dict(file.definitions).values()]
     nodes = [node for pattern in patterns for node in walk(pattern)]
     references = {node.name for node in nodes if isinstance(node, Reference)}
     sets = [node.label for node in nodes if isinstance(node, Atom)]
     sets += [node.domain for node in nodes if isinstance(node, Atom | Scope) and node.domain is not None]
     types = {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)}
     types |= {each.base for each in file.types}
-    unnamed = [each for each in file.publications if each.output is None]
+    unnamed = [each for each in file.publications if each.output is None or not each.output.type_name]
     if unnamed and len(file.publications) > 1:
         yield f"{len(unnamed)} of {len(file.publications)} patterns publish no type; {_FIRST_COLUMN}"
     for name, _ in file.definitions:

@@ -73,7 +73,7 @@ class LocalRunner:
         self.messages = 0
         published: dict[str, list[str]] = {}
         for plan in graph.plans.values():
-            if plan.compiled.automaton.output is not None:
+            if plan.compiled.automaton.output is not None and plan.compiled.automaton.output.type_name:
                 published.setdefault(plan.compiled.automaton.output.type_name, []).append(plan.id)
         self._kinds = kinds
         self._readers: dict[str, list[LocalHost]] = {}
@@ -166,7 +166,7 @@ class LocalRunner:
         frame = decode(
             encode(
                 message.events,
-                type=plan.id if output is None else output.type_name,
+                type=plan.id if output is None else output.type_name or plan.id,
                 source=plan.id,
                 watermark=message.watermark,
                 kind="c",

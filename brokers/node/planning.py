@@ -18,7 +18,7 @@ from distced.brokers.core.directory import Change, Directory
 from distced.detectors.canonical.form import canonical_id
 from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
-from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at
+from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at, is_private
 from distced.detectors.cutting.part_index import PartIndex
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.runtime.detector import detector_id
@@ -26,7 +26,6 @@ from distced.detectors.shapes import ConsultedTypes, Shapes
 from distced.middleware.client.quality import Decomposition
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Atom, Delegated
 from distced.middleware.sets.describable import Union
 from distced.middleware.wire.directory_entries import NODE_CLIENT, Hints, SubscriptionEntry
@@ -289,7 +288,7 @@ class Planner:
     def _wanted(self, part: DetectorPlan, entry: SubscriptionEntry) -> SubscriptionEntry:
         return SubscriptionEntry(
             self.client,
-            format_publication(part.compiled.plain),
+            part.compiled.plain_text,
             policy=entry.policy,
             constituents=True,
             decomposition=entry.decomposition,
@@ -304,6 +303,9 @@ class Planner:
         self.index_parts(registry)
         # An entry of its own is left over from a lost node.
         found = [name for name in self._parts.candidates(detector.compiled) if name != detector.id]
+        found += [
+            name for each in detector.compiled.privates if (name := each.canonical_id) in self.directory.detectors
+        ]
         for name in found:
             entry = self.directory.detectors[name]
             if name not in self._reusable and (plan := running_plan(entry, registry)) is not None and plan.id == name:
@@ -367,5 +369,6 @@ def cut_of(place: CutPlace, delegated: Delegated) -> Cut:
 
 def delegated_of(cut: Cut) -> tuple[CutPlace, Delegated]:
     """Cut read from its message form; the sub-pattern itself is looked up at its position."""
-    delegated = Delegated(_UNKNOWN, cut.detector, cut.source, cut.key, cut.bound, cut.counted, cut.repeats)
-    return (cut.path, cut.run), delegated
+    place = cut.path, cut.run
+    handed_on = cut.key, cut.bound, cut.counted
+    return place, Delegated(_UNKNOWN, cut.detector, cut.source, *handed_on, cut.repeats, is_private(place))

@@ -26,6 +26,8 @@ from distced.middleware.sets.expressions import Expression
 
 TIMER_PREFIX: Final = "@"
 PART_PREFIX: Final = "&"
+PRIVATE_PREFIX: Final = f"{PART_PREFIX}c"
+"""Of the types of private publications: a canonical id behind the prefix of parts."""
 
 PositionIndex: TypeAlias = int
 StateIndex: TypeAlias = int
@@ -129,7 +131,7 @@ class Automaton:
         whole_window: the least length of a window around the whole pattern, ns; None for none.
         inner_keys: for each key inside the pattern its attributes.
         key: the attributes the whole pattern is keyed by; empty for none.
-        parts: the automata of the sides of `&`, and the parts delegated to other detectors.
+        parts: the automata of the sides of `&`, those of private publications, and parts delegated to other detectors.
         joints: number of `&`.
         exports: for a side of a `&`: the variables and registers whose values its composite events carry.
         output: the published output; None for a composite event without a name.
@@ -137,6 +139,7 @@ class Automaton:
         once: whether one instance for each key stands in each start state, instead of a start that is always active.
         settled: whether generative states emit at the end of an instant, for the instances that then stand there.
         constants: values of its parameters; empty for an automaton without any.
+        private: whether it is that of a private publication, a part of others.
     """
 
     canonical_id: str
@@ -159,6 +162,7 @@ class Automaton:
     once: bool = False
     settled: bool = False
     constants: tuple[Attribute, ...] = ()
+    private: bool = False
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
     # As `properties.guard_cost` has found it; -1 before.
@@ -188,6 +192,23 @@ class Automaton:
     def inner(self) -> tuple[Automaton, ...]:
         """The parts that run inside the automaton."""
         return tuple(part for part in self.parts if isinstance(part, Automaton))
+
+    @property
+    def sides(self) -> tuple[Automaton, ...]:
+        """The sides of `&` that run inside the automaton."""
+        return tuple(part for part in self.inner if not part.private)
+
+    @property
+    def has_privates(self) -> bool:
+        """Whether it reads private publications, the sides of `&` left aside."""
+        return any(part.private for part in self.parts)
+
+    def type_of_part(self, index: int) -> str:
+        """The type of a part's composite events inside the automaton."""
+        part = self.parts[index]
+        if not part.private:
+            return part_type(index)
+        return PART_PREFIX + (part.source if isinstance(part, Delegated) else part.canonical_id)
 
     @property
     def delegated(self) -> tuple[Delegated, ...]:

@@ -43,11 +43,12 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_pattern
 from distced.middleware.sets import describable
-from distced.middleware.sets.expressions import TRUE
+from distced.middleware.sets.expressions import FALSE, TRUE
 
 # Iterations are written out and may multiply; what is larger than this was hardly meant.
 MOST_POSITIONS: Final = 2_000
 MOST_PATHS: Final = 100_000
+MOST_AUTOMATA: Final = 1_000
 _PATHS: Final = f"{MOST_PATHS} paths from one part to the next"
 
 Onward: TypeAlias = Callable[[], Entry]
@@ -61,12 +62,20 @@ def build(
     epochs: bool = False,
     key: tuple[str, ...] = (),
     exports: frozenset[str] = frozenset(),
+    privates: Mapping[str, Automaton | tree.Delegated] | None = None,
 ) -> Automaton:
     """The automaton of a checked pattern with inlined definitions and the name of its canonical form; `key` is its key
-    from outside, `exports` the variables and registers that are read outside."""
+    from outside, `exports` the variables and registers that are read outside, `privates` the private publications that
+    it may read, by their types."""
     output = publication.output
     wanted = referenced(publication.pattern, output) | exports
-    automaton = _Builder(publication.pattern, output, wanted, exports, epochs, name, key).automaton()
+    automaton = _Builder(publication.pattern, output, wanted, exports, epochs, name, key, privates or {}).automaton()
+    if privates and _size(automaton) > MOST_AUTOMATA:
+        raise PatternError(
+            "private publications that multiply beyond measure",
+            allowed=f"{MOST_AUTOMATA} altogether, each counted for every other that reads it",
+            advice="publish some without private",
+        )
     if not (publication.once or publication.settled):
         return automaton
     return replace(automaton, once=publication.once, settled=publication.settled)
@@ -137,9 +146,11 @@ class _Builder:
         exports: frozenset[str],
         epochs: bool,
         name: str,
-        outer_key: tuple[str, ...] = (),
+        outer_key: tuple[str, ...],
+        privates: Mapping[str, Automaton | tree.Delegated],
     ) -> None:
         self.name = name
+        self.privates = privates
         self.pattern = pattern
         self.output = output
         self.epochs = epochs
@@ -176,6 +187,13 @@ class _Builder:
             count += sum(1 + len(alternative.items) for alternative in arrivals[-1])
             if count > MOST_PATHS:
                 raise _too_large(_PATHS)
+        domains = [position.domain for position in self.positions]
+        named = {name for domain in domains for name in domain.by_type}
+        # `any` covers composite events that the pattern names anywhere.
+        reads_any = any(domain.others != FALSE for domain in domains)
+        for name in sorted(each for each in self.privates if reads_any or each in named):
+            part = self.privates[name]
+            self.parts.append(replace(part, private=True) if isinstance(part, Automaton) else part)
         return self._assemble(starts, arrivals, whole_window)
 
     def _assemble(self, starts: Entry, arrivals: list[Entry], whole_window: int | None) -> Automaton:
@@ -425,7 +443,8 @@ class _Builder:
         key = tuple(dict.fromkeys((*self.key, *(name for key in around.keys for name in self.inner_keys[key]))))
         # Its composite events sort under the name of its own canonical form.
         name = canonical_id(tree.Publication(undelegated(side)), key=key, epochs=self.epochs)
-        automaton = _Builder(side, None, referenced(side, None) | exports, exports, self.epochs, name, key).automaton()
+        wanted = referenced(side, None) | exports
+        automaton = _Builder(side, None, wanted, exports, self.epochs, name, key, self.privates).automaton()
         self.parts.append(automaton)
         # A register set inside a side is readable behind the `&`: it gets a place here, filled when the side is taken.
         for register in automaton.registers:
@@ -455,6 +474,11 @@ class _Builder:
             {timer_type(index): TRUE for index in around.timers.values()}, describable.EMPTY.others
         )
         return describable.union(describable.union(domain, around.scope), timers)
+
+
+def _size(automaton: Automaton) -> int:
+    """Number of automata, with those inside."""
+    return 1 + sum(map(_size, automaton.inner))
 
 
 def _too_large(limit: str) -> PatternError:

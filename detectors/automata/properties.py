@@ -19,12 +19,19 @@ def recurs(automaton: Automaton) -> bool:
 
 def may_repeat(automaton: Automaton) -> bool:
     """Whether a composite event may be detected again later: a match, or a part's, may end in a non-constituent."""
-    if automaton.joints or any(part.repeats for part in automaton.delegated):
+    if automaton.joints or any(part.repeats for part in automaton.delegated) or repeats_privately(automaton):
         return True
     return any(
         automaton.states[state].accepting and (position.hidden or _matches_timer(position.label.by_type))
         for position, arrival in zip(automaton.positions, automaton.arrivals, strict=True)
         for state in arrival
+    )
+
+
+def repeats_privately(automaton: Automaton) -> bool:
+    """Whether a private publication that it reads may bring constituents once more."""
+    return any(
+        part.repeats if isinstance(part, Delegated) else may_repeat(part) for part in automaton.parts if part.private
     )
 
 

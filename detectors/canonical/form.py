@@ -55,6 +55,10 @@ def canonical_form(
     """The canonical form of a pattern with inlined definitions, keyed from outside by `key`; `exports` are its
     variables and registers that are read outside, as given."""
     names: dict[str, str] = {name: name for name in exports}
+    privates = publication.privates
+    if privates:
+        # What is read of them stands in the tree, by their ids.
+        publication = replace(publication, privates=())
     first, whole = True, publication
     while True:
         before = publication
@@ -73,6 +77,8 @@ def canonical_form(
         text += f" # exporting {', '.join(shown)}"
     if epochs:
         text += " # by epochs"
+    if privates:
+        publication = replace(publication, privates=privates)
     return CanonicalForm(publication, names, text, identified(text))
 
 

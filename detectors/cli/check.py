@@ -72,6 +72,7 @@ def check(options: CheckOptions) -> int:
 def _facts_lines(facts: Facts) -> list[Text]:
     lines = [Text.assemble((facts.signature(), "bold"), ("   " + facts.canonical_id, "dim"))]
     said = {
+        "private": "; ".join(facts.private),
         "reads": "every event" if facts.reads is None else ", ".join(facts.reads),
         "throttled": "; ".join(facts.throttled),
         "windows": "; ".join(facts.windows),

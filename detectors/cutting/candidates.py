@@ -15,13 +15,14 @@ from typing import Final, Literal, TypeAlias
 
 from distced.detectors.cutting.joints import Joint, ends_open, joint_of, opens_parallel, opens_strong
 from distced.detectors.cutting.uses import Uses, uses_of, uses_of_output
+from distced.detectors.language.private import output_of, types_named
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_pattern
 
 Path: TypeAlias = tuple[int, ...]
 """Child indexes from the root; a joint is one node, however it is nested, and its children are its parts."""
 
-Stand: TypeAlias = Literal["whole", "prefix", "branch", "side", "timed", "right-hand side", "nowhere"]
+Stand: TypeAlias = Literal["whole", "prefix", "branch", "side", "timed", "right-hand side", "private", "nowhere"]
 """Place of a sub-pattern in its pattern."""
 
 CONDITIONS: Final = {
@@ -49,11 +50,13 @@ class Candidate:
 
     Attributes:
         path: the node, or the joint it is a run of.
-        run: parts of the joint: from, to before; None for the whole node.
+        run: parts of the joint: from, to before; None for the whole node. Of a private publication that the pattern
+            reads, one of several in order, an empty run at its number.
         failures: reasons against a detector of its own; empty if permitted.
         key: attributes of the surrounding keys, sorted, which the detector inherits.
         window: shortest surrounding window, ns; None for none; longer matches are useless.
         exports: variables and registers made here and read outside.
+        private: of a private publication the type by which it is read.
     """
 
     path: Path
@@ -64,6 +67,7 @@ class Candidate:
     key: tuple[str, ...]
     window: int | None
     exports: frozenset[str]
+    private: str = ""
 
     @property
     def allowed(self) -> bool:
@@ -249,6 +253,16 @@ def candidates(
                 # A single part of a joint has a view of its own.
                 if count == 1 or stop - start > 1:
                     yield view.candidate(start, stop, without)
+
+
+def private_candidates(publication: tree.Publication) -> Iterator[Candidate]:
+    """Private publications that a canonical pattern reads: each may always have a detector of its own, because readers
+    take it by its composite events."""
+    read = types_named(publication.pattern)
+    found = (each for each in publication.privates if output_of(each).type_name in read)
+    for number, each in enumerate(sorted(found, key=lambda each: output_of(each).type_name)):
+        mark = output_of(each).type_name
+        yield Candidate((), (number, number), each.pattern, "private", (), (), None, frozenset(), mark)
 
 
 def size_of(pattern: tree.Pattern) -> int:

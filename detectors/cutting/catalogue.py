@@ -146,7 +146,7 @@ class Catalogue:
             return
         self.plans[plan.id] = plan
         if _is_part(plan):
-            entry, tokens = _entry(plan)
+            entry, tokens = _in_trie(plan)
             node = self._root
             for token in tokens:
                 node = node.onward.setdefault(token, _TrieNode())
@@ -158,7 +158,7 @@ class Catalogue:
         if plan is None or not _is_part(plan):
             return
         path = [self._root]
-        entry, tokens = _entry(plan)
+        entry, tokens = _in_trie(plan)
         for token in tokens:
             path.append(path[-1].onward[token])
         shelf = path[-1].shelves[entry.key]
@@ -225,7 +225,12 @@ def _is_part(plan: DetectorPlan) -> bool:
     return plan.compiled.automaton.output is None and not plan.compiled.automaton.indivisible
 
 
-def _entry(plan: DetectorPlan) -> tuple[Entry, list[Token]]:
+def entry_of(plan: DetectorPlan) -> Entry:
+    """A detector that may be read."""
+    return _in_trie(plan)[0]
+
+
+def _in_trie(plan: DetectorPlan) -> tuple[Entry, list[Token]]:
     automaton = plan.compiled.automaton
     pattern, _, window = core_of(plan.compiled.plain.pattern)
     joint = joint_of(pattern)

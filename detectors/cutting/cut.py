@@ -14,12 +14,21 @@ from typing import Final, TypeAlias
 
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
-from distced.detectors.compiler import Compiled
-from distced.detectors.cutting.candidates import Candidate, JointView, Path, candidates, size_of, views
+from distced.detectors.compiler import Compiled, beneath, under_marks
+from distced.detectors.cutting.candidates import (
+    Candidate,
+    JointView,
+    Path,
+    candidates,
+    private_candidates,
+    size_of,
+    views,
+)
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
 from distced.detectors.language.computed import Computation
 from distced.detectors.language.derived import Throttling, needed_throttlings
 from distced.detectors.language.names import referenced
+from distced.detectors.language.private import types_named
 from distced.detectors.shapes import ShapedPattern
 from distced.middleware.model.event_types import EventType
 from distced.middleware.patterns.naming import rebuild
@@ -27,7 +36,7 @@ from distced.middleware.patterns.tree import Concatenation, Delegated, Keyed, Pa
 from distced.middleware.patterns.tree import Sequence as SequenceNode
 
 CutPlace: TypeAlias = tuple[Path, tuple[int, int] | None]
-"""A node of the canonical tree, or a run of parts of a joint."""
+"""A node of the canonical tree, or a run of parts of a joint; an empty run at a number is a private publication."""
 
 Choose: TypeAlias = Callable[[Publication, frozenset[str]], Iterable["ChosenCut"]]
 """Choice of cuts for a pattern in canonical form, given its externally read names."""
@@ -87,8 +96,10 @@ class DetectorGraph:
         return tuple(each.id for each in self.plans.values() if detector in each.parts)
 
     def derivations(self, detector: str) -> bool:
-        """Whether a detector reads this one as part of a pattern, so that its composite events need derivations."""
-        return any(detector in each.parts for each in self.plans.values())
+        """Whether a detector reads this one as part of a pattern, so that its composite events need derivations; one
+        detected whole is read as a private publication only, and has none."""
+        read = any(detector in each.parts for each in self.plans.values())
+        return read and not self.plans[detector].compiled.indivisible
 
     @property
     def shared(self) -> frozenset[str]:
@@ -113,7 +124,7 @@ def cut(
             graph.roots.append(plan.id)
             continue
         form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
-        maker = _Maker(graph, choose, compiled.throttlings, compiled.computations, running or {})
+        maker = _Maker(graph, choose, compiled.throttlings, compiled.computations, running or {}, beneath(compiled))
         read = frozenset(form.names[name] for name in exports)
         graph.roots.append(maker.plan(form, read, (), compiled).id)
     for root in graph.roots if len(graph.plans) > 1 else ():
@@ -137,7 +148,7 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
     del graph.plans[root]
     graph.plans[root] = replace(
         plan,
-        compiled=replace(plan.compiled, cut=Publication(delegated, whole.output)),
+        compiled=replace(plan.compiled, cut=Publication(delegated, whole.output), privates=(), away=()),
         parts=(part.id,),
         places=((((), None), delegated),),
     )
@@ -145,13 +156,15 @@ def _read_whole(graph: DetectorGraph, root: str) -> None:
 
 @dataclass(slots=True)
 class _Maker:
-    """Builder of the detectors of one pattern, with the stages it needs and the running detectors by id."""
+    """Builder of the detectors of one pattern, with the stages it needs, the running detectors by id, and its private
+    publications by mark, in one another, too."""
 
     graph: DetectorGraph
     choose: Choose
     throttlings: tuple[Throttling, ...]
     computations: tuple[Computation, ...]
     running: Mapping[str, DetectorPlan]
+    privates: Mapping[str, Compiled]
 
     def plan(
         self, form: CanonicalForm, exports: frozenset[str], under: tuple[str, ...], written: Compiled | None = None
@@ -168,21 +181,35 @@ class _Maker:
             part = self.delegated(choice, under)
             if part is not None:
                 places[choice.candidate.path, choice.candidate.run] = part
-        plan = _assembled(form, exports, places, self.throttlings, self.computations, written)
+        read = _read_by(whole, self.privates)
+        plan = _assembled(form, exports, places, self.throttlings, self.computations, written, read)
         self.graph.plans[form.id] = plan
         return plan
 
     def delegated(self, choice: ChosenCut, under: tuple[str, ...]) -> Delegated | None:
         """The node that replaces a sub-pattern; None inside the sub-pattern's own detector."""
         candidate = choice.candidate
+        if candidate.private:
+            detector = self.reuse(choice.reused) if choice.reused else self.private(candidate.private, under)
+            return _private(candidate.pattern, detector)
         if choice.reused is not None:
             return _delegated(candidate, self.reuse(choice.reused), choice.names)
         pattern = candidate.pattern if choice.window is None else Window(candidate.pattern, choice.window)
         form = canonical_form(Publication(pattern), key=candidate.key, exports=candidate.exports)
         if form.id in under:
             return None
+        form = _with_privates(form, self.privates)
         exports = frozenset(form.names[name] for name in candidate.exports)
         return _delegated(candidate, self.plan(form, exports, under), form.names)
+
+    def private(self, mark: str, under: tuple[str, ...]) -> DetectorPlan:
+        """Add the detector of a private publication."""
+        compiled = self.privates[mark]
+        if not compiled.indivisible or compiled.canonical_id in self.running:
+            return self.plan(compiled.form, frozenset(), under, compiled)
+        unnamed = compiled.written_as(compiled.plain)
+        plan = DetectorPlan(compiled.canonical_id, compiled.canonical_id, unnamed, ())
+        return self.graph.plans.setdefault(plan.id, plan)
 
     def reuse(self, plan: DetectorPlan) -> DetectorPlan:
         """Add a running detector to the graph, behind those it reads."""
@@ -198,11 +225,11 @@ def cut_at(compiled: Compiled, places: Mapping[CutPlace, Delegated], exports: fr
     """The detector of a pattern cut before: sub-patterns at these places are delegated; `exports` are read outside."""
     form = canonical_form(compiled.plain, exports=exports) if exports else compiled.form
     whole = {
-        place: replace(delegated, whole=_standing_at(form.publication.pattern, place))
+        place: replace(delegated, whole=_standing_at(form.publication.pattern, place, compiled.privates))
         for place, delegated in places.items()
     }
     read = frozenset(form.names[name] for name in exports)
-    return _assembled(form, read, whole, compiled.throttlings, compiled.computations, compiled)
+    return _assembled(form, read, whole, compiled.throttlings, compiled.computations, compiled, compiled.privates)
 
 
 def _assembled(
@@ -212,18 +239,32 @@ def _assembled(
     throttlings: tuple[Throttling, ...],
     computations: tuple[Computation, ...],
     written: Compiled | None,
+    privates: tuple[Compiled, ...],
 ) -> DetectorPlan:
     whole = form.publication if written is None else _as_written(form.publication, written.plain)
-    pattern = _replaced(whole.pattern, (), places)
+    away = tuple(each for each in places.values() if each.private)
+    pattern = _replaced(whole.pattern, (), {place: each for place, each in places.items() if not each.private})
     delegating = Publication(pattern, whole.output)
-    needed = needed_throttlings(throttlings, referenced(whole.pattern, None))
+    inside = [each for each in privates if each.canonical_id not in {part.source for part in away}]
+    marks = {each.mark for each in needed_throttlings(throttlings, referenced(whole.pattern, None))}
+    marks |= {stage.mark for each in inside for stage in each.throttlings}
+    needed = tuple(each for each in throttlings if each.mark in marks)
     publishes = EventType(form.id, {}) if written is None else written.publishes
     keys = {name for each in needed for name in each.by}.union(
         *(node.attributes for node in walk(whole.pattern) if isinstance(node, Keyed))
     )
-    keyed = tuple(each for each in computations if each.mark in keys)
+    keys |= {stage.mark for each in inside for stage in each.computations}
     compiled = Compiled(
-        whole, needed, publishes, whole, delegating, exports=exports, known_form=form, computations=keyed
+        whole,
+        needed,
+        publishes,
+        whole,
+        delegating,
+        exports=exports,
+        computations=tuple(each for each in computations if each.mark in keys),
+        known_form=form,
+        privates=privates,
+        away=away,
     )
     source = canonical_form(whole).id if exports else form.id
     parts = tuple(dict.fromkeys(each.detector for each in compiled.automaton.delegated))
@@ -239,11 +280,35 @@ def _as_written(whole: Publication, written: Publication) -> Publication:
     return replace(whole, output=replace(whole.output, attributes=tuple(attributes)))
 
 
-def _standing_at(pattern: Pattern, place: CutPlace) -> Pattern:
+def _standing_at(pattern: Pattern, place: CutPlace, privates: Sequence[Compiled]) -> Pattern:
     path, run = place
+    if is_private(place):
+        assert run is not None
+        return privates[run[0]].form.publication.pattern
     for child in path:
         pattern = flat_children(pattern)[child]
     return pattern if run is None else joint_of(pattern).run(*run)
+
+
+def is_private(place: CutPlace) -> bool:
+    """Whether a place is that of a private publication."""
+    _, run = place
+    return run is not None and run[0] == run[1]
+
+
+def _private(pattern: Pattern, plan: DetectorPlan) -> Delegated:
+    return Delegated(pattern, plan.id, plan.source, repeats=may_repeat(plan.compiled.automaton), private=True)
+
+
+def _read_by(publication: Publication, privates: Mapping[str, Compiled]) -> tuple[Compiled, ...]:
+    """Those that a pattern in canonical form reads, in the order of their marks."""
+    return tuple(privates[name] for name in sorted(types_named(publication.pattern) & privates.keys()))
+
+
+def _with_privates(form: CanonicalForm, privates: Mapping[str, Compiled]) -> CanonicalForm:
+    """The canonical form of a part with the private publications that it reads."""
+    read = _read_by(form.publication, privates) if privates else ()
+    return replace(form, publication=replace(form.publication, privates=under_marks(read))) if read else form
 
 
 def _delegated(candidate: Candidate, plan: DetectorPlan, canonical: Mapping[str, str]) -> Delegated:
@@ -292,7 +357,7 @@ def full(publication: Publication, exports: frozenset[str]) -> Iterable[ChosenCu
     """Cut out the largest permitted sub-patterns, recursively; not the whole, nor single atoms, which readers read as
     events. Joints are cut as left-bracketed, so patterns with a common prefix share. Patterns of more than `MOST_CUT`
     atoms are left whole."""
-    taken: list[ChosenCut] = []
+    taken = [ChosenCut(each) for each in private_candidates(publication)]
     if size_of(publication.pattern) > MOST_CUT:
         return taken
     for view in views(publication, exports=exports):
@@ -328,6 +393,7 @@ def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = fr
 
     def choose(publication: Publication, exports: frozenset[str]) -> list[ChosenCut]:
         allowed = [each for each in candidates(publication, exports=exports, without=without) if each.allowed]
+        allowed += private_candidates(publication)
         random.shuffle(allowed)
         taken: list[ChosenCut] = []
         for candidate in allowed:
@@ -340,6 +406,8 @@ def randomly(random: Random, *, share: float = 0.5, without: frozenset[str] = fr
 
 def _inside(view: JointView, candidate: Candidate) -> bool:
     """Whether a node is part of a candidate."""
+    if candidate.private:
+        return False
     depth = len(candidate.path)
     if view.path[:depth] != candidate.path:
         return False
@@ -350,6 +418,8 @@ def _inside(view: JointView, candidate: Candidate) -> bool:
 
 def _meet(one: Candidate, other: Candidate) -> bool:
     """Whether two candidates overlap."""
+    if one.private or other.private:
+        return False
     if len(one.path) > len(other.path):
         one, other = other, one
     depth = len(one.path)

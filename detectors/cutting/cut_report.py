@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from distced.detectors.canonical.form import CanonicalForm
 from distced.detectors.compiler import Compiled
-from distced.detectors.cutting.candidates import Candidate, JointView, views
+from distced.detectors.cutting.candidates import Candidate, JointView, private_candidates, views
 from distced.detectors.language.derived import split_mark, without_marks
 from distced.detectors.language.names import all_registers, all_variables
 from distced.middleware.patterns.naming import rebuild, renamed, renamed_output, replace_sets
@@ -47,6 +47,7 @@ class Cuts:
         """Every sub-pattern, the pattern as a whole first."""
         for view in () if self.note else views(self.publication):
             yield from (view.candidate(*run) for run in _runs(view))
+        yield from () if self.note else private_candidates(self.publication)
 
     def for_people(self, *, atoms: bool = False) -> Listing:
         """The sub-patterns worth listing, single atoms on request; the pattern as a whole is none."""
@@ -63,6 +64,7 @@ class Cuts:
                     atoms_left += 1
                 else:
                     rows.append(view.candidate(start, stop))
+        rows += () if self.note else private_candidates(self.publication)
         return Listing(tuple(rows), atoms_left, runs_left)
 
     def as_dict(self) -> dict[str, Any]:
@@ -106,14 +108,16 @@ def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
 
 
 def with_throttled_names(publication: Publication, throttled: Mapping[str, str]) -> Publication:
-    """The pattern with the names of throttled types and computed keys, given by mark, in place of marks."""
+    """The pattern with the names of throttled types, computed keys and private publications in place of marks."""
     if not throttled:
         return publication
     pattern = replace_sets(publication.pattern, lambda described: _named(described, throttled))
     output = publication.output
     if output is not None:
-        output = output.mapped(lambda value: without_marks(value, throttled))
-    return replace(publication, pattern=_with_key_names(pattern, throttled), output=output)
+        named = throttled.get(output.type_name, output.type_name)
+        output = replace(output.mapped(lambda value: without_marks(value, throttled)), type_name=named)
+    privates = tuple(with_throttled_names(each, throttled) for each in publication.privates)
+    return replace(publication, pattern=_with_key_names(pattern, throttled), output=output, privates=privates)
 
 
 def _with_key_names(pattern: Pattern, names: Mapping[str, str]) -> Pattern:
@@ -190,12 +194,16 @@ def _timers(pattern: Pattern) -> dict[str, When]:
 
 def _named(described: DescribableSet, throttled: Mapping[str, str]) -> DescribableSet:
     match described:
+        case TypeSet(name=name):
+            return replace(described, name=throttled.get(name, name))
         case Filtered(base=TypeSet(), condition=condition):
             split = split_mark(condition, throttled)
             if split is not None:
                 name, rest = split
                 return TypeSet(name) if rest == TRUE else Filtered(TypeSet(name), rest)
-            return replace(described, condition=without_marks(condition, throttled))
+            return replace(
+                described, base=_named(described.base, throttled), condition=without_marks(condition, throttled)
+            )
         case Filtered(base=base, condition=condition):
             return Filtered(_named(base, throttled), without_marks(condition, throttled))
         case Union(members=members):

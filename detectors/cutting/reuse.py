@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
 from distced.detectors.compiler import Compiled
-from distced.detectors.cutting.candidates import Context, JointView, Path, inside, outermost
-from distced.detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, word_of
+from distced.detectors.cutting.candidates import Context, JointView, Path, inside, outermost, private_candidates
+from distced.detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, entry_of, word_of
 from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full
 from distced.detectors.cutting.joints import Joint, joint_of
 from distced.detectors.language.names import all_registers
@@ -52,7 +52,12 @@ def for_reuse(catalogue: Catalogue, usable: Usable = lambda _: INLINE) -> Choose
         registers = frozenset(all_registers(publication.pattern))
         finder = _Finder(catalogue, usable, registers)
         cover = finder.cover(publication.pattern, (), outermost(publication, exports))
-        return tuple(_choice(catalogue, each) for each in cover.reused)
+        chosen = [_choice(catalogue, each) for each in cover.reused]
+        for each in private_candidates(publication):
+            plan = catalogue.plans.get(each.private.removeprefix(PART_PREFIX))
+            if plan is not None and usable(entry_of(plan)) is not None:
+                chosen.append(ChosenCut(each, reused=plan))
+        return tuple(chosen)
 
     return choose
 

@@ -108,7 +108,7 @@ def _tree(node: Outline, above: Tree | None = None) -> Tree:
 
 
 def _automaton_as_text(view: AutomatonView) -> Iterator[Text]:
-    title = f"automaton of {view.title}" if view.title.startswith("side ") else "automaton"
+    title = f"automaton of {view.title}" if view.title.startswith(("side ", "private ")) else "automaton"
     active = "one instance for each key" if view.once else "always active"
     starts = f"start{'s' if len(view.starts) > 1 else ''} {', '.join(view.starts)}, {active}"
     yield Text.assemble((title, "bold underline"), (f"   {starts}", "dim"))

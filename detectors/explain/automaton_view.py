@@ -13,8 +13,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonMove, AutomatonState
-from distced.detectors.compiler import Compiled
+from distced.detectors.automata.automaton import (
+    PART_PREFIX,
+    PRIVATE_PREFIX,
+    TIMER_PREFIX,
+    Automaton,
+    AutomatonMove,
+    AutomatonState,
+)
+from distced.detectors.compiler import Compiled, beneath, private_names
 from distced.detectors.explain.manner import remarks_of
 from distced.detectors.language.aggregates import as_written, holds, holds_part, written_aggregates
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
@@ -83,7 +90,7 @@ class StateView(msgspec.Struct, frozen=True):
 
 class AutomatonView(msgspec.Struct, frozen=True):
     """An automaton: its published type or side of a `&`, its key, the window around it, and the automata of its own
-    sides of `&`, which are detected independently."""
+    sides of `&` and private publications, which are detected independently."""
 
     title: str
     canonical_id: str
@@ -97,10 +104,13 @@ class AutomatonView(msgspec.Struct, frozen=True):
     once: bool = False
 
     def every(self) -> Iterator[AutomatonView]:
-        """This automaton, and those of all sides."""
+        """This automaton, and those of all sides and private publications, each once."""
+        yield from {(each.title, each.canonical_id): each for each in self._every()}.values()
+
+    def _every(self) -> Iterator[AutomatonView]:
         yield self
         for side in self.sides:
-            yield from side.every()
+            yield from side._every()
 
     def remarks(self) -> list[str]:
         """Remarks on the whole automaton."""
@@ -114,16 +124,21 @@ def view_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Aut
     """The view of a compiled pattern; `derived` are names of throttled types by mark, where known."""
     title, emits = "pattern", "composite event"
     if output := compiled.automaton.output:
-        title = output.type_name
-        attributes = ", ".join(expressions.quote_name(name) for name, _ in output.attributes)
-        emits = f"{expressions.quote_name(title)}({attributes})"
+        title = output.type_name or title
+        emits = _emitted(output)
     aggregates = written_aggregates(compiled.publication)
-    return _Viewer(compiled.automaton, title, emits, "", names_in(compiled, derived), aggregates).view()
+    names = names_in(compiled, derived)
+    return _Viewer(compiled.automaton, title, emits, "", names, aggregates, beneath(compiled)).view()
+
+
+def _emitted(output: tree.Output) -> str:
+    attributes = ", ".join(expressions.quote_name(name) for name, _ in output.attributes)
+    return f"{expressions.quote_name(output.type_name)}({attributes})" if output.type_name else f"({attributes})"
 
 
 def names_in(compiled: Compiled, derived: Mapping[str, str] | None) -> dict[str, str]:
-    """The names of throttled types and computed keys by mark."""
-    return throttled_names(compiled.throttlings, derived or {}, compiled.computations)
+    """The names of throttled types, computed keys and private publications by mark."""
+    return throttled_names(compiled.throttlings, derived or {}, compiled.computations) | private_names(compiled)
 
 
 class _Viewer(NamedTuple):
@@ -135,6 +150,7 @@ class _Viewer(NamedTuple):
     prefix: str
     throttled: Mapping[str, str]
     aggregates: tuple[expressions.Call, ...] = ()
+    privates: Mapping[str, Compiled] = {}
 
     def view(self) -> AutomatonView:
         automaton = self.automaton
@@ -153,20 +169,23 @@ class _Viewer(NamedTuple):
             starts=tuple(f"q{place}" for place in automaton.starts),
             states=tuple(self._state(place, state) for place, state in enumerate(automaton.states)),
             sides=tuple(
-                _Viewer(
-                    part,
-                    self._side(place),
-                    self._side(place),
-                    f"{self.prefix}{place + 1}.",
-                    self.throttled,
-                    self.aggregates,
-                ).view()
+                self._part(place, part).view()
                 for place, part in enumerate(automaton.parts)
                 if isinstance(part, Automaton)
             ),
             manner=remarks_of(automaton),
             once=automaton.once,
         )
+
+    def _part(self, place: int, part: Automaton) -> _Viewer:
+        prefix, mark = f"{self.prefix}{place + 1}.", self.automaton.type_of_part(place)
+        if not part.private or mark not in self.privates:
+            side = self._side(place)
+            return _Viewer(part, side, side, prefix, self.throttled, self.aggregates, self.privates)
+        written = self.privates[mark].publication
+        assert written.output is not None
+        title, emits = f"private {self._name(mark)}", _emitted(written.output)
+        return _Viewer(part, title, emits, prefix, self.throttled, written_aggregates(written), self.privates)
 
     def _state(self, place: int, state: AutomatonState) -> StateView:
         timers = self.automaton.timers
@@ -260,6 +279,8 @@ class _Viewer(NamedTuple):
         """A type, a time event or a side of a `&` by its name in the pattern."""
         if type_name.startswith(TIMER_PREFIX):
             return self.automaton.timers[int(type_name.removeprefix(TIMER_PREFIX))].name
+        if type_name.startswith(PRIVATE_PREFIX):
+            return expressions.quote_name(self.throttled.get(type_name, type_name))
         if type_name.startswith(PART_PREFIX):
             return self._side(int(type_name.removeprefix(PART_PREFIX)))
         return expressions.quote_name(type_name)

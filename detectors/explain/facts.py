@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from distced.detectors.automata.automaton import Automaton, AutomatonTimer
-from distced.detectors.compiler import Compiled, Consumption
+from distced.detectors.compiler import Compiled, Consumption, beneath
 from distced.detectors.explain.manner import remarks_of
 from distced.detectors.language.computed import key_names
 from distced.detectors.language.derived import throttled_names
+from distced.detectors.language.private import output_of
 from distced.middleware.patterns.printer import format_when
 
 
@@ -27,6 +28,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
         within: the length of a window around the whole, ns; None for none.
         timers: its time events and when they are due, by name.
         manner: how it begins and emits, where that is not as usual.
+        private: private publications that it reads, directly or by one another, with their attributes.
         text: the pattern as the printer writes it.
     """
 
@@ -42,11 +44,14 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
     consumption: Consumption
     text: str
     manner: tuple[str, ...] = ()
+    private: tuple[str, ...] = ()
 
     def signature(self) -> str:
         """The published type, as `Name(attribute: kind)`."""
-        attributes = ", ".join(f"{name}: {kind or 'any kind'}" for name, kind in self.attributes.items())
-        return f"{self.publishes}({attributes})" if self.publishes else "composite events without a name"
+        attributes = _attributes(self.attributes)
+        if self.publishes:
+            return f"{self.publishes}({attributes})"
+        return f"composite events without a name ({attributes})" if attributes else "composite events without a name"
 
 
 def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Facts:
@@ -59,7 +64,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
     known = derived or {}
     kinds = compiled.publishes.attributes
     return Facts(
-        publishes=None if output is None else output.type_name,
+        publishes=None if output is None else output.type_name or None,
         attributes={} if output is None else {name: kinds.get(name) for name, _ in output.attributes},
         canonical_id=automaton.canonical_id,
         reads=None if names is None else tuple(sorted(names)),
@@ -75,7 +80,18 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         consumption="epoch" if automaton.epochs else "ordered",
         text=compiled.text,
         manner=remarks_of(automaton),
+        private=tuple(map(_signature, beneath(compiled).values())),
     )
+
+
+def _attributes(kinds: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name}: {kind or 'any kind'}" for name, kind in kinds.items())
+
+
+def _signature(private: Compiled) -> str:
+    output = output_of(private.publication)
+    kinds = private.publishes.attributes
+    return f"{output.type_name}({_attributes({name: kinds.get(name) for name, _ in output.attributes})})"
 
 
 def _timers(automaton: Automaton) -> list[AutomatonTimer]:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
-from distced.detectors.compiler import Compiled
+from distced.detectors.compiler import Compiled, private_names
 from distced.detectors.cutting.catalogue import core_of
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.cutting.cut_report import with_throttled_names
@@ -155,6 +155,7 @@ def graph_view(
     throttled: dict[str, str] = {}
     for plan in plans:
         throttled |= throttled_names(plan.compiled.throttlings, derived or {}, plan.compiled.computations)
+        throttled |= private_names(plan.compiled)
     types = {plan.id: out.type_name for plan in plans if (out := plan.compiled.publication.output) and out.type_name}
     published = set(types.values())
     length = next(size for size in count(7) if len({each[:size] for each in graph.plans}) == len(graph.plans))
@@ -173,7 +174,7 @@ def graph_view(
             window_ns=core.window,
             consumption="epoch" if plan.compiled.epochs else "ordered",
             patterns=tuple(place for place, root in enumerate(graph.roots) if root == plan.id),
-            publishes=None if publication.output is None else format_output(publication.output) or None,
+            publishes=None if (out := publication.output) is None or not out.type_name else format_output(out) or None,
             parts=plan.parts,
             reads=tuple(reads),
             exports=tuple(sorted(plan.exports)),
@@ -195,6 +196,10 @@ def graph_view(
         for part in plan.parts:
             exports = ", ".join(map(quote_name, sorted(graph.plans[part].exports)))
             carried = (UNNAMED, f"with records: {exports}" if exports else "with records")
+            if (mark := PART_PREFIX + part) in throttled and all(
+                each.private for each in plan.compiled.automaton.delegated if each.detector == part
+            ):
+                carried = (UNNAMED, f"private {quote_name(throttled[mark])}")
             flows.append(Flow("records", part, plan.id, carried))
         if plan.id in types or plan.id in graph.roots:
             id_ = _PUBLICATION + types.get(plan.id, plan.id)

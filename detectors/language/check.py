@@ -15,6 +15,7 @@ from typing import Final
 from distced.detectors.language.key_output import whole_key
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.parser import parse_expression
+from distced.detectors.language.private import WithPrivates
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
@@ -39,6 +40,8 @@ Kinds = Mapping[str, Kind | None]
 
 # What the registry takes as a name. Other names can be written in back-quotes, and some mean something to automata.
 _NAME: Final = re.compile(r"[^\W\d]\w*")
+_MARK: Final = re.compile(r"&c[0-9a-f]{16}")
+"""Type of a private publication in canonical form, its canonical id."""
 
 
 def check_computed(derived: tree.DerivedType, registry: TypeRegistry, *, text: str = "") -> None:
@@ -61,6 +64,12 @@ def computed_kinds(event_type: EventType, registry: TypeRegistry) -> dict[str, K
 def check(publication: tree.Publication, registry: TypeRegistry, *, text: str = "") -> EventType:
     """The type of the pattern's composite events. Raises `PatternError` for an invalid pattern."""
     return _Checker(registry, text).publication(publication)
+
+
+def check_private_name(output: tree.Output, *, text: str = "") -> None:
+    """Raise `PatternError` for an invalid name of a private publication."""
+    if not _MARK.fullmatch(output.type_name):
+        _Checker(TypeRegistry(), text).name_of(output.type_name, "a type", output.span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +351,8 @@ class _Checker:
             raise self.error(
                 "a side of & is detected on its own and cannot see this from outside", named.span, given=name
             )
-        self.name_of(name, "a type", named.span)
+        if not (isinstance(self.registry, WithPrivates) and self.registry.private(name)):
+            self.name_of(name, "a type", named.span)
         self.used_types.setdefault(name, named.span)
         event_type = self.registry.find(name)
         if event_type is None and not self.registry.open:
@@ -630,7 +640,8 @@ class _Checker:
                 given=output.type_name,
                 advice="choose another name",
             )
-        self.name_of(output.type_name, "a type", output.span)
+        if output.type_name:
+            self.name_of(output.type_name, "a type", output.span)
         for name, _ in output.attributes:
             self.name_of(name, "an attribute", output.span)
         self.at_hand = frozenset()

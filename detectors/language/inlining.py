@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from distced.detectors.language.depth import MOST_LEVELS, too_deep
+from distced.detectors.language.private import check_names, check_read, in_reading_order, with_privates
 from distced.detectors.language.scanner import error_at
 from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import Delegated, Pattern, PatternFile, Publication, Reference
@@ -21,10 +22,31 @@ def inline(pattern: Pattern, definitions: Mapping[str, Pattern], *, text: str = 
     return _Inliner(definitions, text, one_text=False).inline(pattern)
 
 
+def inline_publication(
+    publication: Publication,
+    definitions: Mapping[str, Pattern],
+    privates: Iterable[tuple[Publication, str]] = (),
+    *,
+    text: str = "",
+) -> Publication:
+    """The publication, with its source text, without references, and with those that it reads of the private ones, with
+    their texts."""
+    beside = [_Inliner(definitions, each, one_text=False).publication(private) for private, each in privates]
+    made = _Inliner(definitions, text, one_text=False).publication(publication)
+    return with_privates(made, in_reading_order(beside, ""), text)
+
+
 def inline_file(file: PatternFile, *, text: str = "") -> tuple[Publication, ...]:
-    """The publications of a file without references."""
+    """The publications of a file without references, each with the private ones that it reads."""
     inliner = _Inliner(dict(file.definitions), text, one_text=True)
-    return tuple(replace(each, pattern=inliner.inline(each.pattern)) for each in file.publications)
+    taken = {each.output.type_name: "another publication" for each in file.publications if each.output is not None}
+    taken |= {each.name: "a derived type" for each in file.types}
+    taken |= {name: "a definition" for name, _ in file.definitions}
+    check_names(file.privates, taken, text)
+    privates = in_reading_order((inliner.publication(each) for each in file.privates), text)
+    made = tuple(with_privates(inliner.publication(each), privates, text) for each in file.publications)
+    check_read(privates, made, text)
+    return made
 
 
 def undelegated(pattern: Pattern) -> Pattern:
@@ -40,6 +62,10 @@ class _Inliner:
         self.text = text
         self.one_text = one_text
         self.nodes = 0
+
+    def publication(self, publication: Publication) -> Publication:
+        privates = tuple(map(self.publication, publication.privates))
+        return replace(publication, pattern=self.inline(publication.pattern), privates=privates)
 
     def inline(self, pattern: Pattern) -> Pattern:
         self.nodes = 0

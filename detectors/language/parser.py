@@ -32,6 +32,8 @@ INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,9
 # A limit on {m,n}, whose copies are states of the automaton.
 _MOST_COPIES: Final = 10_000
 
+_PRIVATE: Final = re.compile(r"\s*private\b")
+
 
 def parse_pattern(
     text: str, definitions: Collection[str] = (), constants: Mapping[str, Constant] | None = None
@@ -62,9 +64,30 @@ def parse_publication(
     parser = Parser(Scanner(text), definitions, constants)
     publication = parser.publication()
     parser.end()
-    check_depth(publication.pattern, text=text)
-    check_output_depth(publication.output, text=text)
+    _check_depths(publication, text)
     return publication
+
+
+def parse_private(
+    text: str, definitions: Collection[str] = (), constants: Mapping[str, Constant] | None = None
+) -> tree.Publication:
+    """The tree of a single private publication, `private C -> Name(...)`."""
+    parser = Parser(Scanner(text), definitions, constants)
+    publication = parser.private()
+    parser.end()
+    _check_depths(publication, text)
+    return publication
+
+
+def is_private(text: str, definitions: Collection[str] = ()) -> bool:
+    """Whether the text of a definition is that of a private publication."""
+    return _PRIVATE.match(text) is not None and Parser(Scanner(text), definitions).at_private()
+
+
+def _check_depths(publication: tree.Publication, text: str) -> None:
+    for each in (*publication.privates, publication):
+        check_depth(each.pattern, text=text)
+        check_output_depth(each.output, text=text)
 
 
 def parse_file(text: str) -> tree.PatternFile:
@@ -76,7 +99,12 @@ def parse_file(text: str) -> tree.PatternFile:
     types: list[tree.DerivedType] = []
     definitions: dict[str, tree.Pattern] = {}
     publications: list[tree.Publication] = []
+    privates: list[tree.Publication] = []
     consumption = ""
+
+    def consumed(publication: tree.Publication) -> tree.Publication:
+        return replace(publication, consumption=publication.consumption or consumption)
+
     for start, end in pieces:
         parser = Parser(Scanner(text, start, end), defined, constants)
         if (match := DEFINED.match(text, start, end)) and (match[1] or match[2]) in constants:
@@ -98,12 +126,15 @@ def parse_file(text: str) -> tree.PatternFile:
             if parser.scanner.at("->"):
                 raise parser.scanner.unexpected("a definition is inlined; what is published has no `Name =` before it")
         else:
-            publication = parser.publication()
-            publications.append(replace(publication, consumption=publication.consumption or consumption))
-            check_depth(publications[-1].pattern, text=text)
-            check_output_depth(publications[-1].output, text=text)
+            first = parser.private() if parser.at_private() else None
+            if first is not None and parser.scanner.word.kind == "end":
+                privates.append(consumed(first))
+                _check_depths(privates[-1], text)
+                continue
+            publications.append(consumed(parser.publication(first)))
+            _check_depths(publications[-1], text)
         parser.end()
-    return tree.PatternFile(tuple(types), tuple(definitions.items()), tuple(publications))
+    return tree.PatternFile(tuple(types), tuple(definitions.items()), tuple(publications), tuple(privates))
 
 
 def _constants(text: str, pieces: list[tuple[int, int]]) -> dict[str, Constant]:
@@ -163,8 +194,34 @@ class Parser(ExpressionParser):
         self.scanner.expected.append("the end of the pattern")
         raise self.scanner.unexpected()
 
-    def publication(self) -> tree.Publication:
-        """A pattern with its output, if any."""
+    def publication(self, first: tree.Publication | None = None) -> tree.Publication:
+        """A pattern with its output, if any, behind the private publications that it reads; the first may be given."""
+        privates: list[tree.Publication] = []
+        while first is not None or self.at_private():
+            privates.append(first or self.private())
+            first = None
+            if not self.scanner.take(":"):
+                raise self.scanner.unexpected("behind it comes what reads it: private C -> Name() : [Name] ; [B]")
+        publication = self._publication()
+        return replace(publication, privates=tuple(privates)) if privates else publication
+
+    def at_private(self) -> bool:
+        """Whether a private publication begins here."""
+        return self._at_word("private") and not self._at_reference()
+
+    def private(self) -> tree.Publication:
+        """`private C -> Name(attribute = expression)`."""
+        word = self.scanner.next()
+        publication, span = self._publication(), Span(word.start, word.end)
+        if publication.output is None or not publication.output.type_name:
+            advice = "write -> Name() behind it, and read it as [Name]"
+            raise self.scanner.error("a private publication without a name", span, advice=advice)
+        if publication.publish_json:
+            advice = "take private away, or publish_json"
+            raise self.scanner.error("a private publication leaves nowhere as JSON", span, advice=advice)
+        return publication
+
+    def _publication(self) -> tree.Publication:
         once = self._once()
         pattern = self.pattern()
         if not self.scanner.take("->"):
@@ -175,7 +232,8 @@ class Parser(ExpressionParser):
                 raise self.scanner.unexpected("composite events that leave as JSON have a type: -> Name(...) before it")
             return tree.Publication(pattern, consumption=consumption, once=once, settled=settled)
         start = self.scanner.word.start
-        name = self.scanner.expect_kind("name", "the composite event's type").text
+        unnamed = self.scanner.at("(")
+        name = "" if unnamed else self.scanner.expect_kind("name", "the composite event's type").text
         attributes: tuple[tuple[str, Expression], ...] = ()
         if self.scanner.take("("):
             attributes = () if self.scanner.at(")") else self._assignments(self.expression)

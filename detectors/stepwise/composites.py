@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from msgspec import structs
 
 from distced.detectors.automata.automaton import Automaton
-from distced.detectors.automata.properties import begins_with_repeats, may_repeat
+from distced.detectors.automata.properties import begins_with_repeats, may_repeat, repeats_privately
 from distced.detectors.limits import UNBOUNDED, too_much_work
 from distced.detectors.stepwise.inner_events import Carried, PartEvent, PartMatch
 from distced.detectors.stepwise.instance import Chain, Instance, Origin, chain_events
@@ -56,6 +56,7 @@ class OutputPlan:
 
     Attributes:
         may_repeat: whether equal composite events may recur.
+        within_instant: whether they may within one instant only, by several composite events of private publications.
         parts_repeat: whether a part may bring constituents once more. Without one a further constituent is a later one.
         keeps_all: whether old constituents may recur within the window, whatever instances there are.
         attributes, condition: the publication's, compiled; True for no condition.
@@ -63,9 +64,10 @@ class OutputPlan:
     """
 
     def __init__(self, automaton: Automaton, scope: Scope) -> None:
-        self.may_repeat = may_repeat(automaton)
+        self.within_instant = automaton.has_privates and not may_repeat(automaton)
+        self.may_repeat = self.within_instant or may_repeat(automaton)
         self.parts_repeat = any(part.repeats for part in automaton.delegated)
-        self.keeps_all = automaton.joints > 0 or begins_with_repeats(automaton)
+        self.keeps_all = automaton.joints > 0 or begins_with_repeats(automaton) or repeats_privately(automaton)
         output = automaton.output
         values = () if output is None else output.attributes
         self.attributes = tuple((name, compile_value(value, scope)) for name, value in values)
@@ -159,7 +161,7 @@ class Composites:
         # Constituents of long matches not yet taken, and the number of them at most.
         self._work, self._stop = 0, UNBOUNDED
         publication = automaton.output
-        self._type = self._source if publication is None else publication.type_name
+        self._type = self._source if publication is None else publication.type_name or self._source
         self._condition = True if filtered else output.condition
 
     def limit(self, most: int) -> None:
@@ -218,7 +220,7 @@ class Composites:
             if self._work > self._stop:
                 raise too_much_work(self._work, self._stop, together=True)
         if self.automaton.parts:
-            events = list({event.id: event for event in sorted(events, key=_order)}.values())
+            events = _once_each(events)
         constituents = tuple([(event.source, event.seq) for event in events])
         if self._part_type is not None:
             self._report(self._part(lo, hi, constituents, tuple(events), bindings, registers, key))
@@ -266,7 +268,8 @@ class Composites:
         same = {each for each, (constituents, _) in self.reported.items() if not constituents}
         if len(same) > _REMEMBER_LEAST:
             same = set(list(filter(same.__contains__, self.reported))[-_REMEMBER_LEAST:])
-        held = {tuple(event.id for event in chain_events(instance.chain)) for instance in instances()}
+        chains = (chain_events(instance.chain) for instance in instances())
+        held = {tuple(event.id for event in (_once_each(each) if self.automaton.parts else each)) for each in chains}
         self.reported = {
             identity: (constituents, lo)
             for identity, (constituents, lo) in self.reported.items()
@@ -343,6 +346,7 @@ class Composites:
         """Record a further way to a composite event. Those of one instant are grouped."""
         if self._by.hi != self.now.hi:
             self._places = _NO_PLACES
+            self._begin_instant()
         self._by = self.now
         moment = _place(self.now)
         if self._found_in is None:
@@ -368,6 +372,7 @@ class Composites:
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:
+            self._begin_instant()
             # Time events of several instances that are due together are one moment, and so is a settled instant.
             self._by = self.now
             moment: tuple[object, ...] = (self.now.hi,) if self.automaton.settled else _place(self.now)
@@ -388,6 +393,11 @@ class Composites:
                 return
             self.reported[composite.id] = (composite.constituents, composite.lo)
         self._put(composite)
+
+    def _begin_instant(self) -> None:
+        """Forget what recurs within one instant only."""
+        if self._output.within_instant and self._by.hi != self.now.hi and self.reported:
+            self.reported = {}
 
     def _place_of_side(self, composite: PartEvent, first: int) -> int:
         """The index in `found` for what a side hands on once more: that of what equals it to its reader, else the next;
@@ -417,6 +427,11 @@ def _place(event: Event) -> OrderKey:
     if isinstance(event, PartMatch):
         return event.derivation.last
     return (event.hi, event.hi, TIME, "@", 0) if event.rank == TIME else event.key
+
+
+def _once_each(events: Iterable[Event]) -> list[Event]:
+    """Events in order, each once: parts may have some in common."""
+    return list({event.id: event for event in sorted(events, key=_order)}.values())
 
 
 def _fired(event: Event) -> Event:

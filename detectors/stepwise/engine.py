@@ -15,9 +15,9 @@ from typing import Final
 from msgspec import structs
 
 from distced.detectors.automata.automaton import Automaton, part_type
-from distced.detectors.compiler import Compiled
+from distced.detectors.compiler import Compiled, beneath
 from distced.detectors.limits import Limits
-from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match
+from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match, private_event
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
@@ -25,7 +25,7 @@ from distced.detectors.stepwise.settled_matcher import SettledMatcher
 from distced.detectors.stepwise.taking_matcher import TakingMatcher
 from distced.detectors.stepwise.throttling import Computer, computers_of, mark, stage_of, unmarked
 from distced.middleware.model.event_types import Kind
-from distced.middleware.model.events import Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
+from distced.middleware.model.events import COMPOSITE, Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.tree import Delegated
 
@@ -42,6 +42,9 @@ class _Unit:
         publishes: whether its composite events leave the engine.
         delegated: delegated parts, by type inside the automaton.
         inbox: unconsumed composite events of the current instant; None for none.
+        private: of a private publication its type in the automata that read it; empty for others.
+        composites: types of composite events that are offered to it, as it stands beside private publications, or is
+            one, that name others; None for all.
     """
 
     matcher: Matcher
@@ -50,6 +53,8 @@ class _Unit:
     delegated: dict[str, Delegated]
     readers: Sequence[_Unit] = ()
     inbox: list[Event] | None = None
+    private: str = ""
+    composites: frozenset[str] | None = None
 
     def put(self, events: Iterable[Event]) -> None:
         """Put composite events of the current instant into the inbox."""
@@ -61,6 +66,7 @@ class _Unit:
 # Of all engines without any; nothing is put into them.
 _NONE_PENDING: Final[list[Event]] = []
 _NO_PARTS: Final[dict[str, Delegated]] = {}
+_NO_PRIVATES: Final[dict[str, Compiled]] = {}
 _NOBODY: Final[dict[str, list[tuple[_Unit, str, Delegated]]]] = {}
 """Readers of delegated parts, of all engines without any."""
 
@@ -121,7 +127,19 @@ class StepwiseEngine:
         several = len(self.patterns) > 1
         for pattern in in_order(self.patterns):
             names = pattern.names() if several else _NO_TYPES
-            self._add(pattern.structure, kinds, None, names, pattern.canonical_id, pattern.constants)
+            if not pattern.privates:
+                self._add(pattern.structure, kinds, None, names, pattern.canonical_id, pattern.constants)
+                continue
+            own = pattern.own_names()
+            self._add(
+                pattern.automaton,
+                kinds,
+                None,
+                own if several else names,
+                pattern.canonical_id,
+                composites=own if pattern.reads_any else None,
+                privates=beneath(pattern),
+            )
         self._link()
         self._from_outside = _NOBODY
         for unit in self.units:
@@ -350,7 +368,10 @@ class StepwiseEngine:
         marked: dict[EventId, Event] = {}
         for unit in self.units:
             inbox, unit.inbox = unit.inbox, None
-            offered = sorted((*events, *inbox), key=_place) if inbox else events
+            given = events
+            if (named := unit.composites) is not None:
+                given = [each for each in events if each.rank != COMPOSITE or each.type in named]
+            offered = sorted((*given, *inbox), key=_place) if inbox else given
             if self._throttled_late & unit.reads:
                 offered = [self._marked_once(each, marked) for each in offered]
             matcher = unit.matcher
@@ -382,7 +403,9 @@ class StepwiseEngine:
                 others.append(event)
                 continue
             for unit, type_name, part in readers:
-                if unit.matcher.awaits_matches(type_name):
+                if part.private:
+                    unit.put([] if event.again else [private_event(event, type_name)])
+                elif unit.matcher.awaits_matches(type_name):
                     unit.put(part_match(event, derivation, type_name, part) for derivation in event.derivations)
                 elif not event.again:
                     # A side of a `&` is read as its composite events: the first moment of one counts.
@@ -391,8 +414,11 @@ class StepwiseEngine:
 
     def _hand_on(self, unit: _Unit) -> None:
         found = unit.matcher.composites.take()
+        handed: Sequence[Event] = found
+        if unit.private and found:
+            handed = [private_event(each, unit.private) for each in found]
         for reader in unit.readers:
-            reader.put(found)
+            reader.put(handed)
         if unit.publishes:
             self._published = [*(self._published or ()), *found]
 
@@ -406,25 +432,50 @@ class StepwiseEngine:
         reads: frozenset[str],
         source: str = "",
         constants: tuple[Attribute, ...] = (),
+        private: str = "",
+        composites: frozenset[str] | None = None,
+        privates: Mapping[str, Compiled] = _NO_PRIVATES,
     ) -> _Unit:
+        """Args: privates: private publications of the pattern by type."""
         parts = [
-            self._add(part, kinds, part_type(index), reads)
+            self._private(part, kinds, automaton.type_of_part(index), privates)
+            if part.private
+            else self._add(part, kinds, part_type(index), reads, composites=composites, privates=privates)
             for index, part in enumerate(automaton.parts)
             if isinstance(part, Automaton)
         ]
         delegated = _NO_PARTS
         if automaton.parts:
             delegated = {
-                part_type(index): part for index, part in enumerate(automaton.parts) if isinstance(part, Delegated)
+                automaton.type_of_part(index): part
+                for index, part in enumerate(automaton.parts)
+                if isinstance(part, Delegated)
             }
-        derivations = self._derivations and own_type is None
+        publishes = own_type is None and not private
+        derivations = self._derivations and publishes
         make = TakingMatcher if automaton.selects else SettledMatcher if automaton.settled else Matcher
         matcher = make(automaton, kinds, source=source, constants=constants, own_type=own_type, derivations=derivations)
-        unit = _Unit(matcher, reads, own_type is None, delegated)
+        unit = _Unit(matcher, reads, publishes, delegated, private=private, composites=composites)
         for part in parts:
             part.readers = (*part.readers, unit)
         self.units = (*self.units, unit)
         return unit
+
+    def _private(
+        self,
+        automaton: Automaton,
+        kinds: Callable[[str], Mapping[str, Kind] | None],
+        name: str,
+        privates: Mapping[str, Compiled],
+    ) -> _Unit:
+        """The unit of a private publication: one for all that read it."""
+        known = next((each for each in self.units if each.private == name), None)
+        if known is not None:
+            return known
+        own = privates[name].own_names()
+        reads = own if len(self.patterns) > 1 else _NO_TYPES
+        narrow = own if privates[name].reads_any else None
+        return self._add(automaton, kinds, None, reads, private=name, composites=narrow, privates=privates)
 
     def _link(self) -> None:
         outputs = [(each, each.matcher.automaton.output) for each in self.units if each.publishes]

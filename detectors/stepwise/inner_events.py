@@ -20,7 +20,8 @@ class TimeEvent(Event, frozen=True, gc=False):
 
 
 class PartEvent(CompositeEvent, frozen=True, gc=False, kw_only=True):
-    """A composite event of a side of a `&`, with the bindings and register values read outside."""
+    """A composite event of a side of a `&`, with the bindings and register values read outside; or of a private
+    publication, with its attributes."""
 
     bound: dict[str, Event]
     counted: dict[str, Attribute]
@@ -78,6 +79,22 @@ def part_events(composite: CompositeEvent, type_name: str, part: Delegated) -> l
         if derivation.last == moment
     ]
     return list({alternative.carried(): alternative for alternative in alternatives}.values())
+
+
+def private_event(composite: CompositeEvent, type_name: str) -> PartEvent:
+    """A composite event of a private publication as the automaton sees it that reads it."""
+    return PartEvent(
+        type_name,
+        composite.lo,
+        composite.hi,
+        composite.source,
+        composite.seq,
+        composite.attributes,
+        constituents=composite.constituents,
+        events=composite.events,
+        bound={},
+        counted={},
+    )
 
 
 def _side(composite: CompositeEvent, derivation: Derivation, type_name: str, part: Delegated) -> PartEvent:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from distced.detectors.automata.automaton import (
+    PART_PREFIX,
+    PRIVATE_PREFIX,
+    TIMER_PREFIX,
     Automaton,
     AutomatonMove,
     AutomatonState,
@@ -289,7 +292,7 @@ class Planner:
                 domain.append(DomainTest(test, inits, frozenset() if timer else move.keys, alone))
             label = self._condition(position.label, type_name, position, move, scope, timer)
             if label is not False:
-                moves.append(self._move(move, position, label, inits, scope, timer))
+                moves.append(self._move(move, position, label, inits, scope, type_name))
         if not domain:
             return None
         everything = any(test.condition is True and not test.entered_keys for test in domain)
@@ -323,7 +326,8 @@ class Planner:
     def _condition(
         self, form: ConditionByType, type_name: str, position: Position, move: AutomatonMove, scope: Scope, timer: bool
     ) -> Condition | bool:
-        expression = form.by_type.get(type_name, FALSE if timer or type_name[0] == "&" else form.others)
+        inside = type_name[0] == PART_PREFIX and not type_name.startswith(PRIVATE_PREFIX)
+        expression = form.by_type.get(type_name, FALSE if timer or inside else form.others)
         condition = compile_condition(expression, scope)
         checked = () if timer else tuple(key for key in position.keys if key not in move.keys)
         if condition is False or not checked:
@@ -362,7 +366,7 @@ class Planner:
         label: Condition | bool,
         inits: tuple[tuple[int, Value], ...],
         scope: Scope,
-        timer: bool,
+        type_name: str,
     ) -> MovePlan:
         targets = tuple(self._target(state) for state in self.automaton.arrivals[move.position])
         updates = tuple(
@@ -374,8 +378,9 @@ class Planner:
         return MovePlan(
             label=label,
             # A time event follows if it is due at or after the last event, also behind a `;`.
-            strong=move.strong and not timer,
-            simple=plain and not (updates or inits) and position.variable is None and position.part is None,
+            strong=move.strong and type_name[0] != TIMER_PREFIX,
+            # The constituents of a part's composite event are listed one by one.
+            simple=plain and not (updates or inits) and position.variable is None and type_name[0] != PART_PREFIX,
             hidden=position.hidden,
             variable=position.variable,
             updates=updates,

@@ -20,7 +20,7 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns import operands, tree
 from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
-from distced.middleware.patterns.printer import format_file, format_pattern, format_publication
+from distced.middleware.patterns.printer import format_file, format_pattern, format_private, format_publication
 from distced.middleware.patterns.statements import CONSUMPTIONS
 from distced.middleware.sets.aggregates import OVER, is_aggregate, is_sliding, slides
 from distced.middleware.sets.describable import (
@@ -397,6 +397,22 @@ class Publication:
         """`C -> Name(...) settled`: composite events at the end of an instant, for what then stands."""
         return Publication(replace(self._tree, settled=True))
 
+    def private(self) -> PrivatePublication:
+        """`private C -> Name(...)`: read as `event("Name")` in a `pattern_file`, or by `reading`, with its constituents
+        in its place; not delivered."""
+        if self._tree.output is None:
+            raise PatternError("a private publication without a name", advice='add .publish("Name")')
+        return PrivatePublication(_complete(self))
+
+    def reading(self, *privates: PrivatePublication) -> Publication:
+        """`private C -> Name(...) : C2`: with private publications that only this pattern, and each other, read."""
+        if not privates or not all(isinstance(each, PrivatePublication) for each in privates):
+            raise PatternError(
+                "not private publications", given=privates, allowed='one or more of .publish("X").private()'
+            )
+        added = tuple(each._tree for each in privates)
+        return Publication(replace(self._tree, privates=(*self._tree.privates, *added)))
+
     def __str__(self) -> str:
         return format_publication(_complete(self))
 
@@ -405,16 +421,31 @@ class Publication:
         return f"<Publication {output.type_name if output else ''}>"
 
 
+class PrivatePublication:
+    """Private publication, complete. `str` of it is its statement in a pattern file."""
+
+    def __init__(self, publication: tree.Publication) -> None:
+        self._tree = publication
+
+    def __str__(self) -> str:
+        return format_private(self._tree)
+
+    def __repr__(self) -> str:
+        return f"<PrivatePublication {self._tree.output.type_name if self._tree.output else ''}>"
+
+
 class PatternFile:
     """Patterns detected together, and the types they derive. `str` of it is the text of the pattern file."""
 
-    def __init__(self, patterns: tuple[Pattern | Publication, ...]) -> None:
+    def __init__(self, patterns: tuple[Pattern | Publication | PrivatePublication, ...]) -> None:
         self._patterns = patterns
 
     def __str__(self) -> str:
-        publications = tuple(map(_complete, self._patterns))
-        types = {each.name: each for publication in publications for each in _derived_types(publication.pattern)}
-        return format_file(tree.PatternFile(tuple(types.values()), (), publications))
+        publications = tuple(_complete(each) for each in self._patterns if not isinstance(each, PrivatePublication))
+        privates = tuple(each._tree for each in self._patterns if isinstance(each, PrivatePublication))
+        every = (*privates, *(each for one in publications for each in (*one.privates, one)))
+        types = {each.name: each for publication in every for each in _derived_types(publication.pattern)}
+        return format_file(tree.PatternFile(tuple(types.values()), (), publications, privates))
 
 
 class _DerivedName(str):
@@ -495,11 +526,12 @@ def derived_type(
     return EventSet(TypeSet(derived))
 
 
-def pattern_file(*patterns: Publication | PatternLike) -> PatternFile:
+def pattern_file(*patterns: Publication | PrivatePublication | PatternLike) -> PatternFile:
     """Pattern file; one of the patterns may read what another publishes."""
     if not patterns:
         raise PatternError("a pattern file without a pattern", allowed="one or more")
-    return PatternFile(tuple(each if isinstance(each, Publication) else as_pattern(each) for each in patterns))
+    complete = (Publication, PrivatePublication)
+    return PatternFile(tuple(each if isinstance(each, complete) else as_pattern(each) for each in patterns))
 
 
 def as_pattern(given: PatternLike) -> Pattern:

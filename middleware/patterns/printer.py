@@ -56,7 +56,7 @@ def format_pattern(pattern: tree.Pattern, level: int = _WHOLE) -> str:
 
 
 def format_publication(publication: tree.Publication) -> str:
-    """Text of a pattern with its output."""
+    """Text of a pattern with its output, behind the private publications that it reads."""
     text = format_pattern(publication.pattern)
     if publication.once:
         text = f"once {text}"
@@ -66,12 +66,20 @@ def format_publication(publication: tree.Publication) -> str:
         text += " settled"
     if publication.consumption:
         text += f" consumed {publication.consumption}"
-    return f"{text} publish_json = {format_value(publication.publish_json)}" if publication.publish_json else text
+    if publication.publish_json:
+        text += f" publish_json = {format_value(publication.publish_json)}"
+    return "".join(f"{format_private(each)} : " for each in publication.privates) + text
+
+
+def format_private(publication: tree.Publication) -> str:
+    """`private C -> Name(...)`."""
+    return f"private {format_publication(publication)}"
 
 
 def format_output(output: tree.Output) -> str:
     """`Name(attribute = expression) where condition take first x consuming`."""
-    text = f"{quote_name(output.type_name)}({format_assignments(output.attributes)})"
+    name = quote_name(output.type_name) if output.type_name else ""
+    text = f"{name}({format_assignments(output.attributes)})"
     if output.condition is not None:
         text += f" where {format_expression(output.condition)}"
     if output.take:
@@ -90,6 +98,7 @@ def format_file(file: tree.PatternFile) -> str:
     """Statements of a file, one a line: types, definitions, publications."""
     lines = [format_derived_type(each) for each in file.types]
     lines += [f"{quote_name(name)} = {format_pattern(pattern)}" for name, pattern in file.definitions]
+    lines += [format_private(each) for each in file.privates]
     lines += [format_publication(each) for each in file.publications]
     return "\n".join(lines) + "\n"
 

@@ -1,7 +1,8 @@
 """Statements of a pattern file as text: derived types, definitions, publications.
 
-A client splits a file without a parser: broker nodes read the statements. A statement ends where a line begins in the
-first column, unless that line goes on with an operator or a bracket is open.
+A client splits a file without a parser: broker nodes read the statements. Private publications are sent as definitions
+are, with the patterns that use their names. A statement ends where a line begins in the first column, unless that line
+goes on with an operator or a bracket is open.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ _GOES_ON_WORDS: Final = re.compile(
     r"(?:within|by|where|as|set|and|or)\b|consumed\s+(?:ordered|epoch)\b|publish_json\s*=\s*['\"]"
 )
 
-# Texts and comments, names in back-quotes, names, brackets, and the sign of an output.
+# Texts and comments, names in back-quotes, names, brackets, the sign of an output, and that behind a beginning.
 _TOKEN: Final = re.compile(
-    r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*|`(?P<quoted>[^`\n]*)`|(?P<name>[^\W\d]\w*)|(?P<sign>->|→|[][(){}])"""
+    r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\#[^\n]*|`(?P<quoted>[^`\n]*)`|(?P<name>[^\W\d]\w*)|(?P<sign>->|→|[][(){}:])"""
 )
 # Texts, names in back-quotes, brackets and commas.
 _ASSIGNMENTS: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^`\n]*`|[][(){},]""")
 _SLIDING: Final = re.compile(r"\)\s*over\b")
 _AT_MOST: Final = re.compile(r"\s+most\s+1\s+per\b")
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
+_PRIVATE: Final = re.compile(r"private\b(?!\s*=)")
 _CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
 _CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
 _LINE: Final = re.compile(r"\bline (\d+), column \d+")
@@ -69,7 +71,7 @@ class DerivedStatement:
 
 @dataclass(frozen=True, slots=True)
 class FileStatements:
-    """Statements of a file of this name; definitions by name."""
+    """Statements of a file of this name; definitions by name, private publications among them."""
 
     name: str
     types: tuple[DerivedStatement, ...]
@@ -158,6 +160,7 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
     types: list[DerivedStatement] = []
     definitions: dict[str, Statement] = {}
     publications: list[Statement] = []
+    privates: dict[str, Statement] = {}
     pieces = split_statements(text)
     for line, content in enumerate(text[: pieces[0][0]].splitlines() if pieces else text.splitlines(), 1):
         if content.strip() and not content.lstrip().startswith("#"):
@@ -192,7 +195,14 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
             if consumption and not _consumed(content):
                 # Behind a comment it has a line of its own.
                 content += f"\nconsumed {consumption}"
-            publications.append(Statement(content, line, published))
+            if "private" in named or not _is_private(content):
+                publications.append(Statement(content, line, published))
+                continue
+            if not published:
+                raise _error("a private publication without a name", given=content.splitlines()[0], where=where)
+            if published in definitions or published in privates:
+                raise _error("defined twice", given=published, where=where)
+            privates[published] = Statement(content, line)
     if not publications:
         raise _error(
             "a pattern file that publishes nothing",
@@ -200,7 +210,48 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
             where=name,
             advice="a pattern that is to be detected has no `Name =` before it: [A] ; [B] -> Name()",
         )
+    definitions |= privates
+    _check_read(privates, publications, definitions, types, name)
     return FileStatements(name, tuple(types), definitions, tuple(publications))
+
+
+def _check_read(
+    privates: Mapping[str, Statement],
+    publications: Iterable[Statement],
+    definitions: Mapping[str, Statement],
+    types: Iterable[DerivedStatement],
+    name: str,
+) -> None:
+    """Raise `PatternError` for a private publication that no other reads, as nodes would not get it."""
+    texts = {each: statement.text for each, statement in definitions.items()}
+    used = {each for publication in publications for each in used_definitions(publication.text, texts)}
+    for each, statement in privates.items():
+        where = f"{name}, line {statement.line}"
+        if each not in used:
+            advice = f"read it, [{each}], or take private away, and it is delivered"
+            raise _error("a private publication that nothing reads", given=each, where=where, advice=advice)
+        for derived in types:
+            if derived.base == each:
+                raise _error(
+                    "a type derived from a private publication, which no event outside the file has",
+                    given=each,
+                    where=f"{name}, line {derived.line}",
+                    advice="give the private publication a final filter and attributes, or take private away",
+                )
+
+
+def _is_private(content: str) -> bool:
+    """Whether a publication is private: nothing that reads it stands behind it, `private C -> Name() : [Name]`."""
+    if _PRIVATE.match(content) is None:
+        return False
+    arrow, depth = False, 0
+    for token in _TOKEN.finditer(content):
+        sign = token["sign"] or ""
+        depth += (sign in {"(", "[", "{"}) - (sign in {")", "]", "}"})
+        arrow = arrow or sign in {"->", "→"}
+        if arrow and depth == 0 and sign == ":":
+            return False
+    return True
 
 
 _NO_DEFINITIONS: Final[dict[str, str]] = {}
@@ -319,12 +370,12 @@ def _computed(text: str, where: str) -> Iterator[tuple[str, str]]:
 def _consumed(content: str) -> bool:
     """Whether a publication has a consumption of its own."""
     words = [word for token in _TOKEN.finditer(content) if (word := _word(token) or token["sign"])]
-    depth = 0
+    depth, found = 0, False
     for word, following in pairwise(words):
         depth += (word in {"(", "[", "{"}) - (word in {")", "]", "}"})
-        if depth == 0 and word == "consumed" and following in CONSUMPTIONS:
-            return True
-    return False
+        # Before a colon it is that of a private publication.
+        found = (found and word != ":") or (depth == 0 and word == "consumed" and following in CONSUMPTIONS)
+    return found
 
 
 def _with_constants(text: str, constants: Mapping[str, str]) -> str:

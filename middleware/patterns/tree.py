@@ -177,6 +177,7 @@ class Delegated(Spanned):
         key: attributes the detector is keyed by, in order: those in force where it stands, and its own.
         bound, counted: variables and registers that are read outside, each as (canonical name, name here).
         repeats: whether a composite event of it may be found again later, in another way.
+        private: whether it is a private publication, read as its composite events wherever its type stands in a set.
     """
 
     whole: Pattern
@@ -186,6 +187,7 @@ class Delegated(Spanned):
     bound: tuple[tuple[str, str], ...] = ()
     counted: tuple[tuple[str, str], ...] = ()
     repeats: bool = False
+    private: bool = False
 
 
 Pattern: TypeAlias = (
@@ -229,6 +231,7 @@ class Output(Spanned):
     """`-> Name(attribute = expression, ...) where condition take first x consuming`: output published for a match.
 
     Attributes:
+        type_name: empty for composite events of the canonical id.
         attributes: by name, as expressions over variables and registers.
         condition: the final filter, which may also read the attributes above; None for every match.
         take: selections among the matches that are completed together, in order.
@@ -273,6 +276,7 @@ class Publication:
         consumption: `ordered` or `epoch`; empty for that of the run or the subscription.
         once: `once C`: whether one instance for each key stands in the start, instead of a start that is always active.
         settled: whether composite events are emitted at the end of an instant, for what then stands.
+        privates: `private C -> Name(...) : `, publications that only the pattern and each other read, by their types.
     """
 
     pattern: Pattern
@@ -281,6 +285,7 @@ class Publication:
     consumption: str = ""
     once: bool = False
     settled: bool = False
+    privates: tuple[Publication, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,11 +304,13 @@ class DerivedType(Spanned):
 
 @dataclass(frozen=True, slots=True)
 class PatternFile:
-    """Statements of a pattern file in their order: derived types, definitions, which are inlined, and publications."""
+    """Statements of a pattern file in their order: derived types, definitions, which are inlined, publications, and
+    private ones, which are read in the file only."""
 
     types: tuple[DerivedType, ...]
     definitions: tuple[tuple[str, Pattern], ...]
     publications: tuple[Publication, ...]
+    privates: tuple[Publication, ...] = ()
 
 
 def children(pattern: Pattern) -> tuple[Pattern, ...]:

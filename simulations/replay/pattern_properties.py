@@ -21,14 +21,16 @@ from distced.detectors.automata.automaton import (
     timer_type,
 )
 from distced.detectors.automata.properties import may_repeat
-from distced.detectors.compiler import Compiled
+from distced.detectors.compiler import Compiled, beneath
 from distced.detectors.language.computed import key_names
+from distced.detectors.language.private import output_of
 from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.patterns.tree import (
     Alternation,
     Atom,
     Hidden,
     Iteration,
+    Output,
     Publication,
     Recurring,
     Relative,
@@ -54,13 +56,14 @@ def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
 
 def key_of_group(patterns: Sequence[Compiled]) -> tuple[tuple[str, ...], str]:
     """Attributes by which the events of these patterns can be partitioned; where there are none, the reason."""
-    common = [name for name in patterns[0].automaton.key if all(name in each.automaton.key for each in patterns)]
+    every = [*patterns, *(private for each in patterns for private in beneath(each).values())]
+    common = [name for name in patterns[0].automaton.key if all(name in each.automaton.key for each in every)]
     if not common:
         return (), "the pattern has no key" if len(patterns) == 1 else "the patterns have no key in common"
     computed = key_names([each for pattern in patterns for each in pattern.computations])
     kept = []
     for name in common:
-        hindrance = f"the key {computed[name]} is computed" if name in computed else _hindrance(patterns, name)
+        hindrance = f"the key {computed[name]} is computed" if name in computed else _hindrance(every, name)
         if hindrance is None:
             kept.append(name)
     return tuple(kept), "" if kept else str(hindrance)
@@ -76,17 +79,26 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
                 how = "throttled" if throttling.sliding is None else "aggregated over a window"
                 return f"{throttling.type_name} is {how}, and not by {name}"
         for output in outputs:
-            value = dict(output.attributes).get(name)
-            carried = isinstance(value, Field) and value.variable is not None and value.attribute == name
-            if output.type_name in each.names() and not carried:
+            if output.type_name in each.names() and not _carries(output, name):
                 return f"{output.type_name} does not carry {name}"
+        for private in each.privates:
+            if not _carries(private.automaton.output, name):
+                return f"{output_of(private.publication).type_name} does not carry {name}"
     return None
+
+
+def _carries(output: Output | None, name: str) -> bool:
+    """Whether a composite event has the value of an attribute of its events."""
+    value = None if output is None else dict(output.attributes).get(name)
+    return isinstance(value, Field) and value.variable is not None and value.attribute == name
 
 
 def may_lack_constituents(tree: object, timers: frozenset[str] = frozenset()) -> bool:
     """Whether a match may have no constituents; of `once` patterns, those since the last composite event."""
-    if isinstance(tree, Publication) and tree.once:
-        return any(isinstance(each, Hidden | Timing) for each in walk(tree.pattern))
+    if isinstance(tree, Publication):
+        if tree.once:
+            return any(isinstance(each, Hidden | Timing) for each in walk(tree.pattern))
+        return may_lack_constituents(tree.pattern, timers)
     if isinstance(tree, Hidden):
         return True
     if isinstance(tree, Atom):
@@ -137,7 +149,7 @@ def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
         and each.automaton.output is not None
         and each.automaton.output.type_name in pattern.names()
     ]
-    before = reach_of_read(read, patterns)
+    before = reach_of_read([*read, *pattern.privates], patterns)
     # A throttled type is its first event of an interval, so that a slice begins with an interval; one may build on
     # another.
     every = sum(each.every + (each.sliding.length if each.sliding else 0) for each in pattern.throttlings)
@@ -171,7 +183,7 @@ def longest(automaton: Automaton) -> int | None:
     """
     if automaton.once or (automaton.output is not None and automaton.output.consuming):
         return None
-    sides = [longest(each) for each in automaton.inner]
+    sides = [longest(each) for each in automaton.sides]
     if None in sides or automaton.delegated:
         return None
     own = automaton.whole_window

@@ -295,7 +295,7 @@ class SubPatternTask(_Detection):
     def _write(self, file: IO[bytes], events: Sequence[CompositeEvent], until: int, opens: Sequence[OpenGap]) -> None:
         """Write the composite events until an instant, for their readers."""
         output = self.plan.compiled.automaton.output
-        name = self.plan.id if output is None else output.type_name
+        name = self.plan.id if output is None else output.type_name or self.plan.id
         for first in range(0, len(events), _EVENTS):
             some = events[first : first + _EVENTS]
             write_block(file, encode(some, type=name, source=some[0].source, kind="c"))

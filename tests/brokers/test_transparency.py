@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -16,20 +17,32 @@ from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.patterns.tree import Output
+from distced.middleware.patterns.tree import Output, Publication
 from distced.middleware.sets.expressions import Literal
 from tests.support.engine_switches import by_chance
 from tests.support.event_streams import END, Message, comparable, messages, spread
-from tests.support.random_patterns import TYPES, PatternMaker
+from tests.support.random_patterns import TYPES, PatternMaker, with_privates
 from tests.support.virtual_nodes import Network, VirtualClient, delivering
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
 
 
-def _pattern(random: Random, name: str, registry: TypeRegistry, reads: str | None = None) -> Compiled:
+def _plain(random: Random) -> Publication:
+    return PatternMaker(random).publication(random.randrange(1, 7))
+
+
+def _private(random: Random) -> Publication:
+    while not (made := with_privates(random, random.randrange(1, 5))).privates:
+        pass
+    return made
+
+
+def _pattern(
+    random: Random, name: str, registry: TypeRegistry, make: Callable[[Random], Publication], reads: str | None = None
+) -> Compiled:
     """A random pattern that publishes a type of this name, and perhaps reads what another publishes."""
     while True:
-        made = PatternMaker(random).publication(random.randrange(1, 7))
+        made = make(random)
         output = made.output or Output(name, (("one", Literal(1)),))
         text = format_publication(replace(made, output=replace(output, type_name=name)))
         if reads is not None:
@@ -57,13 +70,30 @@ def _send(client: VirtualClient, message: Message) -> None:
 def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: bool, at_length: bool) -> None:
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
-    found = read = cut = columnar = 0
     # In the last one a side of a `&` reads `any`, and the other the composite events.
-    for seed in (*range(1_000 if at_length else 35), 628):
+    counts = _counts((*range(1_000 if at_length else 35), 628), _plain, switching=switching)
+    assert counts["found"] > 60
+    assert counts["read"] > 1
+    assert counts["cut"] > 8
+    assert counts["columnar"] > 12 if switching else counts["columnar"] == 0
+
+
+@pytest.mark.slow
+def test_composite_events_of_private_publications_do_not_depend_on_nodes(at_length: bool) -> None:
+    counts = _counts(range(500 if at_length else 30), _private, switching=False)
+    assert counts["found"] > 30
+    assert counts["cut"] > 4
+
+
+def _counts(seeds: Iterable[int], make: Callable[[Random], Publication], *, switching: bool) -> Counter[str]:
+    """Detect random patterns on nodes; what was found, and how."""
+    found = read = cut = columnar = 0
+    for seed in seeds:
         random = Random(seed)
         registry = TypeRegistry(KINDS)
-        first = _pattern(random, "Out0", registry)
-        patterns = [first, _pattern(random, "Out1", registry), _pattern(random, "Out2", registry, reads="Out0")]
+        first = _pattern(random, "Out0", registry, make)
+        patterns = [first, _pattern(random, "Out1", registry, make)]
+        patterns.append(_pattern(random, "Out2", registry, make, reads="Out0"))
         sources = random.randrange(1, 4)
         events = spread(random, random.randrange(3, 14), sources)
         streams = [messages(random, events, f"s{number}", shuffled=random.random() < 0.3) for number in range(sources)]
@@ -114,7 +144,4 @@ def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: 
         cut += any(hosted.parts for node in nodes for hosted in node.node.hosted.values())
         columnar += sum(note.fields.get("engine") == "columnar" for note in network.notes)
         assert network.letters == []
-    assert found > 60
-    assert read > 1
-    assert cut > 8
-    assert columnar > 12 if switching else columnar == 0
+    return Counter(found=found, read=read, cut=cut, columnar=columnar)

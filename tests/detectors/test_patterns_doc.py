@@ -64,6 +64,11 @@ def test_pattern_files_of_the_page_are_parsed(name: str) -> None:
     assert len(file.publications) == (2 if name == "a pattern file" else 0)
 
 
+def test_file_with_a_private_publication_of_the_page_is_compiled() -> None:
+    (file,) = [text for text in blocks(PATTERNS, "pattern") if text.startswith("private")]
+    assert [each.publishes.name for each in compile_source(PatternSource(file, "file")).compiled] == ["Lit", "Crowd"]
+
+
 def rows() -> list[tuple[str, str]]:
     """What stands in the table of the binding: Python, and the text it gives."""
     table = PATTERNS.partition("| Python | text |\n| --- | --- |\n")[2].partition("\n\n")[0]
@@ -99,7 +104,8 @@ def test_every_method_of_the_binding_is_in_the_docs() -> None:
         for name in vars(owner):
             if not name.startswith("_") and callable(getattr(owner, name)):
                 assert f"{name}(" in PATTERNS, name
-    for name in set(binding.__all__) - {"EventSet", "Pattern", "PatternFile", "Publication", "Timer", "Value"}:
+    classes = {"EventSet", "Pattern", "PatternFile", "PrivatePublication", "Publication", "Timer", "Value"}
+    for name in set(binding.__all__) - classes:
         assert f"{name}(" in PATTERNS, name
 
 

@@ -19,12 +19,14 @@ from msgspec.structs import replace
 
 from distced.detectors.automata.automaton import due_again, due_instant
 from distced.detectors.canonical.form import canonical_id
+from distced.detectors.compiler import compile_publication
 from distced.detectors.language.aggregates import with_aggregates
 from distced.detectors.language.computed import key_names
 from distced.detectors.language.derived import written_out
 from distced.detectors.language.key_output import with_key_registers
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.parser import parse_expression
+from distced.detectors.language.private import marked
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from distced.middleware.patterns.tree import (
@@ -280,6 +282,7 @@ class Oracle:
         handed: tuple[Call, ...] = (),
         once: bool = False,
         settled: bool = False,
+        privates: tuple[Seen, ...] = (),
     ) -> None:
         # `any` is every primitive event, and composite ones whose type the whole pattern names anywhere.
         self.named = named or frozenset(
@@ -317,7 +320,8 @@ class Oracle:
         self.whens = {each.timer: each.when for each in walk(pattern) if isinstance(each, Timing)}
         # Behind the last event a recurring time event comes once more.
         self.last = max((each.hi for each in events), default=0)
-        self.events = list(events)
+        self.privates = privates
+        self.events = [*events, *privates]
         self.read_sides(pattern, outer_key, self.written, self.written_key)
         self.events.sort(key=lambda e: e.key)
         self.order = {(e.source, e.seq): e.key for e in self.events}
@@ -349,6 +353,7 @@ class Oracle:
                     derived=self.derived,
                     written=(its_own, plainly_keyed),
                     handed=tuple(dict.fromkeys(each for each in read if variables(each) <= made)),
+                    privates=self.privates,
                 )
                 key_of_side = side_key(its_own, plainly_keyed)
                 source = canonical_id(Publication(its_own, None), key=key_of_side, epochs=self.epochs)
@@ -591,7 +596,8 @@ class Oracle:
         if event.rank == TIME:
             return event.type in around.timers
         registers = self.initialised(inst, thread)
-        if not event.type.startswith("&"):
+        # Sides of a `&` have numbers, private publications ids.
+        if not event.type.startswith("&") or event.type.startswith("&c"):
             for described, timers in around.scopes:
                 # What a side takes does not fail the joining state.
                 taken = isinstance(thread.what, tuple) and self.taken(thread.what[3], event)
@@ -981,17 +987,47 @@ def read(
     events = list(events)
     derived = None if registry is None else Derived(registry, events)
     budget = Budget(steps)
-    oracle = Oracle(
-        publication.pattern,
-        publication.output,
-        events,
-        epochs=epochs,
-        budget=budget,
-        derived=derived,
-        once=publication.once,
-        settled=publication.settled,
-    )
-    return oracle.run()
+    ids = private_ids(publication, epochs=epochs, registry=registry) if publication.privates else {}
+    marks = {name: f"&{identity}" for name, identity in ids.items()}
+    privates: list[Seen] = []
+
+    def oracle(each: Publication) -> Oracle:
+        return Oracle(
+            marked(each.pattern, marks),
+            each.output,
+            events,
+            epochs=each.consumption == "epoch" or (epochs and each.consumption != "ordered"),
+            budget=budget,
+            derived=derived,
+            once=each.once,
+            settled=each.settled,
+            privates=tuple(privates),
+        )
+
+    # Private publications first, on their own: their events join the others.
+    for each in publication.privates:
+        assert each.output is not None
+        identity = ids[each.output.type_name]
+        for found in oracle(each).run():
+            attributes = dict(found.attributes)
+            seq = composite_digest(found.constituents, attributes)
+            kind, source = f"&{identity}", identity
+            seen = Seen(kind, found.lo, found.hi, COMPOSITE, source, seq, attributes, found.constituents)
+            if seen not in privates:
+                privates.append(seen)
+    return oracle(publication).run()
+
+
+def private_ids(publication: Publication, *, epochs: bool, registry: TypeRegistry | None) -> dict[str, str]:
+    """Canonical ids of private publications by name: they break ties."""
+    found: dict[str, str] = {}
+    waiting = [compile_publication(publication, registry, consumption="epoch" if epochs else "ordered")]
+    while waiting:
+        for each in waiting.pop().privates:
+            assert each.publication.output is not None
+            found[each.publication.output.type_name] = each.canonical_id
+            waiting.append(each)
+    return found
 
 
 def _slid(function: str, every: list[Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
+from distced.detectors.language.private import read_by
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE
 from distced.middleware.patterns.tree import (
@@ -76,16 +77,23 @@ class PatternMaker:
     Attributes:
         features: which rows of the language's table may occur.
         always: what is said of each pattern as a whole.
+        types: types of events that it may read.
         variables, registers: what has been made so far, and so can be read.
         open: the registers whose `init` stands around the place at hand.
     """
 
     def __init__(
-        self, random: Random, features: frozenset[str] = FEATURES, *, always: frozenset[str] = frozenset()
+        self,
+        random: Random,
+        features: frozenset[str] = FEATURES,
+        *,
+        always: frozenset[str] = frozenset(),
+        types: tuple[str, ...] = TYPES,
     ) -> None:
         self.random = random
         self.features = features
         self.always = always
+        self.types = types
         self.timers = 0
         self.variables: list[str] = []
         self.registers: list[str] = []
@@ -310,15 +318,35 @@ class PatternMaker:
         if timers and roll < 0.3:
             return TypeSet(random.choice(timers))
         if roll < 0.75:
-            return TypeSet(random.choice(TYPES))
+            return TypeSet(random.choice(self.types))
         if roll < 0.9:
-            members = random.sample(TYPES + timers, 2)
+            members = random.sample(self.types + timers, 2)
             return Union(tuple(TypeSet(each) for each in members))
         if roll < 0.93:
             return AnySet()
         if roll < 0.97:
-            return Difference(AnySet(), TypeSet(random.choice(TYPES)))
-        return Intersection(AnySet(), TypeSet(random.choice(TYPES)))
+            return Difference(AnySet(), TypeSet(random.choice(self.types)))
+        return Intersection(AnySet(), TypeSet(random.choice(self.types)))
+
+
+def with_privates(random: Random, size: int, features: frozenset[str] = FEATURES) -> Publication:
+    """A random pattern that reads private publications, and these one another, perhaps."""
+    types: tuple[str, ...] = TYPES
+    privates: list[Publication] = []
+    for name in ("P", "Q")[: random.randrange(1, 3)]:
+        maker = PatternMaker(random, features, types=types)
+        made = maker.publication(random.randrange(1, size + 1))
+        value: Expression = Field(random.choice(maker.variables), "v") if maker.variables else Literal(1)
+        output = made.output or Output(name)
+        further = (("v", value), ("k", Literal(random.choice((0, 1, 1, None)))))
+        attributes = (*output.attributes, *(each for each in further if random.random() < 0.7))
+        consumption = random.choice(("", "", "", "epoch", "ordered"))
+        output = replace(output, type_name=name, attributes=attributes)
+        privates.append(replace(made, output=output, consumption=consumption))
+        # Read often, so that few are left out.
+        types = (*types, name, name)
+    made = PatternMaker(random, features, types=types).publication(random.randrange(1, size + 1))
+    return replace(made, privates=read_by(made.pattern, privates))
 
 
 def make_events(random: Random, count: int, *, span: int = 10, width: int = 3) -> list[Event]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -33,10 +33,12 @@ ODD = (1.0, -0.0, True, False, "1", 2**53, 2.0**53, 2**53 + 1, 2**63 - 1, 1.5)
 """Values of a key of which some are equal and others only look alike."""
 
 
-def replay_differs(seed: int) -> tuple[int, str]:
+def replay_differs(
+    seed: int, make: Callable[[Random], Sequence[Compiled]] = lambda random: _patterns(random, late=False)
+) -> tuple[int, str]:
     """How many composite events a random replay has, and how it was cut; fails where a run finds others."""
     random = Random(seed)
-    patterns = _patterns(random, late=False)
+    patterns = make(random)
     patterns = list({each.automaton.canonical_id: each for each in patterns}.values())
     events = make_events(random, random.randrange(1, 40), span=random.choice((6, 20, 60)))
     events = list({each.id: each for each in events}.values())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
+from distced.detectors.language.private import read_by
 from distced.middleware.model.events import Event
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -59,8 +60,13 @@ def _smaller(publication: Publication, events: list[Event]) -> Iterator[tuple[Pu
             yield replace(publication, output=replace(publication.output, take=take)), events
         if publication.output.consuming:
             yield replace(publication, output=replace(publication.output, consuming="")), events
+    for place, each in enumerate(publication.privates):
+        for smaller, _ in _smaller(each, []):
+            if smaller.output is not None:
+                privates = (*publication.privates[:place], smaller, *publication.privates[place + 1 :])
+                yield replace(publication, privates=read_by(publication.pattern, privates)), events
     for pattern in _patterns(publication.pattern):
-        yield replace(publication, pattern=pattern), events
+        yield replace(publication, pattern=pattern, privates=read_by(pattern, publication.privates)), events
     for place, event in enumerate(events):
         for plainer in _plainer(event):
             yield publication, [*events[:place], plainer, *events[place + 1 :]]

@@ -14,6 +14,7 @@ from distced.detectors.cutting.catalogue import Catalogue, Entry
 from distced.detectors.cutting.cut import Choose, ChosenCut, DetectorGraph, DetectorPlan, cut, full, none
 from distced.detectors.cutting.reuse import INLINE, Usable, for_reuse
 from distced.detectors.language.names import referenced
+from distced.detectors.language.private import types_named
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.tree import Keyed, Publication, walk
@@ -109,13 +110,25 @@ def _keys(candidate: Candidate) -> frozenset[str]:
 def _cut(
     compiled: Compiled, whole: DetectorPlan, choose: Choose, catalogue: Catalogue, exports: frozenset[str]
 ) -> list[DetectorGraph]:
-    """The pattern cut as chosen, at the top; empty without a cut. Throttled parts stay, and those by a computed key."""
+    """The pattern cut as chosen, at the top; empty without a cut. Throttled parts stay, and those by a computed key, as
+    all do that read private publications, or are some, beside them; and private publications detected whole, which
+    have no derivations."""
     marks = frozenset(each.mark for each in compiled.throttlings)
     marks |= frozenset(each.mark for each in compiled.computations)
+
+    def private(candidate: Candidate) -> bool:
+        read = types_named(candidate.pattern)
+        return bool(candidate.private) or any(each.mark in read for each in compiled.privates)
+
+    kept = frozenset(each.mark for each in compiled.privates if each.indivisible)
     chosen = [
         each
         for each in choose(whole.compiled.form.publication, whole.exports)
-        if not marks or not marks & (referenced(each.candidate.pattern, None) | _keys(each.candidate))
+        if each.candidate.private not in kept
+        and not (
+            marks
+            and (marks & (referenced(each.candidate.pattern, None) | _keys(each.candidate)) or private(each.candidate))
+        )
     ]
     if not chosen:
         return []

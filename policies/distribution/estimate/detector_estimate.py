@@ -352,7 +352,7 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
         own[f"{TIMER_PREFIX}{index}"] = _timer_rate(timer)
     touched = 0.0
     for index, part in enumerate(automaton.parts):
-        name = f"{PART_PREFIX}{index}"
+        name = automaton.type_of_part(index)
         if isinstance(part, Delegated):
             own[name] = rates.of_detector(part.detector)
             lengths[name] = float(size_of(part.whole))
