@@ -346,7 +346,8 @@ class Composites:
         """Record a further way to a composite event. Those of one instant are grouped."""
         if self._by.hi != self.now.hi:
             self._places = _NO_PLACES
-            self._begin_instant()
+            if self._output.within_instant:
+                self._begin_instant()
         self._by = self.now
         moment = _place(self.now)
         if self._found_in is None:
@@ -372,7 +373,8 @@ class Composites:
 
     def _report(self, composite: CompositeEvent) -> None:
         if self._by is not self.now:
-            self._begin_instant()
+            if self._output.within_instant:
+                self._begin_instant()
             # Time events of several instances that are due together are one moment, and so is a settled instant.
             self._by = self.now
             moment: tuple[object, ...] = (self.now.hi,) if self.automaton.settled else _place(self.now)
@@ -396,7 +398,7 @@ class Composites:
 
     def _begin_instant(self) -> None:
         """Forget what recurs within one instant only."""
-        if self._output.within_instant and self._by.hi != self.now.hi and self.reported:
+        if self._by.hi != self.now.hi and self.reported:
             self.reported = {}
 
     def _place_of_side(self, composite: PartEvent, first: int) -> int:
