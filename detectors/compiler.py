@@ -250,7 +250,11 @@ def read_pattern(text: str, definitions: Mapping[str, str] | None = None) -> Pub
         apart = [name for name, each in texts.items() if is_private(each, texts)]
         for name in apart:
             definition = texts.pop(name)
-            privates.append((parse_private(definition, texts, constants), definition))
+            private = parse_private(definition, texts, constants)
+            privates.append((private, definition))
+            if name != (given := output_of(private).type_name):
+                problem = "a private publication defined under another name"
+                raise error_at(definition, output_of(private).span, problem, given=given, allowed=name)
         for name, definition in texts.items():
             named[name] = parse_pattern(definition, texts, constants)
     except PatternError as error:
@@ -466,8 +470,8 @@ def under_marks(privates: Iterable[Compiled]) -> tuple[Publication, ...]:
     """Private publications in canonical form, under their marks, each behind those that it reads."""
     found: dict[str, Publication] = {}
     for each in privates:
-        for beneath in each.plain.privates:
-            found.setdefault(output_of(beneath).type_name, beneath)
+        for other in each.plain.privates:
+            found.setdefault(output_of(other).type_name, other)
         plain = each.form.publication
         output = replace(plain.output or Output(""), type_name=each.mark)
         consumption = "epoch" if each.epochs else ""

@@ -60,6 +60,26 @@ def test_detector_with_a_private_publication_inside_moves() -> None:
     assert scene.found("q") == 1
 
 
+def test_reader_of_a_delegated_private_publication_moves() -> None:
+    scene = Scene()
+    scene.subscribe("q", ONE, decomposition="full")
+    scene.happen("AB")
+    origin = scene.host_of(ONE)
+    target = next(each for each in scene.nodes if each not in (origin, scene.host_of(PAIR)))
+    topic = administration_topic("move", scene.app.detector("q"))
+    scene.network.publish(topic, encode(MoveRequest(target.name)))
+    scene.network.run()
+    assert scene.host_of(ONE) is target
+    (hosted,) = target.node.hosted.values()
+    assert list(hosted.parts) == [compile_pattern(PAIR).canonical_id]
+    scene.happen("CABC")
+    assert [each.constituents for each in scene.app.composites("q")] == [
+        (("s", 1), ("s", 2), ("s", 3)),
+        (("s", 4), ("s", 5), ("s", 6)),
+    ]
+    assert scene.network.letters == []
+
+
 def test_definitions_of_a_file_are_sent_with_their_readers() -> None:
     scene = Scene()
     statements = read_statements(FILE)

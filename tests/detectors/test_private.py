@@ -116,6 +116,11 @@ def test_statements_of_a_file_are_sent_as_definitions() -> None:
         assert compile_pattern(statement.text, definitions=texts).canonical_id == whole.canonical_id
 
 
+def test_definition_under_another_name_is_refused() -> None:
+    with pytest.raises(PatternError, match=r"under another name: P \(allowed: Q\), at definition Q"):
+        compile_pattern("[P]", definitions={"Q": "private [A] -> P()"})
+
+
 @pytest.mark.parametrize(
     ("text", "private"),
     [
