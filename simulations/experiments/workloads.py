@@ -230,7 +230,7 @@ def _alarms(spec: WorkloadSpec, topology: Topology, random: Random, seed: int) -
 
 def _recorded(spec: WorkloadSpec, recorded: RecordedSpec, topology: Topology, random: Random, seed: int) -> Scenario:
     duration, heartbeat = parse_duration(spec.duration), parse_duration(spec.heartbeat)
-    types, events = stretch(recorded, sorted(topology.publishers), duration, random)
+    types, events = stretch(recorded, topology, duration, random)
     names = tuple(each.name for each in types)
     publishers = [replace(each, types=names, rates={}, uncertainty=0) for each in topology.publishers.values()]
     placed = Topology(

@@ -89,7 +89,8 @@ class PlacementProblem:
                     known = foreseen[name] = _expected(name, self.space, situation, parts)[0]
                 if key not in known.loads:
                     load = expected(plan, situation, NO_HINTS, derivations=True, parts=parts).load
-                    whole = expected(self.space.whole(name), situation, NO_HINTS, derivations=True).load
+                    part = self.space.is_part(name)
+                    whole = expected(self.space.whole(name), situation, NO_HINTS, derivations=part).load
                     factor = known.loads[""] / whole if whole else 1.0
                     foreseen[name] = replace_entry(known, loads={**known.loads, key: load * factor})
         return replace(self, foreseen=foreseen)
@@ -167,6 +168,9 @@ def _expected(name: str, space: SearchSpace, situation: Situation, parts: Mappin
         loads[key] = expected(plan, situation, NO_HINTS, derivations=True, constituents=True, parts=parts).load
     plain = expected(whole, situation, NO_HINTS)
     part = expected(whole, situation, NO_HINTS, derivations=True, constituents=True)
+    if not space.is_part(name):
+        # Its input is shared with other detectors.
+        loads[""] = plain.load
     rates = Rates(situation, NO_HINTS, {})
     streams = streams_of(whole, situation)
     often = rates.watermark_rate(streams, read=True)

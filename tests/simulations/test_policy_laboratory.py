@@ -19,6 +19,7 @@ from distced.simulations.experiments.model import ExperimentError
 from distced.simulations.experiments.policy_runs import treated
 from distced.simulations.experiments.reporting.sections import Claim, Figure
 from distced.simulations.experiments.reporting.write_report import write_report
+from distced.simulations.experiments.recorded_workload import patterns_of
 from distced.simulations.experiments.result_files import ResultFolder
 from distced.simulations.experiments.runner import run_experiment
 from distced.simulations.experiments.topologies import TopologySpec, build, link_class
@@ -273,9 +274,14 @@ RECORDED_FAULTS = {
     "no such attribute": ('"device"\n', '"devise"\n', "no attribute of the recorded events: devise",
                           "policies.workloads.1.recorded.divide_by"),
     "no such history": ('"alarms"', '"nowhere"', "nowhere", "policies.workloads.1.recorded"),
-    "no such patterns": ('"own.pattern"', '"no.pattern"', "cannot read the patterns", "policies.workloads.1.recorded"),
+    "no such patterns": ('"own.pattern"', '"no.pattern"', "no.pattern", "policies.workloads.1.recorded"),
     "of another kind": ('kind = "recorded"', 'kind = "zipf"', "a table that goes with the kind recorded",
                         "policies.workloads.1"),
+    "no patterns": ('patterns = "own.pattern"\n', "", "needs patterns or causal edges", "policies.workloads.1.recorded"),
+    "links alone": ("divide_by", 'links = "own.pattern"\ndivide_by', "links without causal edges",
+                    "policies.workloads.1.recorded.links"),
+    "no alarms": ('patterns = "own.pattern"', 'causes = "own.pattern"', "no alarms",
+                  "policies.workloads.1.recorded.causes"),
 }  # fmt: skip
 
 
@@ -285,6 +291,41 @@ def test_faulty_recording_is_refused(old: str, new: str, problem: str, key: str,
     with pytest.raises(ExperimentError) as caught:
         recorded(tmp_path, RECORDED.replace(old, new))
     assert problem in str(caught.value) and str(caught.value.where).endswith(f", {key}")
+
+
+def test_recorded_alarms_of_neighbours_come_from_near_publishers_with_the_patterns_of_their_causes(
+    tmp_path: Path,
+) -> None:
+    kind = event_type("Alarm", {"device": "string", "alarm": "number"})
+    random = Random(1)
+    events = [
+        Event("Alarm", DAY + at, DAY + at, "center", at, {"device": str(random.randrange(40)), "alarm": at % 3})
+        for at in range(0, 60 * SECOND, SECOND // 10)
+    ]
+    HistoryWriter(tmp_path / "alarms", "test", [kind]).write(events)
+    (tmp_path / "causes.csv").write_text("cause_alarm,effect_alarm\n0,1\n1,2\n")
+    (tmp_path / "links.csv").write_text(
+        "device_a,device_b\n" + "".join(f"{number},{(number + 1) % 40}\n" for number in range(40))
+    )
+    text = RECORDED.replace('patterns = "own.pattern"', 'causes = "causes.csv"\nlinks = "links.csv"')
+    before, topologies = text.split("[[policies.topologies]]")
+    pair, table = topologies.split("[policies.workloads.recorded]")
+    (tmp_path / "lab.toml").write_text(f"{before}[policies.workloads.recorded]{table}\n[[policies.topologies]]{pair}")
+    spec: PoliciesSpec = load_experiment(tmp_path / "lab.toml").spec
+    network = build(spec.topologies[0], Random(1))
+    made = scenario_of(spec.workloads[0], network, 1)
+    sources: dict[str, str] = {}
+    for stream in made.streams:
+        for event in (event for send in stream.sends for event in send.events):
+            assert sources.setdefault(str(event.attributes["device"]), event.source) == event.source
+            near = {str((int(str(event.attributes["device"])) + step) % 40) for step in (-1, 0, 1)}
+            assert set(filter(None, str(event.attributes["near"]).split("|"))) == near
+    assert set(Counter(sources.values()).values()) == {13, 14}
+    # A ring of devices on publishers: each has one stretch of it on both sides of the first device.
+    apart = sum(sources[str(number)] != sources[str((number + 1) % 40)] for number in range(40))
+    assert apart <= 2 * len(network.publishers)
+    assert [each.pattern for each in made.subscriptions] == patterns_of(spec.workloads[0].recorded, ())[:3]
+    assert "RootCause0" in made.subscriptions[0].pattern
 
 
 OWN_POLICY = """

@@ -104,6 +104,10 @@ class SearchSpace:
             part for alternatives in self.alternatives.values() for plan in alternatives.values() for part in plan.parts
         )
 
+    def is_part(self, name: str) -> bool:
+        """Whether others may read a detector as a part."""
+        return name not in self.roots or name in self.parts
+
     @property
     def read_by_type(self) -> frozenset[str]:
         """Detectors that others read by type."""
