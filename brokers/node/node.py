@@ -837,6 +837,8 @@ class Node(NodePart):
                 return []
             case ("node", self.name, "identify", asker):
                 return [self.identification.answer(asker, now)]
+            case ("node", self.name, "relieve", detector):
+                return self.rebalancing.requested(detector, decode(payload, MoveRequest, where=topic), now)
             case ("node", self.name, kind, detector):
                 return self.migration.message(kind, detector, payload, now, topic)
             case ("story", asker):

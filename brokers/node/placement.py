@@ -27,7 +27,7 @@ from distced.middleware.wire.directory_entries import Hints, Measured, Subscript
 from distced.policies.distribution.choose.alternatives import alternatives
 from distced.policies.distribution.choose.hints import check_hints
 from distced.policies.distribution.choose.ranking import Request
-from distced.policies.distribution.choose.reconsider import DWELL, HostChange, may_move_together, reconsider
+from distced.policies.distribution.choose.reconsider import DWELL, HostChange, gives_way, may_move_together, reconsider
 from distced.policies.distribution.choose.suggest import suggest
 from distced.policies.distribution.policy import Decomposition, DistributionPolicy, Policy
 from distced.policies.distribution.situation.situation import Situation
@@ -155,6 +155,14 @@ class Placement:
             )  # fmt: skip
         except DistcedError:
             return None  # The hints leave no node any more.
+
+    def may_give_way(self, hosted: HostedDetector, node: str, now: int) -> bool:
+        """Whether a detector here may move to a node for the sake of another one: as a policy that aims at the busiest
+        node alone, without replicas, and not just arrived."""
+        asked = self._asked(hosted)
+        if asked is None or hosted.replicas or now - hosted.since < DWELL:
+            return False
+        return gives_way(asked.policy, self.situation, hosted.detector.id, asked.places, asked.hints, node)
 
     def _asked(self, hosted: HostedDetector) -> _Asked | None:
         """What the subscriptions of a detector ask for; None without any that decides."""

@@ -6,7 +6,8 @@ with its policy, and adapts. `policies.distribution.choose.reconsider` decides, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from distced.brokers.core.effects import Effect, info
@@ -16,6 +17,7 @@ from distced.brokers.node.migration import Migration
 from distced.brokers.node.placement import Placement
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
+from distced.middleware.wire.codec import encode
 from distced.policies.distribution.choose.reconsider import DWELL
 
 CONTROL_EVERY: Final = 10 * SECOND
@@ -26,8 +28,21 @@ AT_ONCE: Final = 50
 node would do nothing else.
 """
 
+REQUESTS_EVERY: Final = DWELL
+"""Least interval between requests to other nodes to move detectors, ns: some are not followed."""
+
 MOST_BESIDE: Final = 1_000
 """Most detectors of a node that are looked through for those that would move together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """Requested moves of detectors of other nodes, and the moves here that follow, until an instant, ns."""
+
+    elsewhere: Mapping[str, str]
+    here: Mapping[str, str]
+    reason: str
+    until: int
 
 
 class Rebalancing:
@@ -39,6 +54,10 @@ class Rebalancing:
         self.migration = migration
         # When each was looked at last, in that order; empty while there is no other node.
         self._seen: dict[str, int] = {}
+        # Moves of detectors of other nodes that were requested, and those of this node that follow; None for none.
+        self._awaited: _Awaited | None = None
+        # When another node was last requested to move a detector, ns.
+        self._requested = -REQUESTS_EVERY
 
     def tick(self, now: int) -> list[Effect]:
         """Effects of the time; call it every few seconds."""
@@ -46,6 +65,8 @@ class Rebalancing:
         if len(self.hosting.directory.common_nodes) < 2:
             self._seen.clear()
             return []
+        if self._awaited is not None:
+            return self._follow(self._awaited, now)
         for identity in hosted if len(self._seen) != len(hosted) else ():
             self._seen.setdefault(identity, now)
         due: list[str] = []
@@ -82,11 +103,58 @@ class Rebalancing:
             # Decided without what is between the two nodes now: two detectors would move to one idle node, and back.
             self._seen[identity] = now - CONTROL_EVERY
             return []
+        hosted_here = self.hosting.event_path.hosted
+        elsewhere = {name: node for name, node in move.together if name not in hosted_here}
+        if elsewhere:
+            # What makes room goes first: where it stays, this move would not pay.
+            here = {name: node for name, node in move.together if name in hosted_here}
+            return self._request(elsewhere, {identity: move.node, **here}, move.reason, now)
+        return self._begin({identity: move.node, **dict(move.together)}, move.reason, now)
+
+    def _begin(self, moves: Mapping[str, str], reason: str, now: int) -> list[Effect]:
         effects: list[Effect] = []
-        for name in (identity, *move.together):
-            effects.append(info("move begun", detector=name, node=move.node, reason=move.reason))
-            effects += self.migration.asked(name, MoveRequest(move.node), now)
+        for name, node in moves.items():
+            effects.append(info("move begun", detector=name, node=node, reason=reason))
+            effects += self.migration.asked(name, MoveRequest(node), now)
         return effects
+
+    def _request(self, elsewhere: Mapping[str, str], here: Mapping[str, str], reason: str, now: int) -> list[Effect]:
+        """Requests to the hosts of detectors to move each to a node; those here follow."""
+        if now - self._requested < REQUESTS_EVERY:
+            return []
+        self._requested = now
+        self._awaited = _Awaited(elsewhere, here, reason, now + CONTROL_EVERY)
+        effects: list[Effect] = []
+        for name, node in elsewhere.items():
+            host = self.hosting.directory.detectors[name].node
+            effects.append(info("move requested", detector=name, node=node, host=host, reason=reason))
+            effects.append(self.hosting.send(host, "relieve", name, encode(MoveRequest(node))))
+        return effects
+
+    def _follow(self, awaited: _Awaited, now: int) -> list[Effect]:
+        """Begin the moves that follow, once the others have moved; give them up where they do not."""
+        detectors = self.hosting.directory.detectors
+        if all(name in detectors and detectors[name].node == node for name, node in awaited.elsewhere.items()):
+            self._awaited = None
+            hosted = self.hosting.event_path.hosted
+            here = {
+                name: node for name, node in awaited.here.items() if name in hosted and self._may_move(hosted[name])
+            }
+            return self._begin(here, awaited.reason, now)
+        if now >= awaited.until:
+            self._awaited = None
+        return []
+
+    def requested(self, detector: str, move: MoveRequest, now: int) -> list[Effect]:
+        """Take the request of another node to move a detector, where its policy and its hints allow that."""
+        hosted = self.hosting.event_path.hosted.get(detector)
+        if hosted is None or not self._may_move(hosted) or detector in self.migration.moving:
+            return []
+        if not self.placement.may_give_way(hosted, move.node, now):
+            return []
+        reason = "requested by a node that it relieves"
+        begun = info("move begun", detector=detector, node=move.node, reason=reason)
+        return [begun, *self.migration.asked(detector, move, now)]
 
     def _beside(self) -> Iterator[HostedDetector]:
         """Detectors here that may move; none where they are too many to be looked through."""

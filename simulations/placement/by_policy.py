@@ -115,9 +115,8 @@ def settle(instance: PlacementProblem, placed: PolicyPlacement) -> PolicyPlaceme
                 replicas = {node: home for node, home in entry.replicas.items() if node != move.node}
                 entry = replace_entry(entry, replicas=replicas)
             situation.changed("detector", name, entry)
-            for other in move.together:
-                home = situation.home_of_node(move.node)
-                moved = replace_entry(situation.detectors[other], node=move.node, home=home)
+            for other, node in move.together:
+                moved = replace_entry(situation.detectors[other], node=node, home=situation.home_of_node(node))
                 situation.changed("detector", other, moved)
             for each, heard in instance.heard(situation.detectors).items():
                 if heard.readers != situation.detectors[each].readers:

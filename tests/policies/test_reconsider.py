@@ -225,7 +225,7 @@ def test_detectors_that_read_the_same_move_together_where_none_moves_alone() -> 
     assert asked(situation) is None
     found = reconsider(BANDWIDTH, situation, "d", EAST, Hints(), 0, DWELL, {"other": EAST})
     assert found is not None
-    assert (found.kind, found.node, found.together) == ("move", "w", ("other",))
+    assert (found.kind, found.node, found.together) == ("move", "w", (("other", "w"),))
     assert "together with other" in found.reason
     moved_to(situation, found)
     for name, other in (("d", "other"), ("other", "d")):
@@ -257,9 +257,9 @@ def test_detectors_move_together_only_where_it_pays() -> None:
 
 
 def moved_to(situation: Situation, found: HostChange, detector: str = "d") -> None:
-    for name in (detector, *found.together):
-        home = situation.home_of_node(found.node)
-        situation.changed("detector", name, replace_entry(situation.detectors[name], node=found.node, home=home))
+    for name, node in ((detector, found.node), *found.together):
+        home = situation.home_of_node(node)
+        situation.changed("detector", name, replace_entry(situation.detectors[name], node=node, home=home))
 
 
 @settings(max_examples=60, deadline=None)
@@ -279,8 +279,7 @@ def test_moving_together_saves_what_it_says(seed: int) -> None:
         if found is None or found.kind != "move" or not found.together:
             continue
         before = situation.bytes_over_links
-        for each in (name, *found.together):
-            applied(situation, each, found)
+        applied(situation, name, found)
         event("moved together")
         saved = found.before.bytes - found.after.bytes
         assert saved > 0 and abs(before - situation.bytes_over_links - saved) <= 1e-6 * before
@@ -297,7 +296,9 @@ def beside(situation: Situation, detector: str) -> dict[str, list[Place]]:
 
 
 def applied(situation: Situation, detector: str, found: HostChange) -> None:
-    """The change, and the readers of its parts, as their hosts tell them."""
+    """The change, with the moves of others, and the readers of their parts, as their hosts tell them."""
+    for name, node in found.together:
+        applied(situation, name, replace(found, node=node, together=()))
     entry = situation.detectors[detector]
     homes = {part: Counter(map(situation.home_of_node, situation.reading.reading_part(part))) for part in entry.parts}
     match found.kind:
@@ -340,8 +341,6 @@ def test_moves_come_to_an_end(seed: int, policy: Policy) -> None:
             found = reconsider(policy, situation, detector, listeners(situation, detector), Hints(), 0, DWELL, others)
             if found is not None:
                 applied(situation, detector, found)
-                for name in found.together:
-                    applied(situation, name, found)
                 moves += 1
         if moves == before:
             break

@@ -92,6 +92,37 @@ def test_detectors_that_read_the_same_move_together() -> None:
     assert all("together with" in why for why in said(outcome, "move begun"))
 
 
+def test_detectors_of_two_nodes_change_places_to_relieve_the_busier_one() -> None:
+    """In the order of their subscriptions they are placed as 3 + 2 + 2 and 3 + 2; no move of one of them pays."""
+    rates = {"A1": 30, "A2": 30, "A3": 20, "A4": 20, "A5": 20}
+    topology = Topology(
+        [Site("site")],
+        [BrokerNode(name, "site") for name in ("one", "other")],
+        [*(Publisher(name, "site", (name,), {name: float(rate)}) for name, rate in rates.items()),
+         Publisher("b", "site", ("B",), {"B": 1.0})],
+        [Subscriber("app", "site")],
+    )  # fmt: skip
+    streams = [stream(name, name, SECOND // rate, 90) for name, rate in rates.items()]
+    asked = tuple(
+        ScenarioSubscription(name, "app", f"[{name}] ; [B] within 5s", at=(3 + place) * SECOND)
+        for place, name in enumerate(rates)
+    )
+    types = tuple(event_type(name, {}) for name in (*rates, "B"))
+    run = Scenario(
+        topology, types, (*streams, stream("B", "b", SECOND, 90)), asked, duration=90 * SECOND, distribution="min-load"
+    )
+    outcome = simulate(run)
+    assert right(outcome)
+    at = {name: outcome.detectors[each.detector].node for name, each in outcome.subscriptions.items()}
+    assert at["A1"] == at["A2"] != at["A3"] == at["A4"] == at["A5"]
+    assert len(outcome.moved) == 2 and {each.detector for each in outcome.moved} <= {
+        each.detector for each in outcome.subscriptions.values()
+    }
+    *_, requested = said(outcome, "move requested")
+    assert "better by 1% or more for each move" in requested
+    assert "requested by a node that it relieves" in said(outcome, "move begun")
+
+
 def test_detector_stays_where_gain_is_small() -> None:
     outcome = simulate(scenario(120, (SECOND // 10, SECOND // 10), distribution="min-bandwidth"))
     assert right(outcome)

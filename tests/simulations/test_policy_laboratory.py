@@ -17,9 +17,9 @@ from distced.simulations.experiments.experiment_file import load_experiment, par
 from distced.simulations.experiments.kinds.policies_kind import KIND, PoliciesSpec
 from distced.simulations.experiments.model import ExperimentError
 from distced.simulations.experiments.policy_runs import treated
+from distced.simulations.experiments.recorded_workload import patterns_of
 from distced.simulations.experiments.reporting.sections import Claim, Figure
 from distced.simulations.experiments.reporting.write_report import write_report
-from distced.simulations.experiments.recorded_workload import patterns_of
 from distced.simulations.experiments.result_files import ResultFolder
 from distced.simulations.experiments.runner import run_experiment
 from distced.simulations.experiments.topologies import TopologySpec, build, link_class
@@ -277,7 +277,8 @@ RECORDED_FAULTS = {
     "no such patterns": ('"own.pattern"', '"no.pattern"', "no.pattern", "policies.workloads.1.recorded"),
     "of another kind": ('kind = "recorded"', 'kind = "zipf"', "a table that goes with the kind recorded",
                         "policies.workloads.1"),
-    "no patterns": ('patterns = "own.pattern"\n', "", "needs patterns or causal edges", "policies.workloads.1.recorded"),
+    "no patterns": ('patterns = "own.pattern"\n', "", "needs patterns or causal edges",
+                    "policies.workloads.1.recorded"),
     "links alone": ("divide_by", 'links = "own.pattern"\ndivide_by', "links without causal edges",
                     "policies.workloads.1.recorded.links"),
     "no alarms": ('patterns = "own.pattern"', 'causes = "own.pattern"', "no alarms",

@@ -14,6 +14,9 @@ are therefore also considered as one, with the costs of all, and moved at the sa
 pay for all until the others follow, and move back. Rejected: a share of the stream's bytes for each of its readers,
 which lets the first one pay as much.
 
+*Relief.* For a policy that aims at the use of the busiest node alone, detectors of this node and of others that have
+the same policy change places where no move of one of them pays (`relief`).
+
 The primary keeps the number of replicas: a missing or surplus one comes before any move, without dwell time. A detector
 leaves a draining node without dwell time, to wherever its policy ranks best.
 """
@@ -34,6 +37,7 @@ from distced.policies.distribution.candidate import Candidate, Rank
 from distced.policies.distribution.choose.hints import allowed_nodes
 from distced.policies.distribution.choose.ranking import lot
 from distced.policies.distribution.choose.reasons import costs_in_words, show_rate, show_time, show_use
+from distced.policies.distribution.choose.relief import relief
 from distced.policies.distribution.estimate.costs import CostEstimate
 from distced.policies.distribution.estimate.delays import mean
 from distced.policies.distribution.policy import Policy
@@ -43,6 +47,7 @@ from distced.policies.topology.model import Place
 
 MARGIN: Final = 0.1  # Share by which the deciding number has to improve
 LOAD_MARGIN: Final = 0.02  # The same for the busiest node, of a policy that aims at its use alone: few detectors count
+RELIEF_MARGIN: Final = 0.01  # The same for each of several moves that relieve it; their price is below
 HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
 DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
 HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
@@ -57,7 +62,7 @@ HostChangeKind: TypeAlias = Literal["move", "replicate", "drop"]
 class HostChange:
     """Proposed change of a running detector's hosts: the new one, or with `drop` the one given up; costs of both.
 
-    `together`: other detectors of the node that move to the same one, without which the move does not pay.
+    `together`: moves of other detectors, to which node, without which the move does not pay.
     """
 
     kind: HostChangeKind
@@ -65,7 +70,7 @@ class HostChange:
     reason: str
     before: Candidate
     after: Candidate
-    together: tuple[str, ...] = ()
+    together: tuple[tuple[str, str], ...] = ()
 
 
 def reconsider(
@@ -103,7 +108,24 @@ def reconsider(
     change = standing.better_place(free, forced=forced)
     if change is None and beside and not forced and len(hosts) == 1:
         change = standing.better_together(beside, free)
+    if change is None and not forced and len(hosts) == 1:
+        change = standing.relief(free)
     return change
+
+
+def gives_way(
+    policy: Policy, situation: Situation, detector: str, subscribers: Sequence[Place], hints: Hints, node: str
+) -> bool:
+    """Whether a running detector may move to a node to relieve another one (`relief`)."""
+    if detector not in situation.detectors or node not in allowed_nodes(hints, situation):
+        return False
+    hosts = situation.hosts(detector)
+    primary = situation.detectors[detector].node
+    if node in hosts or primary not in hosts:
+        return False
+    standing = _Standing(policy, situation, detector, subscribers, hosts, primary)
+    after = standing.candidate_at(node)
+    return _aims_at(policy, after) == (False, True) and after.delay < inf and not after.overloaded
 
 
 def may_move_together(situation: Situation, detector: str) -> bool:
@@ -204,7 +226,7 @@ class _Standing:
     def better_place(self, free: Sequence[str], *, forced: bool) -> HostChange | None:
         """A better node, the price of the move included; any other one where it may not stay."""
         now = self._candidate(self.hosts)
-        candidates = {node: self._candidate(self._hosts_at(node)) for node in free}
+        candidates = {node: self.candidate_at(node) for node in free}
         priced = {node: self._priced(each, node) for node, each in candidates.items()}
         self.reached = {node: each for node, each in priced.items() if each.delay < inf}
         best = self._best(self.reached)
@@ -258,6 +280,10 @@ class _Standing:
             sites=min(len({situation.site_of_node(each) for each in hosts}), self.policy.replicas),
             limited=situation.knows_capacity,
         )
+
+    def candidate_at(self, node: str) -> Candidate:
+        """Costs with the primary at another node."""
+        return self._candidate(self._hosts_at(node))
 
     def _home_at(self, node: str) -> str:
         """Home server at a node: where it publishes now, or would, for the home of its topic moves with it."""
@@ -396,6 +422,36 @@ class _Standing:
                     return change
         return None
 
+    def relief(self, free: Sequence[str]) -> HostChange | None:
+        """A place for this detector of the busiest node with others, there and elsewhere, that make room."""
+        situation, now = self.situation, self._candidate(self.hosts)
+        if situation.busiest[0] != self.primary or _aims_at(self.policy, now) != (False, True):
+            return None
+        nodes = {self.primary, *(node for node in free if node in self.reached)}
+        movable = {
+            name: entry.node
+            for name, entry in situation.detectors.items()
+            if entry.node in nodes and not entry.replicas and entry.distribution == self.policy.text
+        }
+        found = relief(
+            {name: situation.measures.of(name).load for name in movable},
+            movable,
+            {node: situation.use(node) for node in sorted(nodes)},
+            {node: situation.capacity(node) for node in nodes},
+            RELIEF_MARGIN,
+            LOAD_MARGIN,
+        )
+        if found is None or self.detector not in found.nodes:
+            return None
+        node = found.nodes[self.detector]
+        others = tuple((name, found.nodes[name]) for name in sorted(found.nodes) if name != self.detector)
+        reason = (
+            f"{self.policy.name}: {node} instead of {self.primary}, with "
+            f"{', '.join(f'{name} to {to}' for name, to in others)}: busiest node at {show_use(now, found.after)} "
+            f"instead of {show_use(now, found.before)}, better by {RELIEF_MARGIN:.0%} or more for each move"
+        )
+        return HostChange("move", node, reason, now, replace(self.reached[node], peak=found.after), others)
+
 
 class _Group:
     """A detector and others of its node, none with replicas, as they are and as they might be together elsewhere."""
@@ -434,7 +490,7 @@ class _Group:
             f"the same, better by {MARGIN:.0%} or more, the moves included: {_words(after[node])} instead of "
             f"{_words(now)}; to be paid within {HORIZON // SECOND} s"
         )
-        return HostChange("move", node, reason, now, after[node], names)
+        return HostChange("move", node, reason, now, after[node], tuple((name, node) for name in names))
 
     def _candidate(self, node: str) -> Candidate:
         situation = self._situation
