@@ -175,7 +175,7 @@ def _figures(scenario: Scenario, observed: Observed, since: int) -> Row:
         "bytes_s": sum(by_class.values()) / seconds,
         **{f"bytes_{name}_s": size / seconds for name, size in by_class.items()},
         "cost_s": sum(_cost(topology)[link] * size for link, size in observed.bytes.items()) / seconds,
-        "load_max": max(loads),
+        "load_max": observed.busiest,
         "load_mean": mean_load,
         "load_spread": pstdev(loads) / mean_load if mean_load else None,
         "detectors": len(outcome.detectors),

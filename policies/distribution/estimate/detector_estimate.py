@@ -216,14 +216,14 @@ _flows: dict[int, tuple[Automaton, tuple[tuple[str, float], ...], Flow]] = {}
 
 def flow_of(automaton: Automaton, rates: Rates) -> Flow:
     """Flow through an automaton; remembered for patterns of the same shape, which have the same states."""
-    own, inner_touched, lengths = _rates(automaton, rates)
+    own, sides, lengths = _rates(automaton, rates)
     if automaton.parts:
-        return _flow(automaton, own, inner_touched, lengths)
+        return _flow(automaton, own, sides, lengths)
     given = tuple(own.items())
     known = _flows.get(id(automaton.states))
     if known is not None and known[1] == given:
         return known[2]
-    flow = _flow(automaton, own, inner_touched, lengths)
+    flow = _flow(automaton, own, sides, lengths)
     # The automaton is kept, so that its states are those of the key as long as this is here.
     _flows[id(automaton.states)] = automaton, given, flow
     if len(_flows) > _KNOWN:
@@ -231,7 +231,7 @@ def flow_of(automaton: Automaton, rates: Rates) -> Flow:
     return flow
 
 
-def _flow(automaton: Automaton, own: dict[str, float], inner_touched: float, lengths: dict[str, float]) -> Flow:
+def _flow(automaton: Automaton, own: dict[str, float], sides: Sequence[Flow], lengths: dict[str, float]) -> Flow:
     types = frozenset(own)
     waits = wait_keys(automaton)
     # Of each position once, as each may be reached from all before it.
@@ -247,7 +247,7 @@ def _flow(automaton: Automaton, own: dict[str, float], inner_touched: float, len
     # How many events have been matched on arrival, times how many arrive.
     matched = [0.0] * len(states)
     found = length = 0.0
-    touched = inner_touched
+    touched = sum(each.touched for each in sides)
     current: dict[int, tuple[float, float]] = {}
     for start in automaton.starts:
         state = states[start]
@@ -278,7 +278,9 @@ def _flow(automaton: Automaton, own: dict[str, float], inner_touched: float, len
         if not current:
             break
     touched += sum(count * state.touches for count, state in zip(arriving, states, strict=True))
-    idle = sum(states[start].seen - states[start].domain for start in automaton.starts)
+    # Sides of a `&` are looked up where they can begin, too.
+    idle = sum(each.idle for each in sides)
+    idle += sum(states[start].seen - states[start].domain for start in automaton.starts)
     return Flow(found, touched, length / found if found else 1.0, max(idle, 0.0))
 
 
@@ -339,8 +341,8 @@ def _survive(automaton: Automaton, state: AutomatonState, domain: float) -> floa
     return -math.expm1(-domain * length / (KEYS if keyed else 1.0))
 
 
-def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float, dict[str, float]]:
-    """Events per second by type, with time events and parts; instances touched by inner automata; events per part."""
+def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], list[Flow], dict[str, float]]:
+    """Events per second by type, with time events and parts; flows through inner automata; events per part."""
     names: set[str] = set()
     for position in automaton.positions:
         names |= {name for name in position.domain.by_type if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
@@ -350,7 +352,7 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
     lengths: dict[str, float] = {}
     for index, timer in enumerate(automaton.timers):
         own[f"{TIMER_PREFIX}{index}"] = _timer_rate(timer)
-    touched = 0.0
+    sides: list[Flow] = []
     for index, part in enumerate(automaton.parts):
         name = automaton.type_of_part(index)
         if isinstance(part, Delegated):
@@ -359,9 +361,9 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], float,
         else:
             flow = flow_of(part, rates)
             own[name] = flow.found
-            touched += flow.touched
+            sides.append(flow)
             lengths[name] = flow.length
-    return own, touched, lengths
+    return own, sides, lengths
 
 
 def _timer_rate(timer: AutomatonTimer) -> float:
