@@ -205,6 +205,7 @@ class Ranking:
             missing=max(replicas - len(every), 0),
             sites=1 if replicas == 1 else min(len({each.site for each in every}), replicas),
             limited=self._limited,
+            parts=len(assumed.homes),
         )
 
     def heard(self, hosts: Mapping[str, str], place: Place) -> list[str]:
