@@ -146,9 +146,14 @@ class Compiled:
         return self.plain.output is not None and self.plain.output.selects
 
     @property
+    def quiet(self) -> bool:
+        """Whether a composite event depends on those emitted before (`at most`)."""
+        return self.plain.output is not None and self.plain.output.quiet is not None
+
+    @property
     def endless(self) -> bool:
         """Whether each event may make a difference for all that is detected later."""
-        own = self.once or (self.plain.output is not None and bool(self.plain.output.consuming))
+        own = self.once or self.quiet or (self.plain.output is not None and bool(self.plain.output.consuming))
         return own or any(each.endless for each in self.privates)
 
     def reach_of_loss(self, until: int) -> int:
@@ -160,6 +165,11 @@ class Compiled:
         """Whether it is detected whole: never cut, and no part of another pattern."""
         sliding = any(each.sliding is not None for each in self.throttlings)
         return self.epochs or self.once or self.settled or self.selects or sliding
+
+    @property
+    def is_no_part(self) -> bool:
+        """Whether others read its composite events only, without derivations: it may be cut, but is no part."""
+        return self.indivisible or self.quiet
 
     @property
     def structure(self) -> Automaton:

@@ -141,6 +141,10 @@ class ShapedPattern(Compiled):
         return self.shape.template.selects
 
     @property
+    def quiet(self) -> bool:
+        return self.shape.template.quiet
+
+    @property
     def endless(self) -> bool:
         return self.shape.template.endless
 

@@ -20,7 +20,7 @@ from zoneinfo import ZoneInfo
 
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MAX, MINUTE, SECOND
-from distced.middleware.patterns.tree import Delegated, Instant, Output, Recurring, Relative, TimeOfDay, When
+from distced.middleware.patterns.tree import Delegated, Instant, Output, Quiet, Recurring, Relative, TimeOfDay, When
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
 from distced.middleware.sets.expressions import Expression
 
@@ -179,6 +179,11 @@ class Automaton:
         return self.output is not None and self.output.selects
 
     @property
+    def quiet(self) -> Quiet | None:
+        """Which of its composite events are not emitted (`at most`); None for none."""
+        return None if self.output is None else self.output.quiet
+
+    @property
     def ends_otherwise(self) -> bool:
         """Whether an instance may be over where no event is offered to it, or emit where it has been."""
         return self.settled or self.selects
@@ -186,7 +191,7 @@ class Automaton:
     @property
     def by_instants(self) -> bool:
         """Whether the end of an instant counts."""
-        return self.epochs or self.settled
+        return self.epochs or self.settled or self.quiet is not None
 
     @property
     def inner(self) -> tuple[Automaton, ...]:

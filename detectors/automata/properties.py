@@ -41,7 +41,7 @@ def _matches_timer(by_type: Mapping[str, object]) -> bool:
 
 def takes_one_event(automaton: Automaton) -> bool:
     """Whether each match is of one event, so that the order of events does not matter."""
-    if automaton.parts or automaton.indivisible:
+    if automaton.parts or automaton.indivisible or automaton.quiet is not None:
         return False
     return all(
         not automaton.states[state].moves and not automaton.states[state].arms

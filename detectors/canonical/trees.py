@@ -24,7 +24,7 @@ from distced.detectors.canonical.names import Places, Space
 from distced.detectors.canonical.pieces import NameSlot, Piece, arranged, changed, combined, named
 from distced.detectors.canonical.sets import NOTHING, canonical_set
 from distced.middleware.patterns import tree
-from distced.middleware.patterns.printer import format_when
+from distced.middleware.patterns.printer import format_quiet, format_when
 from distced.middleware.patterns.tree import Sequence as Joint
 from distced.middleware.sets.describable import EMPTY, ConditionByType, DescribableSet, normal_form, union
 from distced.middleware.sets.expressions import TRUE, Expression, Name, quote_name, transform
@@ -67,12 +67,16 @@ class Trees:
                 text = f"{text} where {condition.text}"
         selections = [piece for each in output.take if (piece := self._selection(output, each)) is not None]
         text += "".join(f" take {each.text}" for each in selections) + f" {output.consuming}"
+        quiet = output.quiet
+        if quiet is not None:
+            quiet = tree.Quiet(quiet.length, tuple(sorted(set(quiet.by))))
+            text += f" {format_quiet(quiet)}"
 
         def build(nodes: list[Any]) -> tree.Output:
             pairs = tuple((name, node) for (name, _), node in zip(attributes, nodes, strict=False))
             rest = nodes[len(pairs) :]
             condition = rest.pop(0) if filtered else None
-            return tree.Output(output.type_name, pairs, condition, tuple(rest), output.consuming)
+            return tree.Output(output.type_name, pairs, condition, tuple(rest), output.consuming, quiet)
 
         return combined(text, [[*pieces, *selections]], build)
 

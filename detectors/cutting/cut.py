@@ -99,7 +99,7 @@ class DetectorGraph:
         """Whether a detector reads this one as part of a pattern, so that its composite events need derivations; one
         detected whole is read as a private publication only, and has none."""
         read = any(detector in each.parts for each in self.plans.values())
-        return read and not self.plans[detector].compiled.indivisible
+        return read and not self.plans[detector].compiled.is_no_part
 
     @property
     def shared(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from distced.detectors.automata.automaton import Automaton
-from distced.middleware.patterns.printer import format_selection
+from distced.middleware.patterns.printer import format_quiet, format_selection
 
 ONCE: Final = (
     "once: an instance for each value of the key stands in the start; a composite event holds what came since the last"
@@ -27,6 +27,7 @@ def manner_of(automaton: Automaton) -> tuple[str, ...]:
     words = [word for word, holds in found if holds]
     if automaton.selects and (output := automaton.output) is not None:
         words += [word for word, holds in (("take", output.take), ("consuming", output.consuming)) if holds]
+    words += [] if automaton.quiet is None else [format_quiet(automaton.quiet)]
     return tuple(words)
 
 
@@ -39,4 +40,10 @@ def remarks_of(automaton: Automaton) -> tuple[str, ...]:
             selections = ", ".join(map(format_selection, output.take))
             remarks.append(f"take {selections}: what is selected so of the matches that one event completes is emitted")
         remarks += [CONSUMING[output.consuming]] if output.consuming else []
+    if (quiet := automaton.quiet) is not None:
+        of = f" of the same {', '.join(quiet.by)}" if quiet.by else ""
+        remarks.append(
+            f"{format_quiet(quiet)}: after a composite event none{of} is emitted for this time; the columnar engine has "
+            "the pattern run by the stepwise one"
+        )
     return tuple(remarks)

@@ -660,7 +660,20 @@ class _Checker:
                 output.span,
                 advice="name the events that are in one match only, [A as a], or write consuming all",
             )
+        self.quiet(output)
         return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
+
+    def quiet(self, output: tree.Output) -> None:
+        shown = [name for name, _ in output.attributes]
+        for name in () if output.quiet is None else output.quiet.by:
+            if name not in shown:
+                raise self.error(
+                    "at most is by attributes of the output",
+                    output.quiet.span,
+                    given=name,
+                    allowed=", ".join(shown) or "none, as the output has none",
+                    advice=f"add {name} = ... to the output, or leave by out",
+                )
 
     def error(
         self,

@@ -230,6 +230,8 @@ class Parser(ExpressionParser):
             settled = settled or self._settled()
             if self._at_json():
                 raise self.scanner.unexpected("composite events that leave as JSON have a type: -> Name(...) before it")
+            if self._at_most():
+                raise self.scanner.unexpected("at most stands behind an output: write -> Name(...) before it")
             return tree.Publication(pattern, consumption=consumption, once=once, settled=settled)
         start = self.scanner.word.start
         unnamed = self.scanner.at("(")
@@ -240,7 +242,9 @@ class Parser(ExpressionParser):
             self.scanner.expect(")")
         condition = self.expression() if self.scanner.take("where") else None
         take = self._selections() if self._at_word("take") else ()
-        output = tree.Output(name, attributes, condition, take, self._consuming(), span=self._span(start))
+        consuming = self._consuming()
+        quiet = self._quiet_after() if self._at_most() else None
+        output = tree.Output(name, attributes, condition, take, consuming, quiet, span=self._span(start))
         topic, consumption, settled = "", "", self._settled()
         while (self._at_json() and not topic) or (self._at_consumed() and not consumption):
             if self._at_json():
@@ -248,7 +252,19 @@ class Parser(ExpressionParser):
             else:
                 consumption = self._consumed()
             settled = settled or self._settled()
+        if self._at_most():
+            place = "settled, consumed and publish_json"
+            raise self.scanner.unexpected(f"at most stands behind the output, its filter and take, and before {place}")
         return tree.Publication(pattern, output, topic, consumption, once, settled)
+
+    def _quiet_after(self) -> tree.Quiet:
+        """`at most 1 per 10min by (user, room)`, behind the output."""
+        start = self.scanner.word.start
+        length = self._quiet()
+        if self.scanner.take("by"):
+            start = self.scanner.word.start
+            return tree.Quiet(length, self._attributes(), span=self._span(start))
+        return tree.Quiet(length, span=self._span(start))
 
     def _at_word(self, *words: str) -> bool:
         return self.scanner.word.text in words and self.scanner.word.kind == "name"

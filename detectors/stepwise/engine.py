@@ -391,7 +391,7 @@ class StepwiseEngine:
             matcher.fire(instant)
             if isinstance(matcher, SettledMatcher):
                 matcher.end_instant()
-            if unit.readers:
+            if unit.readers or matcher.quiet is not None:
                 self._hand_on(unit)
 
     def _sort_out(self, events: list[Event]) -> list[Event]:
@@ -414,6 +414,8 @@ class StepwiseEngine:
 
     def _hand_on(self, unit: _Unit) -> None:
         found = unit.matcher.composites.take()
+        if unit.matcher.quiet is not None:
+            found = unit.matcher.quiet.passing(found)
         handed: Sequence[Event] = found
         if unit.private and found:
             handed = [private_event(each, unit.private) for each in found]

@@ -34,6 +34,7 @@ from distced.detectors.stepwise.plans import (
     planner_of,
     timers_after,
 )
+from distced.detectors.stepwise.quiet_time import QuietTime
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.event_types import Kind
@@ -64,6 +65,7 @@ class Matcher:
         begins_at: `touched` from which the next call is to begin to count; before, most of its work is left.
         limits: of the detector; work beyond them raises `LimitError` amid an event, and the matcher is then unusable.
         key_of: gives the key of the whole pattern; None for a pattern without one.
+        quiet: stage behind the composite events (`at most`); None for none.
     """
 
     # A node has ten thousand of them.
@@ -88,6 +90,7 @@ class Matcher:
         "latest",
         "limits",
         "plans",
+        "quiet",
         "root",
         "store",
         "touched",
@@ -118,6 +121,7 @@ class Matcher:
         self.store = InstanceStore(
             len(automaton.states), self._window, waits, timed=bool(automaton.timers or automaton.ends_otherwise)
         )
+        self.quiet = None if automaton.quiet is None else QuietTime(automaton.quiet)
         self._latest_hi = BEFORE_ALL
         # Whether the input has ended, so that no time event recurs.
         self.ended = False
@@ -668,6 +672,8 @@ class Matcher:
             store.sweep(floor)
         if self.composites.reported:
             self.composites.forget_now(floor, store.instances)
+        if self.quiet is not None and not self.quiet.sweep(clock):
+            return False
         return not (store.live or store.timers or self.composites.reported or self.gaps or self.begun)
 
     def _place(self, index: int, key: object, event: Event) -> object:

@@ -44,6 +44,7 @@ class _MatcherState(msgspec.Struct, array_like=True):
     others: list[Any]
     gaps: list[Any]
     begun: list[Any] = []
+    quiet: list[Any] = []
 
 
 class _EngineState(msgspec.Struct, array_like=True):
@@ -134,6 +135,7 @@ class _SnapshotWriter:
             *self.instances(matcher),
             [] if matcher.gaps is None else _pack_gaps(matcher.gaps),
             list(matcher.begun or ()),
+            [] if matcher.quiet is None else list(matcher.quiet.passed.items()),
         )
 
     def instances(self, matcher: Matcher) -> tuple[list[Any], list[Any]]:
@@ -270,6 +272,8 @@ class _SnapshotReader:
         }
         if matcher.automaton.once:
             matcher.stand_again(map(_unpack, state.begun))
+        if matcher.quiet is not None:
+            matcher.quiet.passed = {_unpack(key): hi for key, hi in state.quiet}
         others = iter(state.others)
         for row in state.instances:
             if row is None:

@@ -14,7 +14,7 @@ INSTANCE: Final = 400
 """Bytes of an instance, with its place in a bucket."""
 
 KEY: Final = 100
-"""Bytes of a key that has begun, in a set."""
+"""Bytes of a key that has begun, or of which something has passed."""
 
 LINK: Final = 72
 EVENT: Final = 400
@@ -46,9 +46,10 @@ def state_size(engine: StepwiseEngine) -> StateSize:
         return EVENT + sum(map(text, each.attributes.values()))
 
     for unit in engine.units:
-        begun = unit.matcher.begun or ()
-        count += len(begun)
-        memory += KEY * len(begun) + sum(len(each) for each in begun if each.__class__ is str)
+        quiet = unit.matcher.quiet
+        for keys in (unit.matcher.begun or (), () if quiet is None else quiet.passed):
+            count += len(keys)
+            memory += KEY * len(keys) + sum(len(each) for each in keys if each.__class__ is str)
         for instance in unit.matcher.store.instances():
             count += 1
             memory += INSTANCE + sum(map(text, instance.registers))

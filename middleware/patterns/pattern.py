@@ -383,6 +383,14 @@ class Publication:
         """`C -> Name(...) consuming`: each event is in one match. With `all` no matches overlap."""
         return self._published(lambda output: replace(output, consuming="all" if all else "variables"))
 
+    def at_most_one_per(self, length: Duration, *, by: str | Iterable[str] = ()) -> Publication:
+        """`C -> Name(...) at most 1 per 10min by user`: after a composite event none with the same values of these
+        attributes for a time."""
+        quiet = tree.Quiet(operands.duration(length), (by,) if isinstance(by, str) else tuple(by))
+        if not quiet.length:
+            raise PatternError("at most one in no time is every one", given=length, allowed="from 1ns")
+        return self._published(lambda output: replace(output, quiet=quiet))
+
     def _taking(self, kind: str, event: EventSet | str, condition: Expression | None = None) -> Publication:
         selection = tree.Selection(kind, event if isinstance(event, str) else event._variable, condition)
         return self._published(lambda output: replace(output, take=(*output.take, selection)))

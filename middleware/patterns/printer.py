@@ -77,14 +77,21 @@ def format_private(publication: tree.Publication) -> str:
 
 
 def format_output(output: tree.Output) -> str:
-    """`Name(attribute = expression) where condition take first x consuming`."""
+    """`Name(attribute = expression) where condition take first x consuming at most 1 per 10min by attribute`."""
     name = quote_name(output.type_name) if output.type_name else ""
     text = f"{name}({format_assignments(output.attributes)})"
     if output.condition is not None:
         text += f" where {format_expression(output.condition)}"
     if output.take:
         text += f" take {', '.join(map(format_selection, output.take))}"
-    return text + _CONSUMING[output.consuming]
+    text += _CONSUMING[output.consuming]
+    return text if output.quiet is None else f"{text} {format_quiet(output.quiet)}"
+
+
+def format_quiet(quiet: tree.Quiet) -> str:
+    """`at most 1 per 10min by attribute`."""
+    text = f"at most 1 per {format_duration(quiet.length)}"
+    return f"{text} by {_attributes(quiet.by)}" if quiet.by else text
 
 
 def format_selection(selection: tree.Selection) -> str:

@@ -227,8 +227,17 @@ class Selection(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
+class Quiet(Spanned):
+    """`at most 1 per 10min by user`: after a composite event none of the same attribute values for a time, ns."""
+
+    length: int
+    by: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Output(Spanned):
-    """`-> Name(attribute = expression, ...) where condition take first x consuming`: output published for a match.
+    """`-> Name(attribute = expression, ...) where condition take first x consuming at most 1 per 10min by attribute`:
+    output published for a match.
 
     Attributes:
         type_name: empty for composite events of the canonical id.
@@ -237,6 +246,7 @@ class Output(Spanned):
         take: selections among the matches that are completed together, in order.
         consuming: which matches in progress end with a match that is emitted: `variables`, those that have an event
             in a variable that it has in one, or `all`; empty for none.
+        quiet: which of the composite events that remain are not emitted; None for none.
     """
 
     type_name: str
@@ -244,6 +254,7 @@ class Output(Spanned):
     condition: Expression | None = None
     take: tuple[Selection, ...] = ()
     consuming: str = ""
+    quiet: Quiet | None = None
 
     @property
     def selects(self) -> bool:

@@ -23,6 +23,7 @@ from distced.detectors.automata.automaton import (
 from distced.detectors.automata.properties import may_repeat
 from distced.detectors.compiler import Compiled, beneath
 from distced.detectors.language.computed import key_names
+from distced.detectors.language.names import all_registers
 from distced.detectors.language.private import output_of
 from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.patterns.tree import (
@@ -39,7 +40,7 @@ from distced.middleware.patterns.tree import (
     walk,
 )
 from distced.middleware.sets.describable import TypeSet
-from distced.middleware.sets.expressions import FALSE, TRUE, Field
+from distced.middleware.sets.expressions import FALSE, TRUE, Field, Name
 
 
 def groups_of(patterns: Sequence[Compiled]) -> list[list[int]]:
@@ -81,10 +82,26 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
         for output in outputs:
             if output.type_name in each.names() and not _carries(output, name):
                 return f"{output.type_name} does not carry {name}"
+        if (hindrance := _not_by(each, name)) is not None:
+            return hindrance
         for private in each.privates:
             if not _carries(private.automaton.output, name):
                 return f"{output_of(private.publication).type_name} does not carry {name}"
     return None
+
+
+def _not_by(pattern: Compiled, name: str) -> str | None:
+    """Why composite events of two values of a key may keep one another from being emitted; None if they do not."""
+    output = pattern.publication.output
+    if output is None or output.quiet is None:
+        return None
+    values = dict(output.attributes)
+    registers = all_registers(pattern.publication.pattern)
+    for each in map(values.__getitem__, output.quiet.by):
+        shown = isinstance(each, Name) and each.name == name and name not in registers
+        if shown or (isinstance(each, Field) and each.attribute == name):
+            return None
+    return f"{output.type_name} is emitted at most once in a time, and not by {name}"
 
 
 def _carries(output: Output | None, name: str) -> bool:
@@ -179,9 +196,10 @@ def longest(automaton: Automaton) -> int | None:
     """Greatest duration of a match from its first event, ns; None for no bound.
 
     The sides of a `&` are added: one that lasts too long ends a match that it does not belong to. A `once` pattern
-    depends on all events from its origin on, one that consumes on all that it has consumed.
+    depends on all events from its origin on, one that consumes on all that it has consumed, and `at most` on all that
+    has passed.
     """
-    if automaton.once or (automaton.output is not None and automaton.output.consuming):
+    if automaton.once or (automaton.output is not None and (automaton.output.consuming or automaton.output.quiet)):
         return None
     sides = [longest(each) for each in automaton.sides]
     if None in sides or automaton.delegated:

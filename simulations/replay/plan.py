@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from distced.detectors.compiler import Compiled, types_read
+from distced.detectors.compiler import Compiled, beneath, types_read
 from distced.detectors.cutting.cut import DetectorGraph, cut, full
 from distced.detectors.runtime.engines import has_columnar
 from distced.middleware.history.history_file import HistoryFile
@@ -157,6 +157,8 @@ def _group(
     no_bound = f"{no_key}, and nothing bounds how long a match may last"
     if any(each.once for each in group):
         no_bound = f"{no_key}, and `once` counts from the beginning, so no slice of time stands alone"
+    elif any(each.quiet for pattern in group for each in (pattern, *beneath(pattern).values())):
+        no_bound = f"{no_key}, and `at most` depends on what has passed before, so no slice of time stands alone"
     elif any(each.endless for each in group):
         no_bound = f"{no_key}, and what is consumed depends on all before, so no slice of time stands alone"
     ways: dict[CutWay, str | None] = {

@@ -96,11 +96,13 @@ class KeyDetection:
         if self._last is None or (self._reach is not None and self._last + self._reach < until):
             return True
         engine = self._engine
+        matchers = [unit.matcher for unit in engine.units]
         return not (
             engine.live_instances()
             or engine.pending
             or any(throttler.passed for throttler in engine.throttlers)
-            or any(unit.matcher.composites.reported or unit.matcher.begun for unit in engine.units)
+            or any(each.composites.reported or each.begun for each in matchers)
+            or any(each.quiet is not None and not each.quiet.sweep(until) for each in matchers)
         )
 
 

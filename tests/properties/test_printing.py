@@ -35,6 +35,7 @@ from distced.middleware.patterns.tree import (
     Parallel,
     PatternFile,
     Publication,
+    Quiet,
     Reference,
     Relative,
     Scope,
@@ -184,6 +185,9 @@ OUTPUTS = st.builds(
         max_size=2,
     ).map(tuple),
     st.sampled_from(["", "variables", "all"]),
+    st.one_of(
+        st.none(), st.builds(Quiet, st.integers(1, 10**12), st.lists(NAMES, max_size=2, unique=True).map(tuple))
+    ),
 )
 DERIVED = st.builds(
     lambda name, base, condition, every, by, computed, quiet: DerivedType(

@@ -42,6 +42,7 @@ from distced.middleware.patterns.tree import (
     Parallel,
     Pattern,
     Publication,
+    Quiet,
     Scope,
     Sequence,
     Timing,
@@ -383,7 +384,26 @@ class Oracle:
         best: dict[Any, Found] = {}
         for _, _, found, _ in sorted(self.run_all(), key=lambda p: (p[3], p[2].lo)):
             best.setdefault((found.constituents, tuple((n, type(v), v) for n, v in found.attributes)), found)
-        return list(best.values())
+        found = list(best.values())
+        return found if self.output is None or self.output.quiet is None else self.spaced(found, self.output.quiet)
+
+    def spaced(self, found: list[Found], quiet: Quiet) -> list[Found]:
+        """The composite events that are emitted, where those of the same values are some time apart."""
+
+        def place(each: Found) -> Any:
+            return each.hi, each.lo, composite_digest(each.constituents, dict(each.attributes))
+
+        emitted: list[Found] = []
+        for each in sorted(found, key=place):
+            mine = self.values_by(each, quiet)
+            before = [other.hi for other in emitted if self.values_by(other, quiet) == mine]
+            if None not in mine and (not before or each.hi - before[-1] >= quiet.length):
+                emitted.append(each)
+        return emitted
+
+    def values_by(self, found: Found, quiet: Quiet) -> list[Any]:
+        values = [dict(found.attributes)[name] for name in quiet.by]
+        return [(each,) if isinstance(each, bool) else each for each in values]
 
     def run_all(self) -> list[Any]:
         pattern, keys, windows = self.pattern, self.outer_key, []

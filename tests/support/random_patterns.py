@@ -22,6 +22,7 @@ from distced.middleware.patterns.tree import (
     Parallel,
     Pattern,
     Publication,
+    Quiet,
     Recurring,
     Relative,
     Scope,
@@ -65,6 +66,7 @@ FEATURES = frozenset(
         "once",
         "settled",
         "take",
+        "quiet",
     }
 )
 WITH_AGGREGATES = FEATURES | {"aggregate"}
@@ -130,7 +132,17 @@ class PatternMaker:
         # Drawn apart, so that seeds make the patterns that they made before.
         apart = Random(f"settled {publication}")
         publication = replace(publication, settled=self.said("settled", 0.1, apart))
-        return self.taking(publication, Random(f"take {publication}"))
+        publication = self.taking(publication, Random(f"take {publication}"))
+        return self.quietened(publication, Random(f"quiet {publication}"))
+
+    def quietened(self, publication: Publication, random: Random) -> Publication:
+        """The pattern, perhaps with a quiet time behind its composite events."""
+        if not self.said("quiet", 0.1, random):
+            return publication
+        output = publication.output or Output("Out")
+        names = [name for name, _ in output.attributes]
+        by = tuple(random.sample(names, min(len(names), random.choice((0, 1, 1, 2)))))
+        return replace(publication, output=replace(output, quiet=Quiet(random.randrange(1, 6), by)))
 
     def taking(self, publication: Publication, random: Random) -> Publication:
         """The pattern, perhaps with a selection among its matches."""

@@ -60,6 +60,8 @@ def _smaller(publication: Publication, events: list[Event]) -> Iterator[tuple[Pu
             yield replace(publication, output=replace(publication.output, take=take)), events
         if publication.output.consuming:
             yield replace(publication, output=replace(publication.output, consuming="")), events
+        if publication.output.quiet is not None:
+            yield replace(publication, output=replace(publication.output, quiet=None)), events
     for place, each in enumerate(publication.privates):
         for smaller, _ in _smaller(each, []):
             if smaller.output is not None:

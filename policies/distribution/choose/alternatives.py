@@ -120,7 +120,7 @@ def _cut(
         read = types_named(candidate.pattern)
         return bool(candidate.private) or any(each.mark in read for each in compiled.privates)
 
-    kept = frozenset(each.mark for each in compiled.privates if each.indivisible)
+    kept = frozenset(each.mark for each in compiled.privates if each.is_no_part)
     chosen = [
         each
         for each in choose(whole.compiled.form.publication, whole.exports)
