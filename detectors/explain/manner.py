@@ -43,7 +43,7 @@ def remarks_of(automaton: Automaton) -> tuple[str, ...]:
     if (quiet := automaton.quiet) is not None:
         of = f" of the same {', '.join(quiet.by)}" if quiet.by else ""
         remarks.append(
-            f"{format_quiet(quiet)}: after a composite event none{of} is emitted for this time; the columnar engine has "
-            "the pattern run by the stepwise one"
+            f"{format_quiet(quiet)}: after a composite event none{of} is emitted for this time; run by the stepwise "
+            "engine, within the columnar one, too"
         )
     return tuple(remarks)

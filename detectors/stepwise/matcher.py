@@ -34,8 +34,8 @@ from distced.detectors.stepwise.plans import (
     planner_of,
     timers_after,
 )
-from distced.detectors.stepwise.quiet_time import QuietTime
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
+from distced.detectors.stepwise.quiet_time import QuietTime
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import PRIMITIVE, TIME, Attribute, Event

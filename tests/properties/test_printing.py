@@ -185,9 +185,7 @@ OUTPUTS = st.builds(
         max_size=2,
     ).map(tuple),
     st.sampled_from(["", "variables", "all"]),
-    st.one_of(
-        st.none(), st.builds(Quiet, st.integers(1, 10**12), st.lists(NAMES, max_size=2, unique=True).map(tuple))
-    ),
+    st.one_of(st.none(), st.builds(Quiet, st.integers(1, 10**12), st.lists(NAMES, max_size=2, unique=True).map(tuple))),
 )
 DERIVED = st.builds(
     lambda name, base, condition, every, by, computed, quiet: DerivedType(

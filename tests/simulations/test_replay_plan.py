@@ -33,6 +33,7 @@ BOUNDED = [
     ("([A] ; [B]) within 5s settled", 5 * SECOND),
     ("([A as a] ; [B]) within 5s -> X() take first a", 5 * SECOND),
     ("([A as a] ; [B]) within 5s -> X() consuming", None),
+    ("([A as a] ; [B]) within 5s -> X() at most 1 per 1s", None),
     # A time event in the domain ends the wait, whatever comes.
     ("([A], [T <= {T, B}]) @ T=5min", 5 * MINUTE),
     ("([A], [T]) @ T=5min", 5 * MINUTE),
@@ -246,6 +247,33 @@ def test_consumption_is_replayed_by_key_or_in_one_piece() -> None:
     for way in ("time", "parts"):
         with pytest.raises(DistcedError, match=f"cannot be replayed in this way: {way}"):
             plan_of([other], files(2, 400_000), cores=4, until=2 * DAY, way=way)
+
+
+@pytest.mark.parametrize("quiet", ["X(k = k) at most 1 per 1s by k", "X(k = b.k, v = a.v) at most 1 per 1s by (v, k)"])
+def test_quiet_times_by_the_key_are_replayed_by_it(quiet: str) -> None:
+    pattern = compile_pattern(f"[A as a] ; [B as b] by k within 5s -> {quiet}")
+    (group,) = plan_of([pattern], files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.by, len(group.slices)) == ("key", ("k",), 1)
+
+
+@pytest.mark.parametrize("quiet", ["X() at most 1 per 1s", "X(k = a.v, v = 1) at most 1 per 1s by (k, v)"])
+def test_other_quiet_times_are_replayed_in_one_piece(quiet: str) -> None:
+    patterns = of_file(f"[A as a] by k within 5s -> {quiet}\n[X] by k within 5s -> Y()")
+    keyed = patterns[:1]
+    assert key_of_group(keyed) == ((), "X is emitted at most once in a time, and not by k")
+    (group,) = plan_of(keyed, files(2, 400_000), cores=4, until=2 * DAY).groups
+    assert (group.way, group.tasks) == ("whole", 1)
+    assert "`at most` depends on what has passed before" in group.why
+    assert key_of_group(patterns)[0] == ()
+    assert reach_of(patterns[1:]) == 5 * SECOND and reach_of(patterns) is None
+
+
+def test_quiet_time_of_a_private_publication() -> None:
+    private = "private [A as a] by k -> P(k = a.k) at most 1 per 1s{} : [P] ; [B] by k within 5s"
+    assert key_of_group([compile_pattern(private.format(" by k"))])[0] == ("k",)
+    pattern = compile_pattern(private.format(""))
+    assert key_of_group([pattern]) == ((), "P is emitted at most once in a time, and not by k")
+    assert reach_of([pattern]) is None
 
 
 def test_selection_is_replayed_by_slices() -> None:
