@@ -1,18 +1,18 @@
 """Stage behind the composite events of a pattern: `at most 1 per 10min by user`.
 
-cayuga-algebra-cesar and Esper (`output first every`) put the rate of an output behind the pattern, too: nothing in the
-automaton depends on it. The composite events of an instant are taken at its end, in the order of consumption, as a
-derived type takes them. Rejected: the order of detection, which differs between engines and cuts; a filter in the
-automaton, which would make what an instance does depend on the composite events of others.
+As with the rate of an output in Esper (`output first every`), nothing in the automaton depends on it. The composite
+events of an instant are taken at its end, in the order of their beginnings and of their constituents. Rejected: the
+order of detection, which differs between engines and cuts; that of their ids, which are digests, so that ids of events
+would matter by more than their order; a filter in the automaton, which would make what an instance does depend on the
+composite events of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from distced.detectors.stepwise.plans import key_of
-from distced.middleware.model.events import CompositeEvent, OrderKey
+from distced.middleware.model.events import CompositeEvent, OrderKey, composite_digest
 from distced.middleware.patterns.tree import Quiet
 
 _SWEEP_LEAST: Final = 4096
@@ -29,9 +29,9 @@ class QuietTime:
         self.passed: dict[object, int] = {}
         self._sweep_at = _SWEEP_LEAST
 
-    def passing(self, found: Iterable[CompositeEvent]) -> list[CompositeEvent]:
-        """Composite events of an instant that are emitted, in the order of consumption."""
-        return [each for each in sorted(found, key=_order) if self._passes(each)]
+    def passing(self, found: list[CompositeEvent]) -> list[CompositeEvent]:
+        """Composite events of an instant that are emitted, in order."""
+        return [each for each in (sorted(found, key=_order) if len(found) > 1 else found) if self._passes(each)]
 
     def sweep(self, clock: int) -> bool:
         """Drop what concerns no event behind an instant, ns; whether nothing is left."""
@@ -52,5 +52,5 @@ class QuietTime:
         return True
 
 
-def _order(event: CompositeEvent) -> OrderKey:
-    return event.key
+def _order(event: CompositeEvent) -> tuple[int, tuple[OrderKey, ...], int]:
+    return event.lo, tuple([each.key for each in event.events]), composite_digest((), event.attributes)

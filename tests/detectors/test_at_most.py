@@ -185,14 +185,16 @@ type Q = Plain at most 1 per {length}ns{by}
 @pytest.mark.parametrize("seed", range(60))
 def test_it_passes_what_a_derived_type_passes(seed: int) -> None:
     random = Random(seed)
-    pattern = random.choice(
-        ("[A as a]", "[A as a] ; [B]", "[A as a] ; ~[B]* [B]", "[A as a] & [B]", "[A as a] [B] by k")
-    )
+    pattern = random.choice(("[A as a]", "[A as a] ; [B]", "[A as a] ; ~[B]* [B]", "[A as a] [B] by k"))
     by, length = random.choice(("", " by k", " by (k, v)")), random.randrange(1, 6)
     plain = f"{pattern} -> Plain(k = a.k, v = a.v)"
     file = compile_file(DERIVED.format(plain=plain, length=length, by=by))
     quiet = compile_pattern(f"{plain} at most 1 per {length}ns{by}")
-    events = make_events(random, random.randrange(12), span=random.choice((4, 12)))
+    # Of different instants, as ids decide elsewhere between those that begin and end together.
+    events = [
+        Event(random.choice("AB"), at, at, "s", at, {"k": random.choice((0, 1, None)), "v": random.randrange(3)})
+        for at in sorted(random.sample(range(30), 15))
+    ]
     derived, own = StepwiseEngine(file), StepwiseEngine([quiet])
     passed = [each.events[0] for each in derived.feed(events) + derived.finish() if each.type == "Q1"]
     emitted = own.feed(events) + own.finish()

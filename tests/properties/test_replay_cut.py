@@ -35,7 +35,7 @@ def test_replay_through_files_detects_as_a_run(
         monkeypatch.setattr(module, "DAY", 16)
     long = runs_long(request.config)
     found, ways = 0, Counter[str]()
-    for seed in range(2_000 if long else 60):
+    for seed in range(2_000 if long else 70):
         # Each day by itself, some together, or all.
         monkeypatch.setattr(tasks, "FEW", (1, 5, 100)[seed % 3])
         count, how = disk_differs(seed, tmp_path / str(seed))

@@ -391,7 +391,8 @@ class Oracle:
         """The composite events that are emitted, where those of the same values are some time apart."""
 
         def place(each: Found) -> Any:
-            return each.hi, each.lo, composite_digest(each.constituents, dict(each.attributes))
+            constituents = [self.order[one] for one in each.constituents]
+            return each.hi, each.lo, constituents, composite_digest((), dict(each.attributes))
 
         emitted: list[Found] = []
         for each in sorted(found, key=place):
