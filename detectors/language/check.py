@@ -664,8 +664,10 @@ class _Checker:
         return EventType(output.type_name, {name: kind for name, kind in kinds.items() if kind is not None})
 
     def quiet(self, output: tree.Output) -> None:
+        if output.quiet is None:
+            return
         shown = [name for name, _ in output.attributes]
-        for name in () if output.quiet is None else output.quiet.by:
+        for name in output.quiet.by:
             if name not in shown:
                 raise self.error(
                     "at most is by attributes of the output",
