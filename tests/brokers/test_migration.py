@@ -266,7 +266,7 @@ def test_composite_events_do_not_depend_on_moves(switching: bool, at_length: boo
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     moved = found = 0
-    for seed in range(1_000 if at_length else 50):
+    for seed in range(1_000 if at_length else 60):
         random = Random(seed)
         registry = TypeRegistry(KINDS)
         try:

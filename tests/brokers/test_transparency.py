@@ -71,7 +71,7 @@ def test_composite_events_do_not_depend_on_nodes_or_order_of_arrival(switching: 
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     # In the last one a side of a `&` reads `any`, and the other the composite events.
-    counts = _counts((*range(1_000 if at_length else 35), 628), _plain, switching=switching)
+    counts = _counts((*range(1_000 if at_length else 42), 628), _plain, switching=switching)
     assert counts["found"] > 60
     assert counts["read"] > 1
     assert counts["cut"] > 8

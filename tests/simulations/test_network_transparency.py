@@ -50,7 +50,7 @@ from distced.simulations.network.scenario_model import (
     ServerRestart,
     SourceStream,
 )
-from tests.brokers.test_transparency import KINDS, _pattern
+from tests.brokers.test_transparency import KINDS, _pattern, _plain
 from tests.support.engine_switches import passes_by_chance
 from tests.support.event_streams import END, comparable, messages, spread
 from tests.support.random_patterns import TYPES
@@ -88,8 +88,12 @@ def check(
     random = Random(seed)
     kinds = KINDS_WITH_TEXTS if crowded else KINDS
     registry = TypeRegistry(kinds)
-    first = _pattern(random, "Out0", registry)
-    patterns = [first, _pattern(random, "Out1", registry), _pattern(random, "Out2", registry, reads="Out0")]
+    first = _pattern(random, "Out0", registry, _plain)
+    patterns = [
+        first,
+        _pattern(random, "Out1", registry, _plain),
+        _pattern(random, "Out2", registry, _plain, reads="Out0"),
+    ]
     sources = random.randrange(1, 4)
     topology = _topology(random, sources, least=3 if lose else 1)
     events = spread(random, random.randrange(3, 14), sources)
