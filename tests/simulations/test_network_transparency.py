@@ -332,7 +332,7 @@ def _faults(random: Random, topology: Topology) -> tuple[Fault, ...]:
 
 @pytest.mark.slow
 def test_composite_events_do_not_depend_on_the_network() -> None:
-    checked = [check(seed) for seed in range(45)]
+    checked = [check(seed) for seed in range(75)]
     assert sum(each.found for each in checked) > 60
     assert sum(each.read for each in checked) > 1
     assert sum(each.cut for each in checked) > 5
