@@ -27,18 +27,22 @@ from tests.support.virtual_nodes import Network, VirtualClient, delivering
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
 
 
-def _plain(random: Random) -> Publication:
-    return PatternMaker(random).publication(random.randrange(1, 7))
-
-
 def _private(random: Random) -> Publication:
     while not (made := with_privates(random, random.randrange(1, 5))).privates:
         pass
     return made
 
 
+def _plain(random: Random) -> Publication:
+    return PatternMaker(random).publication(random.randrange(1, 7))
+
+
 def _pattern(
-    random: Random, name: str, registry: TypeRegistry, make: Callable[[Random], Publication], reads: str | None = None
+    random: Random,
+    name: str,
+    registry: TypeRegistry,
+    make: Callable[[Random], Publication] = _plain,
+    reads: str | None = None,
 ) -> Compiled:
     """A random pattern that publishes a type of this name, and perhaps reads what another publishes."""
     while True:
