@@ -120,30 +120,30 @@ class Rebalancing:
 
     def _request(self, elsewhere: Mapping[str, str], here: Mapping[str, str], reason: str, now: int) -> list[Effect]:
         """Requests to the hosts of detectors to move each to a node; those here follow."""
-        if now - self._requested < REQUESTS_EVERY:
+        detectors = self.hosting.directory.detectors
+        if now - self._requested < REQUESTS_EVERY or not elsewhere.keys() <= detectors.keys():
             return []
         self._requested = now
         self._awaited = _Awaited(elsewhere, here, reason, now + CONTROL_EVERY)
         effects: list[Effect] = []
         for name, node in elsewhere.items():
-            host = self.hosting.directory.detectors[name].node
+            host = detectors[name].node
             effects.append(info("move requested", detector=name, node=node, host=host, reason=reason))
             effects.append(self.hosting.send(host, "relieve", name, encode(MoveRequest(node))))
         return effects
 
     def _follow(self, awaited: _Awaited, now: int) -> list[Effect]:
         """Begin the moves that follow, once the others have moved; give them up where they do not."""
-        detectors = self.hosting.directory.detectors
-        if all(name in detectors and detectors[name].node == node for name, node in awaited.elsewhere.items()):
-            self._awaited = None
-            hosted = self.hosting.event_path.hosted
-            here = {
-                name: node for name, node in awaited.here.items() if name in hosted and self._may_move(hosted[name])
-            }
-            return self._begin(here, awaited.reason, now)
         if now >= awaited.until:
             self._awaited = None
-        return []
+            return []
+        detectors = self.hosting.directory.detectors
+        if any(name not in detectors or detectors[name].node != node for name, node in awaited.elsewhere.items()):
+            return []
+        self._awaited = None
+        hosted = self.hosting.event_path.hosted
+        here = [name for name in awaited.here if name in hosted and self._may_move(hosted[name])]
+        return self._begin({name: awaited.here[name] for name in here}, awaited.reason, now)
 
     def requested(self, detector: str, move: MoveRequest, now: int) -> list[Effect]:
         """Take the request of another node to move a detector, where its policy and its hints allow that."""
@@ -151,7 +151,8 @@ class Rebalancing:
         if hosted is None or not self._may_move(hosted) or detector in self.migration.moving:
             return []
         if not self.placement.may_give_way(hosted, move.node, now):
-            return []
+            reason = "its policy, its hints or a recent move keep it here"
+            return [info("move refused", detector=detector, node=move.node, reason=reason)]
         reason = "requested by a node that it relieves"
         begun = info("move begun", detector=detector, node=move.node, reason=reason)
         return [begun, *self.migration.asked(detector, move, now)]

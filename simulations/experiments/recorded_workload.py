@@ -17,10 +17,10 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 from zlib import crc32
 
 import msgspec
-import networkx
 
 from distced.detectors.compiler import compile_publication, register_derived
 from distced.detectors.language.inlining import inline_file
@@ -41,6 +41,9 @@ from distced.simulations.carrier import (
 )
 from distced.simulations.experiments.model import SpecError
 from distced.simulations.network.scenario_model import START
+
+if TYPE_CHECKING:
+    import networkx
 
 
 class RecordedSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -154,6 +157,8 @@ def stretch(
 
 def _near_each_other(network: CarrierNetwork, topology: Topology) -> dict[str, str]:
     """Publisher of each device, equal numbers of devices for each; neighbours at the same or at near sites."""
+    import networkx
+
     devices = networkx.Graph(sorted(network.links))
     devices.add_nodes_from(sorted(network.devices))
     sites = networkx.Graph([link.between for link in topology.links])
@@ -166,6 +171,8 @@ def _near_each_other(network: CarrierNetwork, topology: Topology) -> dict[str, s
 
 def _breadth_first(graph: networkx.Graph[str]) -> list[str]:
     """Nodes in the order of a breadth-first search, each component from its least node."""
+    import networkx
+
     found: list[str] = []
     for component in sorted(networkx.connected_components(graph), key=min):
         first = min(component)

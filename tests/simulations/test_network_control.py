@@ -121,6 +121,8 @@ def test_detectors_of_two_nodes_change_places_to_relieve_the_busier_one() -> Non
     *_, requested = said(outcome, "move requested")
     assert "better by 1% or more for each move" in requested
     assert "requested by a node that it relieves" in said(outcome, "move begun")
+    # The first request came within the time that a detector stays at least.
+    assert said(outcome, "move refused") == ["its policy, its hints or a recent move keep it here"]
 
 
 def test_detector_stays_where_gain_is_small() -> None:

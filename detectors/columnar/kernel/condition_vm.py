@@ -45,7 +45,7 @@ from distced.detectors.columnar.word_offsets import (
     OP_UNLESS,
 )
 
-NANOSECONDS = 60 * 10**9
+MINUTE_NS = 60 * 10**9
 """Nanoseconds of a minute."""
 
 EXACT = 2**53
@@ -223,7 +223,7 @@ def local_time(program, state, argument, top):
     if state.tags[top] != INTEGER:
         return False
     table, wanted = argument >> 2, argument & 3
-    minutes = state.stack[top] // NANOSECONDS
+    minutes = state.stack[top] // MINUTE_NS
     low, high = np.int64(0), np.int64(memory[table] - 1)
     if minutes < memory[table + 1] or minutes >= memory[table + 1 + 2 * high]:
         return False
