@@ -37,10 +37,11 @@ from distced.detectors.language.parser import (
     parse_publication,
 )
 from distced.detectors.language.private import WithPrivates, marked, output_of, read_by, types_named, without_name
-from distced.detectors.language.scanner import error_at
-from distced.middleware.model.errors import PatternError
+from distced.detectors.language.scanner import error_at, place_of
+from distced.middleware.model.errors import PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
 from distced.middleware.model.events import Attribute
+from distced.middleware.model.published_types import PublishedType, publish
 from distced.middleware.model.timestamps import INSTANT_MAX
 from distced.middleware.patterns.printer import format_pattern, format_publication
 from distced.middleware.patterns.statements import behind_bases
@@ -88,6 +89,13 @@ class Compiled:
     def form(self) -> CanonicalForm:
         """The canonical form."""
         return self.known_form or canonical_form(self.plain, exports=self.exports, epochs=self.epochs)
+
+    @property
+    def published(self) -> PublishedType:
+        """The type of its composite events, with the attributes of an unknown kind."""
+        output, known = self.publication.output, self.publishes.attributes
+        names = () if output is None else (name for name, _ in output.attributes)
+        return PublishedType(self.publishes.name, known, frozenset(names) - known.keys())
 
     @property
     def canonical_id(self) -> str:
@@ -308,7 +316,7 @@ def compile_statements(
     for place, publication in _readers_last(publications, derived.bases):
         derived.register(compiled.values())
         compiled[place] = compile_publication(publication, known, consumption=consumption, text=text)
-        register_published(compiled.values(), compiled[place], known)
+        register_published(compiled[place], known)
     derived.register(compiled.values())
     return tuple(compiled[place] for place in sorted(compiled)), known
 
@@ -345,28 +353,16 @@ class DerivedTypes:
         self._waiting = later
 
 
-def register_published(before: Iterable[Compiled], added: Compiled, registry: TypeRegistry) -> None:
-    """Register the type that a pattern publishes beside others. Attributes of an unknown kind agree with any."""
-    if not added.publishes.name:
-        return
-    made = added.publishes
-    others = [each for each in before if each is not added and each.publishes.name == made.name]
-    known = registry.find(made.name)
-    if not others or known is None:
-        registry.register(made)
-        return
-    unknown = {
-        name
-        for each in (added, *others)
-        for name, _ in (each.publication.output.attributes if each.publication.output else ())
-        if name not in each.publishes.attributes
-    }
-    kinds = {**made.attributes, **known.attributes}
-    agree = all(made.attributes.get(name, kind) == kind for name, kind in known.attributes.items())
-    if agree and all(name in unknown for name in made.attributes.keys() ^ known.attributes.keys()):
-        registry.unregister(made.name)
-        made = EventType(made.name, {name: kind for name, kind in kinds.items() if name not in unknown})
-    registry.register(made)
+def register_published(added: Compiled, registry: TypeRegistry) -> None:
+    """Register the type that a pattern publishes, beside others that publish it. Attributes of an unknown kind agree
+    with any. Raises `TypeRegistryError` where they do not agree."""
+    if added.publishes.name:
+        try:
+            publish(registry, added.published)
+        except TypeRegistryError as error:
+            output = added.publication.output
+            error.where = error.where or place_of(added.source, None if output is None else output.span)
+            raise
 
 
 def compile_publication(

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import reduce
 from itertools import takewhile
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from msgspec.structs import replace
 
 from distced.middleware.model.detection import may_read
 from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
-from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.published_types import (
+    PublishedType,
+    agreed,
+    derived_error,
+    known_type,
+    publish,
+    with_published,
+)
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Counters
 from distced.middleware.wire.codec import decode
@@ -57,8 +66,9 @@ class Directory(Entries):
         self._counts: dict[str, dict[str, int]] = {}
         # Detectors by the type of their composite events, and number of subscriptions to each detector as a part.
         self._publishers: dict[str, set[str]] = {}
-        # Of these the first by name, with the type; None where none makes sense.
-        self._first: dict[str, tuple[str, EventType | None]] = {}
+        # The same by what they say of the type, and the type where they agree.
+        self._forms: dict[str, dict[_Form, set[str]]] = {}
+        self._published: dict[str, PublishedType] = {}
         # Whether the registry has all types that are registered.
         self._all_usable = True
         self._parts: Counter[str] = Counter()
@@ -110,7 +120,7 @@ class Directory(Entries):
             case "detector":
                 self._note_life(change)
                 before, after = (
-                    None if each is None or not each.publishes else (each.publishes, each.attributes)
+                    None if each is None or not each.publishes else each.published
                     for each in (change.before, change.entry)
                 )
                 if before != after:
@@ -135,44 +145,46 @@ class Directory(Entries):
         for entry, noted in ((change.before, False), (change.entry, True)):
             if entry is None or not entry.publishes:
                 continue
-            known = self._publishers.setdefault(entry.publishes, set())
+            name = entry.publishes
+            known, forms = self._publishers.setdefault(name, set()), self._forms.setdefault(name, {})
+            form = _form(entry)
             if noted:
                 known.add(change.name)
+                forms.setdefault(form, set()).add(change.name)
             else:
                 known.discard(change.name)
+                forms[form].discard(change.name)
+                if not forms[form]:
+                    del forms[form]
             if not known:
-                del self._publishers[entry.publishes]
-            self._note_first(entry.publishes, change.name, known)
+                del self._publishers[name], self._forms[name]
+            self._note_published(name)
 
-    def _note_first(self, published: str, detector: str, known: set[str]) -> None:
-        """Note which of the detectors that publish a type counts for it, after one of them has changed: of several that
-        differ the first by name, on all nodes."""
-        first, before = self._first.get(published, ("", None))
-        made = self._type_of(published, detector) if detector in known else None
-        if made is not None and (before is None or detector <= first):
-            self._first[published] = detector, made
-        elif detector == first and known:
-            found = ((each, self._type_of(published, each)) for each in (min(known), *sorted(known)))
-            self._first[published] = next((pair for pair in found if pair[1] is not None), (min(known), None))
-        elif not known:
-            self._first.pop(published, None)
-        else:
-            self._first.setdefault(published, (detector, None))
+    def _note_published(self, name: str) -> None:
+        """Note a type that detectors publish, after one of them has changed."""
+        before, after = self._published.get(name), self._agreed(name)
+        if before == after:
             return
+        if after is None:
+            del self._published[name]
+        else:
+            self._published[name] = after
         registry = self._registry
-        new = before is None and made is not None and self._all_usable
-        if new and made is not None and registry is not None and published not in registry:
-            self._registry = registry.with_checked([made])
+        if before is None and after is not None and self._all_usable and registry is not None and name not in registry:
+            self._registry = with_published(registry, [after])
         else:
             self._registry = None
 
-    def _type_of(self, published: str, detector: str) -> EventType | None:
-        """The type that a detector publishes; None where its entry makes no sense."""
+    def _agreed(self, name: str) -> PublishedType | None:
+        """The type that detectors publish under a name; None where no entry makes sense. Of several that do not agree
+        the first by name count, on all nodes."""
+        forms = [(_published(name, form), detectors) for form, detectors in self._forms.get(name, {}).items()]
+        usable = [(each, detectors) for each, detectors in forms if each is not None]
+        if not usable:
+            return None
         with suppress(TypeRegistryError):
-            made = EventType(published, self.detectors[detector].attributes)  # type: ignore[arg-type]
-            TypeRegistry([made])
-            return made
-        return None
+            return reduce(PublishedType.joined, (each for each, _ in usable))
+        return agreed(each for each, _ in sorted(usable, key=lambda pair: min(pair[1])))
 
     def _note_type(self, change: Change) -> None:
         """Add a new type to the registry, which is made again where a type has changed, or others may wait for it."""
@@ -247,11 +259,10 @@ class Directory(Entries):
         known = self.sources
         return {each for each in sources if each in known and known[each].publisher not in ("", publisher)}
 
-    def registry(self, published: Iterable[EventType] = ()) -> TypeRegistry:
+    def registry(self, published: Iterable[PublishedType] = ()) -> TypeRegistry:
         """Types that patterns may read: registered ones, and those that detectors publish. Not to be changed."""
         if self._registry is None:
-            # Of several detectors that differ the first by name counts, on all nodes.
-            self._registry = super().registry(each for _, each in self._first.values() if each is not None)
+            self._registry = super().registry(self._published.values())
             usable = ((self._registry.find(name), entry) for name, entry in self.types.items())
             self._all_usable = all(each is not None and each.derived == entry.derived for each, entry in usable)
         return self._registry
@@ -267,24 +278,20 @@ class Directory(Entries):
             if not policy or may_read(policy, self.detectors[name].policy)
         ]
 
-    def check_published(self, additional: EventType, reads: frozenset[str]) -> None:
+    def check_published(self, additional: PublishedType, reads: frozenset[str]) -> None:
         """Check that a detector that reads these types may publish this one.
 
         Raises:
             TypeRegistryError: for a derived type, or one with other attributes.
             PatternError: for a detector that would read, directly or through others, its own composite events.
         """
-        known = self.registry().find(additional.name)
+        registry = self.registry()
+        known = registry.find(additional.name)
         if known is not None and known.derived is not None:
-            problem = f"the type {additional.name!r} is derived from another, and nothing is published under it"
-            raise TypeRegistryError(problem, given=additional.name, advice="publish under another name")
-        if known is not None and known.attributes != additional.attributes:
-            raise TypeRegistryError(
-                f"the type {additional.name!r} is known with other attributes",
-                given=_kinds(additional),
-                allowed=_kinds(known),
-                advice="publish under another name",
-            )
+            raise derived_error(additional.name)
+        published = known_type(registry, additional.name)
+        if published is not None:
+            published.joined(additional)
         paths: list[tuple[str, ...]] = [(name,) for name in sorted(reads)]
         seen: set[str] = set()
         for path in paths:
@@ -307,8 +314,21 @@ class Directory(Entries):
                 )
 
 
-def _kinds(event_type: EventType) -> str:
-    return ", ".join(f"{name}: {kind}" for name, kind in event_type.attributes.items()) or "none"
+_Form: TypeAlias = tuple[frozenset[tuple[str, str]], frozenset[str]]
+
+
+def _form(entry: DetectorEntry) -> _Form:
+    """What a detector says of the type that it publishes."""
+    return frozenset(entry.attributes.items()), frozenset(entry.undetermined)
+
+
+def _published(name: str, form: _Form) -> PublishedType | None:
+    """The type of an entry; None where it makes no sense."""
+    made = PublishedType(name, dict(sorted(form[0])), form[1])  # type: ignore[arg-type]
+    with suppress(TypeRegistryError):
+        publish(TypeRegistry(), made)
+        return made
+    return None
 
 
 def part_subscription(reader: str, part: str, node: str) -> str:

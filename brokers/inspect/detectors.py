@@ -85,7 +85,8 @@ class DetectorReport(msgspec.Struct, frozen=True):
         id, short: name in the directory, and its shortest unique prefix.
         node_there: whether its node is present.
         policy: detection policy.
-        publishes, attributes: type of its composite events, with the kinds of attributes; empty without a name.
+        publishes, attributes: type of its composite events, empty without a name, with the kinds of attributes, "" for
+            an open one.
         exports: variables and registers that its derivations hand on.
         subscriptions: number served; `readers` of them are of nodes, for detectors that read it as a part.
         every: whether it reads every primitive event, whatever its type.
@@ -232,7 +233,7 @@ def _reports(directory: Directory) -> dict[str, DetectorReport]:
             entry.pattern,
             entry.policy,
             entry.publishes,
-            dict(entry.attributes),
+            entry.published.all_kinds,
             entry.exports,
             entry.subscriptions,
             readers[name],
@@ -364,7 +365,7 @@ def _facts(detector: DetectorReport) -> Iterator[tuple[str, Text]]:
     yield "policy", Text(detector.policy)
     if detector.distribution:
         yield "distribution", Text(detector.distribution)
-    attributes = ", ".join(f"{name}: {kind}" for name, kind in detector.attributes.items())
+    attributes = ", ".join(f"{name}: {kind or 'any kind'}" for name, kind in detector.attributes.items())
     if detector.publishes:
         yield "publishes", Text(f"{detector.publishes}({attributes})")
     if detector.waits:

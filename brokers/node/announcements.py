@@ -41,6 +41,7 @@ class Announcements(NodePart):
             hosted.notified or "",
             hosted.generation,
             hosted.output.life or hosted.output.planned,
+            tuple(sorted(detector.compiled.published.undetermined)),
         )
 
     def _distribution(self, hosted: HostedDetector) -> str:

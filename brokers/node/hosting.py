@@ -196,8 +196,9 @@ class DetectorHosting(NodePart):
         return following(max(-1 if each is None else each.generation for each in (here, known)))
 
     def _kinds(self, name: str) -> Mapping[str, Kind] | None:
-        found = self.directory.registry().find(name)
-        return None if found is None else found.attributes
+        # Of composite events kinds are claims, which nothing checks where a pattern does not know them.
+        found = self.directory.types.get(name)
+        return None if found is None or found.derived is not None else found.attributes
 
     # Detectors that move: see `brokers.node.migration`.
 
@@ -684,4 +685,4 @@ class DetectorHosting(NodePart):
 
 def _as_type(entry: DetectorEntry | None) -> tuple[object, ...] | None:
     """Fields of a detector's entry that concern readers of its type."""
-    return None if entry is None else (entry.policy, entry.publishes, entry.attributes, entry.waits)
+    return None if entry is None else (entry.policy, entry.published, entry.waits)

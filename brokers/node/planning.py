@@ -217,7 +217,7 @@ class Planner:
                 allowed="no exports, or ordered consumption with guaranteed detection",
             )
         if compiled.publishes.name:
-            self.directory.check_published(compiled.publishes, compiled.named())
+            self.directory.check_published(compiled.published, compiled.named())
         self.directory.check_read(compiled.named(), policy)
         identity = detector_id(compiled, policy)
         if entry.exports:

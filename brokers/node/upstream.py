@@ -25,7 +25,8 @@ from distced.brokers.node.renewals import MISSED
 from distced.brokers.node.shared import NodePart, Shared
 from distced.detectors.compiler import Compiled
 from distced.detectors.runtime.detection_policy import Begins
-from distced.middleware.model.errors import DistcedError
+from distced.middleware.model.errors import DistcedError, TypeRegistryError
+from distced.middleware.model.published_types import known_type
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import RENEW_EVERY
 from distced.middleware.wire.numbered_stream import Loss
@@ -312,7 +313,7 @@ class Upstream(NodePart):
             for name in hosted.names
             for each in self.directory.publishers(name, policy)
             if name not in hosted.attributes_read
-            or self.directory.detectors[each].attributes == hosted.attributes_read[name]
+            or self.directory.detectors[each].published.suits(hosted.attributes_read[name])
         }
 
     def look_at_types(self, hosted: HostedDetector) -> None:
@@ -326,8 +327,8 @@ class Upstream(NodePart):
 
     def _differ(self, hosted: HostedDetector) -> bool:
         registry = self.directory.registry()
-        found = ((registry.find(name), known) for name, known in hosted.attributes_read.items())
-        return any(each is not None and each.attributes != known for each, known in found)
+        found = ((known_type(registry, name), known) for name, known in hosted.attributes_read.items())
+        return any(each is not None and each.all_kinds != known for each, known in found)
 
     def _check_again(self, hosted: HostedDetector) -> str:
         """Check a pattern whose types have other attributes by now; why it does not suit them, empty where it does."""
@@ -336,7 +337,9 @@ class Upstream(NodePart):
             found = self.planner.check_again(hosted.planned.asked, registry)
         except DistcedError as error:
             return f"a type that it reads has other attributes than before: {error}"
-        if hosted.planned.compiled.publishes.attributes != found.publishes.attributes:
+        try:
+            hosted.planned.compiled.published.joined(found.published)
+        except TypeRegistryError:
             return f"its own type {found.publishes.name} would have other attributes than before"
         hosted.checked_again(types_of_detectors(hosted.planned.compiled, self.directory))
         return ""
@@ -386,4 +389,4 @@ def types_of_detectors(compiled: Compiled, directory: Directory) -> dict[str, Ma
     """Types that a pattern reads and detectors publish, with the kinds of their attributes."""
     registry = directory.registry()
     names = sorted(compiled.named() - directory.types.keys())
-    return {name: found.attributes for name in names if (found := registry.find(name)) is not None}
+    return {name: found.all_kinds for name in names if (found := known_type(registry, name)) is not None}

@@ -26,6 +26,7 @@ from distced.middleware.history.layout import NotedLoss
 from distced.middleware.model.errors import HistoryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import Event, EventId
+from distced.middleware.model.published_types import PublishedType, agreed
 from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.codec import decode
@@ -465,16 +466,17 @@ class RecorderState:
     def _types(self) -> dict[str, EventType]:
         """Types that events are published under, by name."""
         found: dict[str, EventType] = {}
+        published: dict[str, list[PublishedType]] = {}
         for (kind, name), payload in self.entries.items():
             if kind == "detector":
                 entry = decode(payload, DetectorEntry, where=name)
                 if entry.publishes:
-                    found.setdefault(entry.publishes, EventType(entry.publishes, entry.attributes))  # type: ignore[arg-type]
+                    published.setdefault(entry.publishes, []).append(entry.published)
             elif kind == "type":
                 registered = decode(payload, EventType, where=name)
                 if registered.derived is None:
                     found[name] = registered
-        return found
+        return {name: agreed(types).event_type for name, types in published.items()} | found
 
 
 class JournaledState:

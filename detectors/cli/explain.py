@@ -158,8 +158,8 @@ def running_patterns(file: Path, registry: TypeRegistry | None, consumption: Con
 def with_published(patterns: Patterns, registry: TypeRegistry | None) -> TypeRegistry:
     """The event types, None for any, together with those that patterns publish."""
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
-    for place, each in enumerate(patterns.compiled):
-        register_published(patterns.compiled[:place], each, known)
+    for each in patterns.compiled:
+        register_published(each, known)
     return known
 
 

@@ -95,7 +95,7 @@ def compile_case(case: Case) -> tuple[Compiled, ...]:
         compiled = compile_pattern(text, registry, definitions=case.let, consumption=case.consumption)
         if compiled.publication.output is None:
             raise ConformanceError("a publication without a name", given=text, advice="write -> Name() behind it")
-        register_published(beside, compiled, registry)
+        register_published(compiled, registry)
         beside.append(compiled)
     derived.register(beside)
     pattern = compile_pattern(case.pattern, registry, definitions=case.let, consumption=case.consumption)

@@ -477,9 +477,10 @@ class _Checker:
         return found is not None and (attribute in found.attributes or attribute in self.registry.computed(type_name))
 
     def attributes_of(self, event_type: EventType) -> Kinds:
-        """The attributes of a type, computed ones among them."""
+        """The attributes of a type, computed ones and those of an unknown kind among them."""
+        unknown = dict.fromkeys(sorted(self.registry.undetermined(event_type.name)))
         if event_type.derived is None:
-            return event_type.attributes
+            return {**event_type.attributes, **unknown} if unknown else event_type.attributes
         known = self.derived_kinds.get(event_type.name)
         if known is None:
             base = self.registry.find(event_type.derived.base)

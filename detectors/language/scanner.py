@@ -256,6 +256,12 @@ def error_at(
     return PatternError(problem, given=given, allowed=allowed, line=line, column=column, snippet=snippet, advice=advice)
 
 
+def place_of(text: str, span: Span | None) -> str | None:
+    """Line and column of a place in a pattern's text; None without one."""
+    found = error_at(text, span, "")
+    return f"line {found.line}, column {found.column}" if found.line else None
+
+
 def _of_unit(given: str) -> str | None:
     """Advice for a number with a unit of another language, or a blank before it."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)([^\W\d]+)", given)

@@ -24,6 +24,7 @@ from distced.middleware.client.client_effects import ClientEffect, SessionTimers
 from distced.middleware.client.subscription_state import Place
 from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
+from distced.middleware.model.published_types import PublishedType, agreed
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import RENEW_EVERY, Pointer, renewal
 from distced.middleware.wire.codec import decode, encode
@@ -126,12 +127,12 @@ class DirectorySession:
         events that are `awaited`."""
         self.entries.registry(self._bases(event_type, awaited)).register(event_type)
         for each in self.entries.publishers(event_type.name):
-            attributes = self.entries.detectors[each].attributes
-            if attributes != event_type.attributes or event_type.derived is not None:
+            published = self.entries.detectors[each].published
+            if not published.suits(event_type.attributes) or event_type.derived is not None:
                 raise TypeRegistryError(
                     f"composite events of the type {event_type.name!r} are published already, and differ",
                     given=", ".join(event_type.attributes) or "no attributes",
-                    allowed=", ".join(attributes) or "no attributes",
+                    allowed=", ".join(published.all_kinds) or "no attributes",
                     advice="choose another name",
                 )
 
@@ -149,18 +150,19 @@ class DirectorySession:
             seen.add(found.derived.base)
             found = self.entries.types.get(found.derived.base)
 
-    def _bases(self, event_type: EventType, awaited: Container[str]) -> list[EventType]:
+    def _bases(self, event_type: EventType, awaited: Container[str]) -> list[PublishedType]:
         """Type of composite events that a type is derived from, as detectors publish it, or are about to."""
         base = self.composite_base(event_type)
         publishers = self.entries.publishers(base) if base else []
         if publishers:
-            return [EventType(base, self.entries.detectors[publishers[0]].attributes)]  # type: ignore[arg-type]
+            # Nodes compare them. What does not agree with the first is not read by any detector.
+            return [agreed(self.entries.detectors[each].published for each in publishers)]
         if base not in awaited:
             return []
         # The nodes check its attributes, with the patterns.
         between = (self.entries.types[each] for each in self._bases_of(event_type) if each != base)
         derivations = [each.derived for each in (event_type, *between) if each.derived is not None]
-        return [EventType(base, {name: "number" for each in derivations for name in each.by})]
+        return [PublishedType(base, {name: "number" for each in derivations for name in each.by})]
 
     # Where events are published.
 

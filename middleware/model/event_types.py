@@ -127,6 +127,10 @@ class TypeRegistry:
 
     def __init__(self, types: Iterable[EventType] = (), *, open: bool = False) -> None:  # noqa: A002
         self._types: dict[str, EventType] = {}
+        # Attributes of an open kind, of the types of composite events that have any.
+        self._undetermined: dict[str, frozenset[str]] = (
+            dict(types._undetermined) if isinstance(types, TypeRegistry) else {}
+        )
         self.open = open
         for event_type in types:
             self.register(event_type)
@@ -149,12 +153,32 @@ class TypeRegistry:
             self._check_derived(event_type, event_type.derived)
         self._types[event_type.name] = event_type
 
-    def with_checked(self, types: Iterable[EventType]) -> TypeRegistry:
+    def with_checked(
+        self, types: Iterable[EventType], undetermined: Mapping[str, frozenset[str]] | None = None
+    ) -> TypeRegistry:
         """Copy with further types of other names that are no derived ones, and were checked before: a registry of ten
-        thousand is made for each new type."""
+        thousand is made for each new type. `undetermined` are their attributes of an open kind, by type."""
         made = TypeRegistry(open=self.open)
         made._types = {**self._types, **{each.name: each for each in types}}
+        made._undetermined = {**self._undetermined, **(undetermined or {})}
         return made
+
+    def adopt(self, event_type: EventType, undetermined: frozenset[str]) -> None:
+        """Register a type of composite events, perhaps in place of what is known of it, with its attributes of an open
+        kind; types derived from it have its attributes from now on."""
+        _check_type(event_type)
+        for name in undetermined:
+            _check_name(name)
+        self._types[event_type.name] = event_type
+        self._undetermined[event_type.name] = undetermined
+        for name, other in self._types.items():
+            if other.derived is not None and self.root(name) == event_type.name:
+                self._types[name] = msgspec.structs.replace(other, attributes=event_type.attributes)
+
+    def undetermined(self, name: str) -> frozenset[str]:
+        """Attributes of a type, or of the one that it is derived from, whose kind is open: patterns that publish it do
+        not know it."""
+        return self._undetermined.get(self.root(name), frozenset()) if self._undetermined else frozenset()
 
     def unregister(self, name: str) -> EventType:
         """Remove a type and return it; one that others are derived from is an error."""
@@ -165,6 +189,7 @@ class TypeRegistry:
                     f"{other.name!r} is derived from {name!r}", given=name, advice=f"unregister {other.name!r} first"
                 )
         del self._types[name]
+        self._undetermined.pop(name, None)
         return event_type
 
     def get(self, name: str) -> EventType:
@@ -216,7 +241,9 @@ class TypeRegistry:
             )
         known = {
             **base.attributes,
-            **dict.fromkeys((*self.computed(base.name), *(each for each, _ in derived.computed))),
+            **dict.fromkeys(
+                (*self.undetermined(base.name), *self.computed(base.name), *(each for each, _ in derived.computed))
+            ),
         }
         for name in derived.by:
             if name not in known:
@@ -253,16 +280,20 @@ def event_type(name: str, attributes: Mapping[str, str] | None = None, *, home: 
     return made
 
 
+def _check_name(name: str) -> None:
+    if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
+        raise TypeRegistryError(
+            "not a name for a type or an attribute", given=name,
+            allowed="letters, digits and _, no digit first" + (f", {_NAME_BYTES} bytes" if len(name) > 50 else ""),
+        )  # fmt: skip
+
+
 def _check_type(event_type: EventType) -> None:
     computed = () if event_type.derived is None else tuple(name for name, _ in event_type.derived.computed)
     if len(set(computed)) < len(computed):
         raise TypeRegistryError("an attribute that is computed twice", given=", ".join(computed))
     for name in (event_type.name, *event_type.attributes, *computed):
-        if not _NAME.fullmatch(name) or len(name.encode()) > _NAME_BYTES:
-            raise TypeRegistryError(
-                "not a name for a type or an attribute", given=name,
-                allowed="letters, digits and _, no digit first" + (f", {_NAME_BYTES} bytes" if len(name) > 50 else ""),
-            )  # fmt: skip
+        _check_name(name)
     for name, kind in event_type.attributes.items():
         if kind not in KINDS:
             raise TypeRegistryError(

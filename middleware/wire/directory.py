@@ -11,6 +11,7 @@ from msgspec.structs import force_setattr
 
 from distced.middleware.model.errors import FrameError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.published_types import PublishedType, with_published
 from distced.middleware.wire.bounded_values import LEVEL_MAX
 from distced.middleware.wire.codec import declare, decode
 from distced.middleware.wire.directory_entries import (
@@ -170,7 +171,7 @@ class Entries:
         """Kind and name of every entry."""
         return {(kind, name) for kind in KINDS for name in self.table(kind)}
 
-    def registry(self, published: Iterable[EventType] = ()) -> TypeRegistry:
+    def registry(self, published: Iterable[PublishedType] = ()) -> TypeRegistry:
         """Registry of the usable types, in any order of arrival; a derived one needs its base, which may be one of the
         types that detectors have `published`.
 
@@ -179,15 +180,15 @@ class Entries:
         # Each was checked by itself when it was read.
         registry = TypeRegistry().with_checked(each for each in self.types.values() if each.derived is None)
         waiting = [each for each in self.types.values() if each.derived is not None]
-        found, beside = list[EventType](), list[EventType]()
+        found, beside = list[PublishedType](), list[PublishedType]()
         for each in published:
             (beside if each.name in self.types else found).append(each)
-        registry = registry.with_checked(found)
+        registry = with_published(registry, found)
         waiting = _register_derived(registry, waiting)
         # An unusable entry does not take the place of what is published under its name.
         instead = [each for each in beside if each.name not in registry]
         if instead:
-            registry = registry.with_checked(instead)
+            registry = with_published(registry, instead)
             _register_derived(registry, waiting)
         return registry
 

@@ -29,6 +29,7 @@ from typing import Final
 
 import msgspec
 
+from distced.middleware.model.published_types import PublishedType
 from distced.middleware.model.timestamps import HOUR
 from distced.middleware.sets.wanted import Test
 from distced.middleware.wire.bounded_values import Count, Instant, Level, Name
@@ -281,7 +282,9 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
         node: its host.
         reads: types it reads; None for all.
         policy, distribution: its detection policy, and its distribution policy.
-        publishes, attributes: type of its composite events, empty without a name, and the kinds of their attributes.
+        publishes, attributes: type of its composite events, empty without a name, and the known kinds of their
+            attributes.
+        undetermined: attributes of its composite events whose kind its pattern leaves open.
         subscriptions: number it serves.
         parts: ids of the detectors it reads as parts of its pattern.
         exports: variables and registers that its derivations hand on.
@@ -313,6 +316,12 @@ class DetectorEntry(msgspec.Struct, frozen=True, gc=False):
     waits: str = ""
     generation: Count = 0
     life: Count = 0
+    undetermined: tuple[str, ...] = ()
+
+    @property
+    def published(self) -> PublishedType:
+        """The type of its composite events."""
+        return PublishedType(self.publishes, self.attributes, frozenset(self.undetermined))  # type: ignore[arg-type]
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -7,7 +7,7 @@ import pytest
 from distced.brokers.node.absent_clients import ABSENCE
 from distced.detectors.compiler import compile_pattern
 from distced.middleware.model.event_types import event_type
-from distced.middleware.model.events import Event
+from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import RENEW_EVERY, Answer, Answers, MoveRequest
 from distced.middleware.wire.codec import encode
@@ -38,7 +38,7 @@ class Scene:
         self.network.run()
         assert client.states(name)[-1] == "active", client.answers[name]
 
-    def happen(self, types: str, watermark: bool = True, *, run: bool = True, **attributes: int) -> None:
+    def happen(self, types: str, watermark: bool = True, *, run: bool = True, **attributes: Attribute) -> None:
         """Events one after the other, ten nanoseconds apart."""
         for name in types:
             self.seq += 1

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from distced.brokers.core.directory import CONFIRM_WITHIN, Directory
 from distced.middleware.model.errors import DistcedError, FrameError, PatternError, TypeRegistryError
 from distced.middleware.model.event_types import Derivation, EventType, derive, event_type
+from distced.middleware.model.published_types import PublishedType
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import Counters
 from distced.middleware.wire.codec import encode
@@ -157,12 +158,12 @@ def test_type_may_be_published_once_and_with_the_same_attributes() -> None:
         directory.put("type", each.name, each)
     directory.put("detector", "c1", detector(("A",), "B", k="number"))
     reads = frozenset({"A"})
-    directory.check_published(event_type("New", {"x": "string"}), reads)
-    directory.check_published(event_type("B", {"k": "number"}), reads)
+    directory.check_published(PublishedType("New", {"x": "string"}), reads)
+    directory.check_published(PublishedType("B", {"k": "number"}), reads)
     with pytest.raises(TypeRegistryError, match="known with other attributes"):
-        directory.check_published(event_type("B", {"k": "string"}), reads)
+        directory.check_published(PublishedType("B", {"k": "string"}), reads)
     with pytest.raises(TypeRegistryError, match="derived"):
-        directory.check_published(event_type("Slow", {"k": "number"}), reads)
+        directory.check_published(PublishedType("Slow", {"k": "number"}), reads)
 
 
 def test_circles_are_found_however_long() -> None:
@@ -170,10 +171,10 @@ def test_circles_are_found_however_long() -> None:
     for number in range(5):
         directory.put("detector", f"c{number}", detector((f"T{number}",), f"T{number + 1}"))
     directory.put("detector", "any", detector(None, "T0"))
-    directory.check_published(event_type("T0"), frozenset({"A"}))
-    directory.check_published(event_type("T9"), frozenset({"T5"}))
+    directory.check_published(PublishedType("T0", {}), frozenset({"A"}))
+    directory.check_published(PublishedType("T9", {}), frozenset({"T5"}))
     with pytest.raises(PatternError, match="T0 <- T5 <- T4 <- T3 <- T2 <- T1 <- T0"):
-        directory.check_published(event_type("T0"), frozenset({"T5"}))
+        directory.check_published(PublishedType("T0", {}), frozenset({"T5"}))
 
 
 def test_guaranteed_detection_reads_guaranteed_detectors() -> None:

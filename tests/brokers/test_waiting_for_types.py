@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distced.middleware.model.event_types import Derivation, EventType
+from distced.middleware.model.event_types import Derivation, EventType, event_type
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
@@ -204,3 +204,49 @@ def test_reader_by_a_derived_type_waits_and_goes_on(often: str) -> None:
     assert waits(scene, "third") == ""
     scene.happen("A")
     assert scene.found("third") == 2
+
+
+OPEN = "[C, E as x] -> First(v = x.v)"
+
+
+def of_several_kinds(before: str, after: str, reader: str) -> Scene:
+    """A reader of a type that two applications publish, one before it and one after it."""
+    scene = Scene(2)
+    scene.app.register(event_type("E", {"k": "number", "v": "string"}))
+    scene.network.client("other")
+    scene.network.run()
+    scene.source.source("s", "ABCDE")
+    scene.network.run()
+    scene.subscribe("before", before)
+    scene.subscribe("second", reader)
+    come_back(scene, after)
+    return scene
+
+
+@pytest.mark.parametrize(("before", "after"), [(FIRST, OPEN), (OPEN, FIRST)])
+def test_reader_reads_publishers_that_know_a_kind_and_leave_it_open(before: str, after: str) -> None:
+    scene = of_several_kinds(before, after, "[First where v > 1] -> Second()")
+    assert waits(scene) == ""
+    scene.happen("AC")
+    scene.happen("E", v="2")
+    scene.happen("A")
+    assert scene.found("second") == 3, "text is not greater than a number"
+    assert scene.found("before") == 2
+    assert entry_of(scene.network, scene.app.detector("second")).waits == ""
+
+
+def test_reader_goes_on_when_the_publisher_that_knows_the_kind_leaves() -> None:
+    scene = of_several_kinds(OPEN, FIRST, "[First as f where v > 1] -> Second(v = f.v)")
+    leave(scene)
+    scene.network.pass_time(6 * SECOND)
+    assert waits(scene) == ""
+    scene.happen("C")
+    assert scene.found("second") == 1
+
+
+def test_two_known_kinds_are_refused_beside_an_open_one() -> None:
+    scene = of_several_kinds(OPEN, FIRST, "[First] -> Second()")
+    scene.app.subscribe("third", "[E as x] -> First(v = x.v)")
+    scene.network.run()
+    refused = scene.app.answers["third"][-1]
+    assert refused.state == "refused" and "'v' is a number there, and a string here" in str(refused.error)

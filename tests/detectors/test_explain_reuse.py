@@ -195,7 +195,7 @@ TYPES = '[types.A]\nx = "number"\n[types.B]\n'
         ("[A] ; [B] -> X()", "[A] ; [C]", ["--types"], "unknown event type"),
         ("[A] ; [C] -> X()", "[A] ; [B]", ["--types"], "there.pattern, line 1, column 8"),
         ("[A as a] ; [B] -> X(x = a.x)", "[X where y == 1]", ["--types"], "new.pattern"),
-        ("[A as a] ; [B] -> X(x = a.x)", "[A] -> X()", ["--types"], "registered already, and differs"),
+        ("[A as a] ; [B] -> X(x = a.x)", "[A] -> X()", ["--types"], "known with other attributes"),
         ("[A ;", "[A] ; [B]", [], "there.pattern, line 1"),
         ("[A] ; [B]", "[A ;", [], "new.pattern, line 1"),
         ("P = [A] ; [B]", "[A] ; [B]", [], "a pattern file that publishes nothing"),
