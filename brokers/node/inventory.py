@@ -46,6 +46,7 @@ class Inventory:
         # Equal figures are one object, for there are few.
         self._alike: dict[_Figures, _Figures] = {}
         self._counts: Counter[_Figures] = Counter()
+        # Their order depends on when the figures were last read, so their readers get them sorted.
         self._streaming: dict[str, None] = {}
         self._unsettled: dict[str, None] = {}
         self._keeping: dict[str, None] = {}
@@ -114,17 +115,17 @@ class Inventory:
     def streaming(self) -> list[HostedDetector]:
         """Detectors that read others."""
         self._look()
-        return self._those(self._streaming)
+        return self._those(sorted(self._streaming))
 
     def unsettled(self) -> list[HostedDetector]:
         """Detectors here that are to be looked at every few seconds."""
         self._look()
-        return [each for each in self._those(self._unsettled) if each.id in self.hosted]
+        return [each for each in self._those(sorted(self._unsettled)) if each.id in self.hosted]
 
     def keeping_json(self) -> list[HostedDetector]:
         """Detectors that keep composite events as JSON, for another node publishes them."""
         self._look()
-        return self._those(self._keeping)
+        return self._those(sorted(self._keeping))
 
     def naming(self, types: Iterable[str]) -> list[HostedDetector]:
         """Detectors here that name any of these types."""

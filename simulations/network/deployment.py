@@ -35,7 +35,7 @@ class Deployment:
     """Running nodes, publishers and subscribers, by name; nodes tick every `tick` ns, and write checkpoints to a disk
     where there is one. Their clocks are wrong by `clock_error` ns at most, by another error after each start. With
     `outboxes` those of publishers outlive these; with `filters` publishers leave out events that nobody reads. The
-    links of subscribers in `metered` are."""
+    links of subscribers in `metered` are. Nodes validate their invariants unless `validates` is false."""
 
     network: Fabric
     tick: int = TICK
@@ -45,6 +45,7 @@ class Deployment:
     outboxes: dict[str, VirtualOutbox] | None = None
     filters: bool = False
     metered: Collection[str] = ()
+    validates: bool = True
     nodes: dict[str, SimulatedNode] = field(default_factory=dict)
     publishers: dict[str, SimulatedPublisher] = field(default_factory=dict)
     subscribers: dict[str, SimulatedSubscriber] = field(default_factory=dict)
@@ -59,7 +60,8 @@ class Deployment:
         described = self.topology.nodes[name]
         capacity = described.capacity or 0.0
         node = self.nodes[name] = SimulatedNode(
-            self.network, described.place, capacity, self.tick, self.engine, self.disk, self._skew()
+            self.network, described.place, capacity, self.tick, self.engine, self.disk, self._skew(),
+            validates=self.validates,
         )
         node.begin()
         return node

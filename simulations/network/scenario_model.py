@@ -289,6 +289,8 @@ class Scenario:
         served_by: sites without a server of their own, with the site whose server their participants use.
         pings: whether pings of idle connections count.
         metered: subscribers whose links are.
+        validates: whether nodes validate their invariants with each message, which costs more than the message where
+            there are many detectors.
     """
 
     topology: Topology
@@ -319,6 +321,7 @@ class Scenario:
     served_by: Mapping[str, str] = field(default_factory=dict)
     pings: bool = False
     metered: tuple[str, ...] = ()
+    validates: bool = True
 
     def __post_init__(self) -> None:
         topology = self.topology

@@ -155,6 +155,7 @@ def replay(
         duration=duration,
         distribution=policy,
         hints=hints or {},
+        validates=False,
     )
     simulation = Simulation(scenario)
     engine = simulation.network.engine

@@ -95,6 +95,7 @@ def framework_scenario(
         subscriptions or tuple(_subscription(setting, number, policy) for number in range(pdas)),
         seed=seed,
         lead=LEAD,
+        validates=False,
         duration=duration,
         keepalive=network.keepalive_ns,
         tick=network.tick_ns,

@@ -86,8 +86,10 @@ class SimulatedNode(Participant):
         engine: EngineName = "auto",
         disk: VirtualDisk | None = None,
         skew: int = 0,
+        *,
+        validates: bool = True,
     ) -> None:
-        """Args: skew: by which its clock is fast, ns."""
+        """Args: skew: by which its clock is fast, ns. validates: as of `Scenario`."""
         super().__init__(network, place)
         self._skew = skew
         self._clock = SteadyClock(network.engine.now, lambda: network.engine.instant + self._skew)
@@ -101,7 +103,7 @@ class SimulatedNode(Participant):
             engines=engines(engine, VirtualReadiness(network.engine.now)),
             detector_limits=self.limits,
             checkpoints=disk is not None,
-            validate=True,
+            validate=validates,
         )
         if self._store is not None:
             self.node.checkpoints.stored(self._store.stored, self.now)

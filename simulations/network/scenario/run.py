@@ -88,6 +88,7 @@ class Simulation:
             outboxes={} if scenario.outboxes else None,
             filters=scenario.filters,
             metered=scenario.metered,
+            validates=scenario.validates,
         )
         self.administrator = Administrator(self.network)
         self.subscribed: dict[str, SimulatedSubscription] = {}
