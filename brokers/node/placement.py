@@ -18,6 +18,7 @@ from distced.brokers.core.effects import Effect, info
 from distced.brokers.node.hosted import HostedDetector
 from distced.brokers.node.planning import Found, Planned, Planner
 from distced.brokers.node.policy_settings import PolicySettings
+from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import DetectorGraph, cut, none
 from distced.middleware.model.errors import DistcedError
@@ -37,6 +38,9 @@ from distced.policies.topology.topology_file import parse_topology
 
 _ALIKE: Final = 1_000
 """Number of estimates kept to be shared."""
+
+_WHOLE: Final = 256
+"""Number of uncut graphs kept: of patterns with very many subscriptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,8 @@ class Placement:
         self._topologies: dict[str, Topology] = {}
         # Recent estimates by their encoded form.
         self._expected: dict[bytes, Measured] = {}
+        # Uncut graphs of the patterns requested last, by what is read outside, with the compiled pattern they are of.
+        self._whole: dict[tuple[str, tuple[str, ...]], tuple[Compiled, DetectorGraph]] = {}
 
     def changed(self, change: Change) -> list[Effect]:
         """The directory has changed."""
@@ -224,8 +230,19 @@ class Placement:
         return tuple(hinted[:1] or graphs)
 
     def _request_whole(self, found: Found, entry: SubscriptionEntry, policy: Policy) -> Request:
-        graph = cut([found.compiled], none, exports=frozenset(entry.exports))
-        return self._request(found, entry, (graph,), policy)
+        return self._request(found, entry, (self._whole_graph(found.compiled, entry.exports),), policy)
+
+    def _whole_graph(self, compiled: Compiled, exports: tuple[str, ...]) -> DetectorGraph:
+        """Graph of a pattern that is not cut, the same for each further subscription."""
+        key = compiled.canonical_id, exports
+        kept = self._whole.pop(key, None)
+        if kept is None or kept[0] is not compiled:
+            kept = compiled, cut([compiled], none, exports=frozenset(exports))
+        # Ordered by last use.
+        self._whole[key] = kept
+        if len(self._whole) > _WHOLE:
+            del self._whole[next(iter(self._whole))]
+        return kept[1]
 
     def _request(
         self, found: Found, entry: SubscriptionEntry, graphs: tuple[DetectorGraph, ...], policy: Policy

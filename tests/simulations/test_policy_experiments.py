@@ -146,7 +146,7 @@ def test_reliability_equals_that_by_hand() -> None:
     # The only node is lost at the sixth second of eight: six of eight events have been found by then.
     assert reliability_of(scenario("[A]"), measured("[A]")) == pytest.approx(6 / 8)
     # Nothing is expected, nothing is lost.
-    nothing = RunFigures(None, 0, 0.0, {"q0": frozenset()}, ("n",), {})
+    nothing = RunFigures(None, 0, 0, 0.0, {"q0": frozenset()}, ("n",), {})
     assert reliability_of(scenario("[A]"), nothing) == 1.0
 
 
