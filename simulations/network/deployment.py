@@ -60,7 +60,13 @@ class Deployment:
         described = self.topology.nodes[name]
         capacity = described.capacity or 0.0
         node = self.nodes[name] = SimulatedNode(
-            self.network, described.place, capacity, self.tick, self.engine, self.disk, self._skew(),
+            self.network,
+            described.place,
+            capacity,
+            self.tick,
+            self.engine,
+            self.disk,
+            self._skew(),
             validates=self.validates,
         )
         node.begin()
