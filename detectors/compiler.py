@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -24,9 +25,10 @@ from distced.detectors.language.check import check, check_computed, check_privat
 from distced.detectors.language.computed import Computation, key_names
 from distced.detectors.language.constants import Constant, constants_in
 from distced.detectors.language.depth import check_depth, check_output_depth
-from distced.detectors.language.derived import Throttling, reach_of_loss, written_out
+from distced.detectors.language.derived import Throttling, needed_throttlings, reach_of_loss, written_out
 from distced.detectors.language.inlining import inline_file, inline_publication
 from distced.detectors.language.key_output import with_key_registers
+from distced.detectors.language.names import attributes_read
 from distced.detectors.language.parser import (
     is_private,
     parse_constant,
@@ -38,6 +40,7 @@ from distced.detectors.language.parser import (
 )
 from distced.detectors.language.private import WithPrivates, marked, output_of, read_by, types_named, without_name
 from distced.detectors.language.scanner import error_at, place_of
+from distced.detectors.language.states import states_of, states_read, types_behind
 from distced.middleware.model.errors import PatternError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry, derive
 from distced.middleware.model.events import Attribute
@@ -107,11 +110,26 @@ class Compiled:
         """The automaton that engines run. Raises `PatternError` for a pattern that is too large or can never match."""
         parts: dict[str, Automaton | Delegated] = {each.mark: each.automaton for each in self.inside}
         parts |= {PART_PREFIX + each.source: each for each in self.away}
-        automaton = build(self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports, privates=parts)
+        beside = self.types_beside
+        automaton = build(
+            self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports, privates=parts, beside=beside
+        )
         # What was cut out of a canonical form was part of a pattern that can match.
         if self.known_form is None and not can_match(automaton, in_full=False):
             raise self._never("no event is in a label and in its domain on every way through")
         return automaton
+
+    @property
+    def own_stages(self) -> tuple[Throttling, ...]:
+        """The stages before its automaton, those of its private publications left out."""
+        if not self.throttlings:
+            return ()
+        return needed_throttlings(self.throttlings, attributes_read(self.plain.pattern, self.plain.output))
+
+    @property
+    def types_beside(self) -> frozenset[str]:
+        """The published types of the states that it reads."""
+        return frozenset(each.type_name for each in self.own_stages if each.state is not None)
 
     @property
     def mark(self) -> str:
@@ -171,8 +189,8 @@ class Compiled:
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        sliding = any(each.sliding is not None for each in self.throttlings)
-        return self.epochs or self.once or self.settled or self.selects or sliding
+        beside = any(each.sliding is not None or each.state is not None for each in self.throttlings)
+        return self.epochs or self.once or self.settled or self.selects or beside
 
     @property
     def is_no_part(self) -> bool:
@@ -200,7 +218,8 @@ class Compiled:
 
     @property
     def _named_here(self) -> frozenset[str]:
-        return frozenset(each for each in types_named(self.plain.pattern) if each[0] != PART_PREFIX)
+        named = frozenset(each for each in types_named(self.plain.pattern) if each[0] != PART_PREFIX)
+        return named | self.types_beside
 
     def names(self) -> frozenset[str]:
         """The published types named, in domains that let them in. `any` covers every primitive event, and the composite
@@ -210,7 +229,7 @@ class Compiled:
 
     def own_names(self) -> frozenset[str]:
         """`names` without those of its private publications."""
-        names = _names(self.automaton)
+        names = _names(self.automaton) | self.automaton.beside
         return names | self._named_here if self.reads_any else names
 
     @property
@@ -325,7 +344,7 @@ class DerivedTypes:
     """Derived types of a file, some perhaps of types that its patterns publish, which are registered when these are.
 
     Attributes:
-        bases: names of the derived types and of what each is derived from.
+        bases: names of the derived types, and of what each is derived from and reads the state of.
         registry: where they are registered.
     """
 
@@ -333,7 +352,8 @@ class DerivedTypes:
         self, types: Iterable[DerivedType], registry: TypeRegistry, published: Iterable[str], *, text: str = ""
     ) -> None:
         self._waiting = behind_bases(types)
-        self.bases = {each.name: each.base for each in self._waiting}
+        self.bases = {each.name: {each.base} | states_of(each) for each in self._waiting}
+        self._roots = {each.name: each.base for each in self._waiting}
         self.registry = registry
         self._text = text
         self._counts = Counter(published)
@@ -341,16 +361,20 @@ class DerivedTypes:
     def register(self, compiled: Iterable[Compiled]) -> None:
         """Register those whose base is known, given the patterns that are compiled so far."""
         missing = self._counts - Counter(each.publishes.name for each in compiled)
-        later = []
+        later: dict[str, DerivedType] = {}
         for each in self._waiting:
             base = each.base
-            while base in self.bases and base not in self.registry:
-                base = self.bases[base]
+            while base in self._roots and base not in self.registry:
+                base = self._roots[base]
             if base in missing and (self.registry.open or base not in self.registry):
-                later.append(each)
-            else:
-                register_derived(PatternFile((each,), (), ()), self.registry, text=self._text)
-        self._waiting = later
+                later[each.name] = each
+        # Those that read the state of one that is later are later, too.
+        ready = [each for each in self._waiting if each.name not in later]
+        while waits := {each.name: each for each in ready if not later.keys().isdisjoint(self.bases[each.name])}:
+            later |= waits
+            ready = [each for each in ready if each.name not in waits]
+        register_derived(PatternFile(tuple(ready), (), ()), self.registry, text=self._text)
+        self._waiting = [each for each in self._waiting if each.name in later]
 
 
 def register_published(added: Compiled, registry: TypeRegistry) -> None:
@@ -430,8 +454,9 @@ def _checked(
         known = WithPrivates(known, [EventType(name, each.publishes.attributes) for name, each in inside.items()])
     check_depth(publication.pattern, text=text)
     check_output_depth(publication.output, text=text)
+    behind = types_behind(sorted(types_named(publication.pattern) | states_read(publication.pattern)), known)
     publishes = check(publication, known, text=text)
-    for name in sorted(types_named(publication.pattern)):
+    for name in behind:
         _check_derived(name, known)
     written = written_out(publication, known, text=text)
     counted = with_aggregates(written.publication, text=text)
@@ -492,17 +517,17 @@ def _each_once(stages: Iterable[tuple[_Stage, ...]]) -> tuple[_Stage, ...]:
 def _check_derived(name: str, registry: TypeRegistry) -> None:
     """Check the expressions of a derived type, which may have been registered unchecked."""
     found = registry.find(name)
-    while found is not None and found.derived is not None:
-        derived = found.derived
-        try:
-            if derived.where:
-                filtered = Filtered(TypeSet(derived.base), parse_expression(derived.where))
-                check(Publication(Atom(filtered)), registry, text=derived.where)
-        except PatternError as error:
-            error.where = f"derived type {found.name}, {error.where}" if error.where else f"derived type {found.name}"
-            raise
-        computed_kinds(found, registry)
-        found = registry.find(derived.base)
+    if found is None or found.derived is None:
+        return
+    derived = found.derived
+    try:
+        if derived.where:
+            filtered = Filtered(TypeSet(derived.base), parse_expression(derived.where))
+            check(Publication(Atom(filtered)), registry, text=derived.where)
+    except PatternError as error:
+        error.where = f"derived type {found.name}, {error.where}" if error.where else f"derived type {found.name}"
+        raise
+    computed_kinds(found, registry)
 
 
 def _built(compiled: Compiled) -> Compiled:
@@ -525,6 +550,8 @@ def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "
     """Register the derived types of a file, with checked expressions."""
     for each in behind_bases(file.types):
         registry.register(_event_type(each, registry))
+    types_behind((each.name for each in file.types), registry)
+    for each in file.types:
         if each.condition is not None:
             filtered = Atom(Filtered(TypeSet(each.base, span=each.span), each.condition, span=each.span))
             check(Publication(filtered), registry, text=text)
@@ -538,19 +565,22 @@ def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
     where = format_expression(derived.condition) if derived.condition is not None else ""
     computed = [(name, format_expression(value)) for name, value in derived.computed]
     often = {"every": derived.every, "quiet": derived.quiet}
-    return derive(registry.get(derived.base), derived.name, where=where, by=derived.by, computed=computed, **often)
+    base, name = registry.get(derived.base), derived.name
+    return derive(base, name, where=where, by=derived.by, computed=computed, last=derived.last, **often)
 
 
-def _readers_last(publications: tuple[Publication, ...], bases: Mapping[str, str]) -> list[tuple[int, Publication]]:
+def _readers_last(
+    publications: tuple[Publication, ...], bases: Mapping[str, AbstractSet[str]]
+) -> list[tuple[int, Publication]]:
     """Publications with their places, each after those whose composite events it reads, perhaps by derived types."""
 
     def reads(publication: Publication) -> set[str]:
-        found, names = set[str](), types_named(publication.pattern)
+        found, names = set[str](), types_named(publication.pattern) | states_read(publication.pattern)
         for each in publication.privates:
-            names |= types_named(each.pattern)
+            names |= types_named(each.pattern) | states_read(each.pattern)
         while names:
             found |= names
-            names = {bases[each] for each in names if each in bases} - found
+            names = set[str]().union(*(bases[each] for each in names if each in bases)) - found
         return found
 
     ordered: list[tuple[int, Publication]] = []

@@ -17,6 +17,7 @@ from typing import Final
 from distced.detectors.compiler import Compiled, Consumption, compile_pattern, compile_statements
 from distced.detectors.language.derived import without_derived
 from distced.detectors.language.parser import parse_file
+from distced.detectors.language.states import states_of, states_read
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.patterns.tree import Atom, PatternFile, Reference, Scope, walk
@@ -150,6 +151,8 @@ def _slips(file: PatternFile) -> Iterable[str]:
     sets += [node.domain for node in nodes if isinstance(node, Atom | Scope) and node.domain is not None]
     types = {each.name for described in sets for each in walk_set(described) if isinstance(each, TypeSet)}
     types |= {each.base for each in file.types}
+    types |= {name for each in file.types for name in states_of(each)}
+    types |= {name for each in patterns for name in states_read(each)}
     unnamed = [each for each in file.publications if each.output is None or not each.output.type_name]
     if unnamed and len(file.publications) > 1:
         yield f"{len(unnamed)} of {len(file.publications)} patterns publish no type; {_FIRST_COLUMN}"

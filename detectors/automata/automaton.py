@@ -140,6 +140,7 @@ class Automaton:
         settled: whether generative states emit at the end of an instant, for the instances that then stand there.
         constants: values of its parameters; empty for an automaton without any.
         private: whether it is that of a private publication, a part of others.
+        beside: types whose events count for what stands beside others (states), read before the automaton.
     """
 
     canonical_id: str
@@ -163,6 +164,7 @@ class Automaton:
     settled: bool = False
     constants: tuple[Attribute, ...] = ()
     private: bool = False
+    beside: frozenset[str] = frozenset()
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
     # As `properties.guard_cost` has found it; -1 before.
@@ -245,7 +247,7 @@ class Automaton:
         return self._names  # type: ignore[return-value]
 
     def _find_names(self) -> frozenset[str] | None:
-        names: set[str] = set()
+        names: set[str] = set(self.beside)
         for position in self.positions:
             found = position.domain.types()
             if found is None:

@@ -63,10 +63,11 @@ def build(
     key: tuple[str, ...] = (),
     exports: frozenset[str] = frozenset(),
     privates: Mapping[str, Automaton | tree.Delegated] | None = None,
+    beside: frozenset[str] = frozenset(),
 ) -> Automaton:
     """The automaton of a checked pattern with inlined definitions and the name of its canonical form; `key` is its key
     from outside, `exports` the variables and registers that are read outside, `privates` the private publications that
-    it may read, by their types."""
+    it may read, by their types, `beside` the types that are read before it."""
     output = publication.output
     wanted = referenced(publication.pattern, output) | exports
     automaton = _Builder(publication.pattern, output, wanted, exports, epochs, name, key, privates or {}).automaton()
@@ -76,9 +77,9 @@ def build(
             allowed=f"{MOST_AUTOMATA} altogether, each counted for every other that reads it",
             advice="publish some without private",
         )
-    if not (publication.once or publication.settled):
+    if not (publication.once or publication.settled or beside):
         return automaton
-    return replace(automaton, once=publication.once, settled=publication.settled)
+    return replace(automaton, once=publication.once, settled=publication.settled, beside=beside)
 
 
 @dataclass(frozen=True, slots=True)

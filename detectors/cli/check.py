@@ -76,6 +76,7 @@ def _facts_lines(facts: Facts) -> list[Text]:
         "reads": "every event" if facts.reads is None else ", ".join(facts.reads),
         "throttled": "; ".join(facts.throttled),
         "windows": "; ".join(facts.windows),
+        "states": "; ".join(facts.states),
         "by": ", ".join(facts.key),
         "within": "" if facts.within is None else format_duration(facts.within),
         "timers": ", ".join(f"{name} = {when}" for name, when in facts.timers.items()),

@@ -21,8 +21,9 @@ from distced.detectors.compiler import Compiled
 from distced.detectors.limits import UNLIMITED, Limits
 from distced.detectors.stepwise.engine import StepwiseEngine, as_published, in_order
 from distced.detectors.stepwise.instance import BEFORE_ALL
+from distced.detectors.stepwise.last_value import LastValue
 from distced.detectors.stepwise.matcher import Matcher
-from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size
+from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size, values_size
 from distced.detectors.stepwise.throttling import Stage, computers_of, mark, stage_of
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
@@ -55,11 +56,10 @@ class ColumnarEngine:
         self._looped = [each for each in in_order(self.patterns) if id(each) not in beside]
         self.cascade = self._made(shared=True) if self._looped else None
         self.beside = StepwiseEngine(others, kinds, derivations=derivations) if others else None
-        self.throttlers = [] if self.cascade is None else _throttlers(self.patterns)
+        self.throttlers = [] if self.cascade is None else _throttlers(self._looped)
         self.computers = () if self.cascade is None else computers_of(self._looped)
-        self._throttled = frozenset(each.throttling.type_name for each in self.throttlers).union(
-            name for each in self.computers for name, _ in each.computation.values
-        )
+        computed = frozenset(name for each in self.computers for name, _ in each.computation.values)
+        self._throttled = computed.union(*(each.types for each in self.throttlers))
         # Where some wait for the end of an instant all do, so that there is one place to go on from.
         self.by_instants = self.cascade is not None and (
             self.cascade.by_instants or (self.beside is not None and self.beside.by_instants)
@@ -75,6 +75,9 @@ class ColumnarEngine:
         self._limits = limits
         for stage in () if self.cascade is None else self.cascade.stages:
             stage.loop.limit(limits)
+        for each in self.throttlers:
+            if isinstance(each, LastValue):
+                each.limit(limits)
         if self.beside is not None:
             self.beside.limit(limits)
 
@@ -88,13 +91,9 @@ class ColumnarEngine:
         if self._is_late(events):
             # By best effort such an event concerns those it still follows.
             return self._stepwise(lambda engine: engine.feed(events))
-        if self._throttled:
-            events = [
-                mark(self.throttlers, each, self.computers) if each.type in self._throttled else each for each in events
-            ]
         if not self.by_instants:
             found = [] if self.beside is None else self.beside.feed(events)
-            return self._found(found + self.cascade.run(Batch.of_events(events), None))
+            return self._found(found + self.cascade.run(Batch.of_events(self._marked(events)), None))
         events = [*self._pending, *events]
         last = next(place for place, each in enumerate(events) if each.hi == events[-1].hi)
         self._pending = events[last:]
@@ -194,10 +193,6 @@ class ColumnarEngine:
         for throttler in engine.throttlers:
             throttler.passed = passed[throttler.throttling.mark]
         if self.cascade is not None:
-            # Those of what is published itself are throttled beside, when it is consumed there.
-            own = {each.throttling.mark for each in self.throttlers}
-            others = [each for each in engine.throttlers if each.throttling.mark not in own]
-            engine.pending = [mark(others, each, engine.computers) for each in engine.pending]
             for loop, matchers in self._matchers(engine):
                 hand_over(loop, matchers)
         return engine
@@ -206,8 +201,10 @@ class ColumnarEngine:
         """Continue from a stepwise engine of the same patterns, which must not be used afterwards."""
         self._clock, self._late, self._pending = engine.clock, engine.late, engine.pending
         passed = {each.throttling.mark: each.passed for each in engine.throttlers}
+        packed = {each.throttling.mark: each.packed for each in engine.throttlers}
         for throttler in self.throttlers:
-            throttler.passed = dict(passed[throttler.throttling.mark])
+            # Those beside have theirs.
+            throttler.unpack(dict(packed[throttler.throttling.mark]()))
         if self.beside is not None:
             self.beside.clock = engine.clock
             if self.cascade is None:
@@ -273,6 +270,7 @@ class ColumnarEngine:
         for stage in () if self.cascade is None else self.cascade.stages:
             loop = stage.loop
             memory += loop.memory()[0] + loop.store.held * EVENT + sum(map(len, loop.texts.texts))
+        memory += values_size(self.throttlers)
         if self.beside is not None:
             memory += state_size(self.beside).memory
         return StateSize(memory, memory // max(self.live_instances(), 1))
@@ -283,7 +281,15 @@ class ColumnarEngine:
         found: list[CompositeEvent] = []
         if self.beside is not None:
             found = [*self.beside.feed(events), *self.beside.advance(until)]
-        return found if self.cascade is None else found + self.cascade.run(Batch.of_events(events), until)
+        return found if self.cascade is None else found + self.cascade.run(Batch.of_events(self._marked(events)), until)
+
+    def _marked(self, events: list[Event]) -> list[Event]:
+        """Events for the loops, with the marks of their stages."""
+        if not self._throttled:
+            return events
+        return [
+            mark(self.throttlers, each, self.computers) if each.type in self._throttled else each for each in events
+        ]
 
     def _is_late(self, events: list[Event]) -> bool:
         """Whether an event belongs before the clock, or waits; the loops take events in order only."""
@@ -340,7 +346,7 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
         each
         for each in patterns
         if not supports(each.automaton)
-        or any(throttling.type_name in published for throttling in each.throttlings)
+        or any(not throttling.types.isdisjoint(published) for throttling in each.throttlings)
         or any(name in published for computation in each.computations for name, _ in computation.values)
     ]
     while others:
@@ -360,10 +366,9 @@ def _for_others(patterns: Sequence[Compiled]) -> list[Compiled]:
 
 
 def _throttlers(patterns: Sequence[Compiled]) -> list[Stage]:
-    """Throttlers of external events; published composite events are throttled at detection."""
-    published = {each.automaton.output.type_name for each in patterns if each.automaton.output is not None}
+    """Stages of patterns that look at external events only; the others run beside."""
     throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
-    return [stage_of(each) for each in throttlings.values() if each.type_name not in published]
+    return list(map(stage_of, throttlings.values()))
 
 
 def _rise(events: Sequence[Event]) -> bool:

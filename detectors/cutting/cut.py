@@ -27,7 +27,7 @@ from distced.detectors.cutting.candidates import (
 from distced.detectors.cutting.joints import flat_children, joined, joint_of
 from distced.detectors.language.computed import Computation
 from distced.detectors.language.derived import Throttling, needed_throttlings
-from distced.detectors.language.names import referenced
+from distced.detectors.language.names import attributes_read
 from distced.detectors.language.private import types_named
 from distced.detectors.shapes import ShapedPattern
 from distced.middleware.model.event_types import EventType
@@ -246,7 +246,7 @@ def _assembled(
     pattern = _replaced(whole.pattern, (), {place: each for place, each in places.items() if not each.private})
     delegating = Publication(pattern, whole.output)
     inside = [each for each in privates if each.canonical_id not in {part.source for part in away}]
-    marks = {each.mark for each in needed_throttlings(throttlings, referenced(whole.pattern, None))}
+    marks = {each.mark for each in needed_throttlings(throttlings, attributes_read(whole.pattern, whole.output))}
     marks |= {stage.mark for each in inside for stage in each.throttlings}
     needed = tuple(each for each in throttlings if each.mark in marks)
     publishes = EventType(form.id, {}) if written is None else written.publishes

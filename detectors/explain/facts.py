@@ -10,7 +10,7 @@ from distced.detectors.automata.automaton import Automaton, AutomatonTimer
 from distced.detectors.compiler import Compiled, Consumption, beneath
 from distced.detectors.explain.manner import remarks_of
 from distced.detectors.language.computed import key_names
-from distced.detectors.language.derived import throttled_names
+from distced.detectors.language.derived import last_values, throttled_names
 from distced.detectors.language.private import output_of
 from distced.middleware.patterns.printer import format_when
 
@@ -24,6 +24,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
         reads: the types of events it reads, in order; None where `any` leaves that open.
         throttled: how the events it reads are throttled before.
         windows: the aggregates over sliding windows that it reads.
+        states: the last values that it reads, and what they are of.
         key: the attributes it is keyed by.
         within: the length of a window around the whole, ns; None for none.
         timers: its time events and when they are due, by name.
@@ -45,6 +46,7 @@ class Facts(msgspec.Struct, frozen=True, rename={"within": "within_ns"}):
     text: str
     manner: tuple[str, ...] = ()
     private: tuple[str, ...] = ()
+    states: tuple[str, ...] = ()
 
     def signature(self) -> str:
         """The published type, as `Name(attribute: kind)`."""
@@ -61,6 +63,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
     keys = key_names(compiled.computations)
     described = throttled_names(compiled.throttlings, {}, compiled.computations)
     sliding = {each.mark for each in compiled.throttlings if each.sliding is not None}
+    beside = sliding.union(each.mark for each in compiled.throttlings if each.state is not None)
     known = derived or {}
     kinds = compiled.publishes.attributes
     return Facts(
@@ -71,7 +74,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         throttled=tuple(
             f"{known[mark]} = {text}" if mark in known else text
             for mark, text in described.items()
-            if mark not in keys and mark not in sliding
+            if mark not in keys and mark not in beside
         ),
         windows=tuple(text for mark, text in described.items() if mark in sliding),
         key=tuple(keys.get(name, name) for name in automaton.key),
@@ -81,6 +84,7 @@ def facts_of(compiled: Compiled, derived: Mapping[str, str] | None = None) -> Fa
         text=compiled.text,
         manner=remarks_of(automaton),
         private=tuple(map(_signature, beneath(compiled).values())),
+        states=tuple(f"{described[mark]} = {text}" for mark, text in last_values(compiled.throttlings).items()),
     )
 
 

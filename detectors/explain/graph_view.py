@@ -189,8 +189,9 @@ def graph_view(
             if name in published:
                 flows.append(Flow("read", _PUBLICATION + name, plan.id, (quote_name(name),)))
             else:
-                sliding = {each.mark for each in plan.compiled.throttlings if each.sliding is not None}
-                seen = ", ".join(throttled[mark] for mark in sorted(marks - sliding) if mark in throttled)
+                stages = plan.compiled.throttlings
+                beside = {each.mark for each in stages if each.sliding is not None or each.state is not None}
+                seen = ", ".join(throttled[mark] for mark in sorted(marks - beside) if mark in throttled)
                 label = name if name == ANY else quote_name(name)
                 flows.append(Flow("events", name, plan.id, (label, f"throttled: {seen}") if seen else (label,)))
         for part in plan.parts:

@@ -17,6 +17,7 @@ from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.parser import parse_expression
 from distced.detectors.language.private import WithPrivates
 from distced.detectors.language.scanner import error_at
+from distced.detectors.language.states import readers_in
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.patterns import tree
@@ -34,6 +35,7 @@ from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered
 from distced.middleware.sets.describable import conditions as describable_conditions
 from distced.middleware.sets.expressions import walk as walk_expression
 from distced.middleware.sets.local_time import LOCAL_TIMES
+from distced.middleware.sets.state_reads import is_certain, state_of
 from distced.middleware.sets.values import FUNCTIONS
 
 Kinds = Mapping[str, Kind | None]
@@ -50,6 +52,7 @@ def check_computed(derived: tree.DerivedType, registry: TypeRegistry, *, text: s
     base = registry.find(derived.base)
     known = None if registry.open or base is None else checker.attributes_of(base)
     checker.may_slide = True
+    checker.readers = (TypeSet(derived.base),)
     for name, value in derived.computed:
         checker.kind(value, _Scope(), known)
         if name in derived.by and slides(value):
@@ -104,9 +107,14 @@ class _Checker:
         self.at_hand: frozenset[str] = frozenset()
         # Whether an expression is a computed attribute, which may be an aggregate over a window.
         self.may_slide = False
+        # Types of the events at hand where an expression may read a state; None where it may not.
+        self.readers: tuple[TypeSet | AnySet, ...] | None = None
+        # Variables of the pattern, which hide states of their names.
+        self.variables: frozenset[str] = frozenset()
 
     def publication(self, publication: tree.Publication) -> EventType:
         pattern, output = publication.pattern, publication.output
+        self.variables = frozenset(all_variables(pattern))
         scope = self.pattern(pattern, _Scope())
         self.scoped_sides(pattern)
         for name, span in self.used_timers.items():
@@ -192,7 +200,9 @@ class _Checker:
                     allowed=", ".join(scope.registers) or "none",
                     advice=f"begin the pattern with `init {name} = 0 :`",
                 )
+            self.readers = tuple(readers_in(atom.label))
             self.same_kind(scope.registers[name], self.kind(value, after, known), value, f"the register {name}")
+            self.readers = None
         return after
 
     def parallel(self, pattern: tree.Parallel, scope: _Scope) -> _Scope:
@@ -340,7 +350,9 @@ class _Checker:
         if isinstance(described, Filtered):
             known = self.common_attributes(described.base, scope)
             self.at_hand = _types_in(described.base)
+            self.readers = tuple(readers_in(described.base))
             kind = self.kind(described.condition, scope, known)
+            self.readers = None
             self.boolean(kind, described.condition)
 
     def type_name(self, named: TypeSet, scope: _Scope) -> None:
@@ -355,6 +367,14 @@ class _Checker:
             self.name_of(name, "a type", named.span)
         self.used_types.setdefault(name, named.span)
         event_type = self.registry.find(name)
+        if event_type is not None and event_type.derived is not None and event_type.derived.last:
+            raise self.error(
+                "a state has no events of its own",
+                named.span,
+                given=name,
+                allowed=f"{event_type.derived.base}, whose last event it is",
+                advice=f"read it in a guard: [A where x > last({name}.x{', ...' * bool(event_type.derived.by)})]",
+            )
         if event_type is None and not self.registry.open:
             known = sorted((*(each.name for each in self.registry), *scope.timers))
             raise self.error(
@@ -502,6 +522,7 @@ class _Checker:
                 # Places in errors are those of the expression.
                 checker = _Checker(self.registry, text)
                 checker.may_slide = True
+                checker.readers = (TypeSet(base.name),)
                 kinds[name] = checker.kind(parse_expression(text), _Scope(), of_base)
             except PatternError as error:
                 where = f"derived type {event_type.name}"
@@ -587,9 +608,78 @@ class _Checker:
             raise self.error(f"{aggregate.function} of a {kind}", aggregate.span, allowed=f"a {takes}", given=None)
         return gives or kind  # type: ignore[return-value]
 
+    def state(self, read: expressions.Call, state: EventType, scope: _Scope, known: Kinds | None) -> Kind | None:
+        """The kind of the last value of a type."""
+        assert state.derived is not None
+        if self.readers is None:
+            raise self.error(
+                "a state is read where an event is at hand",
+                read.span,
+                allowed="guards, set, and computed attributes of derived types",
+                advice=f"keep the value in a register, [A set x = {expressions.format_expression(read)}], "
+                "or in a computed attribute, type B = A with (...)",
+            )
+        self.check_readers(read, scope)
+        value, *at = read.arguments
+        if expressions.names(value) or any(
+            isinstance(node, expressions.Moment) and not node.variable for node in walk_expression(value)
+        ):
+            allowed = f"{read.function}({state.name}.temp, ...), or a calculation with attributes of {state.name} alone"
+            raise self.error(f"{read.function} of what is not of the events of the state", value.span, allowed=allowed)
+        if any(is_aggregate(node) or state_of(node) for node in walk_expression(value)):
+            raise self.error("a state of a state, or of an aggregate", value.span, allowed="one of a derived type")
+        of_state = None if self.registry.open else self.attributes_of(state)
+        kind = self.kind(value, _Scope(variables={state.name: of_state}), {})
+        if len(at) != len(state.derived.by):
+            keys = ", ".join((f"{read.function}({expressions.format_expression(value)}", *state.derived.by))
+            raise self.error(
+                f"the state {state.name} is kept by {', '.join(state.derived.by) or 'nothing'}",
+                read.span,
+                allowed=f"{keys})",
+                given=None,
+            )
+        for name, each in zip(state.derived.by, at, strict=True):
+            outside = expressions.variables(each) or expressions.names(each) & scope.registers.keys()
+            if outside and not state_of(each):
+                raise self.error(
+                    "the key of a state is of the event at hand",
+                    each.span,
+                    allowed="its attributes, and calculations with them",
+                )
+            wanted = None if of_state is None else of_state.get(name)
+            self.same_kind(wanted, self.kind(each, scope, known), each, f"the key {name} of {state.name}")
+        return kind
+
+    def check_readers(self, read: expressions.Call, scope: _Scope) -> None:
+        """Check that a state is read by events of named types."""
+        for each in self.readers or ():
+            named = each.name if isinstance(each, TypeSet) else "any"
+            private = isinstance(self.registry, WithPrivates) and self.registry.private(named)
+            if isinstance(each, AnySet) or private or named in scope.timers:
+                what = "a private publication" if private else "a time event" if named in scope.timers else "any"
+                raise self.error(
+                    f"a state is read by events of named types, and not by {what}",
+                    read.span,
+                    given=named,
+                    allowed="event types, derived types, and types that other patterns publish",
+                )
+
     def call(self, expression: expressions.Call, scope: _Scope, known: Kinds | None) -> Kind | None:
         if is_sliding(expression):
             return self.sliding(expression, scope, known)
+        if (name := state_of(expression)) and name not in self.variables:
+            state = self.registry.find(name)
+            if state is not None and state.derived is not None and state.derived.last:
+                return self.state(expression, state, scope, known)
+        if is_certain(expression):
+            states = [each.name for each in self.registry if each.derived is not None and each.derived.last]
+            raise self.error(
+                "a variable where a state is wanted" if name in self.variables else "no state of this name",
+                expression.span,
+                given=name,
+                allowed=", ".join(sorted(states)) or "none is defined",
+                advice="define it: type Inside = last Temp by room",
+            )
         if is_aggregate(expression):
             return self.aggregate(expression, scope)
         function = FUNCTIONS[expression.function]

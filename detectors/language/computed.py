@@ -10,14 +10,15 @@ event everywhere: the engines would copy each event, and a variable's event is h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Final, Protocol, TypeAlias
 
 from distced.detectors.language.depth import check_depth
-from distced.detectors.language.names import all_registers
+from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.language.scanner import error_at
+from distced.detectors.language.states import readers_in
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns import tree
@@ -88,6 +89,11 @@ class Stages(Protocol):
 
     def key(self, name: str, values: Mapping[str, Expression]) -> str:
         """Attribute of the published events that holds a key's value."""
+
+    def with_states(
+        self, expression: Expression, readers: Iterable[str], variables: Collection[str] = ()
+    ) -> Expression:
+        """An expression over events of published types with marks in place of the states that it reads."""
 
 
 def computation(name: str, values: Mapping[str, Expression]) -> Computation:
@@ -182,12 +188,14 @@ class ComputedWriter:
         self.stages = stages
         self.text = text
         self.registers: frozenset[str] = frozenset()
+        self.variables: frozenset[str] = frozenset()
         self.bound: dict[str, list[Computed]] = {}
 
     def publication(self, publication: tree.Publication) -> tree.Publication:
         """The pattern with its output."""
         pattern, output = publication.pattern, publication.output
         self.registers = frozenset(all_registers(pattern))
+        self.variables = frozenset(all_variables(pattern))
         for node in tree.walk(pattern):
             if isinstance(node, tree.Atom) and node.variable:
                 found = self.bound.setdefault(node.variable, [])
@@ -208,7 +216,7 @@ class ComputedWriter:
                     pattern,
                     label=self.set(label),
                     domain=None if domain is None else self.set(domain),
-                    updates=tuple((name, self.expression(value, at_hand)) for name, value in updates),
+                    updates=tuple((name, self.expression(value, at_hand, label)) for name, value in updates),
                 )
             case tree.Scope(body=body, domain=domain):
                 return replace(pattern, body=self.pattern(body), domain=self.set(domain))
@@ -246,8 +254,10 @@ class ComputedWriter:
 
         return self.expression(transform(expression, leaf), [NONE_COMPUTED])
 
-    def expression(self, expression: Expression, at_hand: Iterable[Computed]) -> Expression:
-        """An expression that is read beside an event with one of these sets of computed attributes."""
+    def expression(
+        self, expression: Expression, at_hand: Iterable[Computed], described: DescribableSet | None = None
+    ) -> Expression:
+        """An expression read beside an event, of a set perhaps, with one of these sets of computed attributes."""
         choices = list(at_hand)
 
         def leaf(node: Expression) -> Expression:
@@ -260,7 +270,11 @@ class ComputedWriter:
                 case _:
                     return node
 
-        return _bounded(expression, transform(expression, leaf))
+        made = transform(expression, leaf)
+        if described is not None:
+            types = {self.stages.root(each.name) for each in readers_in(described) if isinstance(each, TypeSet)}
+            made = self.stages.with_states(made, types, self.variables)
+        return _bounded(expression, made)
 
     def one_of(self, node: Expression, name: str, values: Iterable[Expression]) -> Expression:
         """The value of an attribute, which has to be one for all events that may be at hand."""
@@ -294,7 +308,9 @@ class ComputedWriter:
                 parts = self.branches(base, plain=plain)
                 if plain:
                     return parts
-                return [(Filtered(each, self.expression(condition, [computed])), computed) for each, computed in parts]
+                return [
+                    (Filtered(each, self.expression(condition, [computed], each)), computed) for each, computed in parts
+                ]
             case Intersection(left=left, right=right):
                 return [
                     (Intersection(one, other), self.both(described, of_one, of_other))

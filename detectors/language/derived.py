@@ -4,12 +4,15 @@ A type may be derived from another: filtered, or throttled to one event per inte
 filter becomes part of the sets; throttling needs a memory, so a `Throttling` is run before the automata, in the order
 of consumption, and marks the events that pass, for the sets to ask after. Computed attributes are written out where
 they are read (`detectors.language.computed`).
+
+A state, `type Inside = last Temp by room`, is a stage, too: it puts the value of the last event of a type and key
+beside the events in whose guards and computed attributes it is read, `last(Inside.temp, room)`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from distced.detectors.language.computed import (
@@ -23,6 +26,7 @@ from distced.detectors.language.computed import (
     substituted,
 )
 from distced.detectors.language.parser import parse_expression
+from distced.detectors.language.states import states_read
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import INSTANT_MAX, format_duration
@@ -51,11 +55,13 @@ from distced.middleware.sets.expressions import (
     transform,
 )
 from distced.middleware.sets.expressions import names as expression_names
+from distced.middleware.sets.state_reads import CURRENT, STATE_READS, over_event, state_of
 
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """One event per interval and key; or an aggregate over a sliding window, which each event passes.
+    """Stage before an automaton: one event per interval and key; an aggregate over a sliding window, which each event
+    passes; or a state, the last value of a type, which is put beside the events that read it.
 
     Attributes:
         mark: the attribute of events that passed, or of the value of the aggregate; no attribute's name.
@@ -63,7 +69,8 @@ class Throttling:
         every: the interval, ns, aligned to the epoch; 0 for `quiet`.
         quiet: for how long no other event passes after one, ns; 0 for `every`.
         by: the attributes whose values are throttled separately.
-        sliding: the aggregate; None for throttling.
+        sliding: the aggregate; None for others.
+        state: the state; None for others.
     """
 
     mark: str
@@ -73,6 +80,45 @@ class Throttling:
     by: tuple[str, ...]
     quiet: int = 0
     sliding: Sliding | None = None
+    state: StateRead | None = None
+
+    @property
+    def types(self) -> frozenset[str]:
+        """Published types whose events the stage looks at."""
+        return frozenset((self.type_name,) if self.state is None else (self.type_name, *self.state.readers))
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Attributes and marks that the stage reads."""
+        read = [self.condition]
+        if self.sliding is not None:
+            read.append(self.sliding.argument)
+        if self.state is not None:
+            read += (self.state.value, *self.state.by, *self.state.at)
+        return frozenset(self.by).union(*map(expression_names, read))
+
+
+@dataclass(frozen=True, slots=True)
+class StateRead:
+    """Last value of a type, by key.
+
+    Attributes:
+        value, by: what is kept, and its key, over the events of the state.
+        readers, at: the published types that read it, and the values of the key, over their events.
+        current: whether the event at hand counts, where it is one of the state.
+        text: how it is read, for people.
+    """
+
+    value: Expression
+    by: tuple[Expression, ...]
+    readers: tuple[str, ...]
+    at: tuple[Expression, ...]
+    current: bool
+    text: str = field(default="", compare=False)
+
+    def keeps_apart(self, name: str) -> bool:
+        """Whether events with one value of an attribute read values of events with the same only."""
+        return any(one == other == Name(name) for one, other in zip(self.by, self.at, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +134,8 @@ def reach_of_loss(throttlings: Iterable[Throttling], until: int) -> int:
     """Instant up to which lost events up to `until` make a difference, ns: another event of their interval passes in
     place of one that was lost."""
     for each in throttlings:
-        if each.quiet:
-            # Each event that passes decides over the next.
+        if each.quiet or each.state is not None:
+            # Each event that passes decides over the next; a value is kept until the next one.
             return INSTANT_MAX
         if each.sliding is not None:
             until = min(until + each.sliding.length, INSTANT_MAX)
@@ -103,7 +149,7 @@ def needed_throttlings(throttlings: Sequence[Throttling], names: Collection[str]
     read = set(names)
     for each in reversed(throttlings):
         if each.mark in read:
-            read |= expression_names(each.condition)
+            read |= each.names
     return tuple(each for each in throttlings if each.mark in read)
 
 
@@ -125,7 +171,7 @@ class WrittenOut:
 def written_out(publication: Publication, registry: TypeRegistry, *, text: str = "") -> WrittenOut:
     """The pattern over published types alone. Raises `PatternError` for an attribute that would be several things."""
     stages = _Stages(registry)
-    if computes(publication.pattern, registry):
+    if computes(publication.pattern, registry) or states_read(publication.pattern):
         publication = ComputedWriter(stages, text).publication(publication)
     else:
         plain = replace_sets(publication.pattern, lambda described: _published(described, stages))
@@ -167,9 +213,12 @@ class _Stages:
 
     def key(self, name: str, values: Mapping[str, Expression]) -> str:
         """Attribute of the published events that holds a key's value: one of their own, or a mark."""
-        if any(each in self.throttlings for value in values.values() for each in expression_names(value)):
+        read = [self.throttlings.get(each) for value in values.values() for each in expression_names(value)]
+        if any(each is not None for each in read):
+            state = any(each is not None and each.state is not None for each in read)
+            what = "the value of a state" if state else "an aggregate over a window"
             raise PatternError(
-                "an aggregate over a window as a key: it is known only when the key is",
+                f"{what} as a key: it is known only when the key is",
                 given=name,
                 allowed="attributes of the events, and calculations with them",
             )
@@ -186,13 +235,13 @@ class _Stages:
         derived = event_type.derived
         described, computed = self.type_named(derived.base)
         if derived.where:
-            described = Filtered(described, substituted(parse_expression(derived.where), computed))
+            described = Filtered(described, self._over(parse_expression(derived.where), computed, name))
         if derived.computed:
             parsed = {each: parse_expression(value) for each, value in derived.computed}
-            added = {each: substituted(value, computed) for each, value in parsed.items() if not slides(value)}
+            added = {each: self._over(value, computed, name) for each, value in parsed.items() if not slides(value)}
             keys = {**computed, **added}
             added |= {
-                each: self._with_marks(substituted(value, computed), name, described, keys, derived.by)
+                each: self._with_marks(self._over(value, computed, name), name, described, keys, derived.by)
                 for each, value in parsed.items()
                 if slides(value)
             }
@@ -206,6 +255,37 @@ class _Stages:
         mark = f"throttled {blake2b(content.encode(), digest_size=8).hexdigest()}"
         self.throttlings.setdefault(mark, Throttling(mark, root, condition, derived.every, by, derived.quiet))
         return Filtered(TypeSet(root), Name(mark)), computed
+
+    def _over(self, expression: Expression, computed: Computed, name: str) -> Expression:
+        """An expression of a derived type over the events of the published type."""
+        return self.with_states(substituted(expression, computed), (self.root(name),))
+
+    def with_states(
+        self, expression: Expression, readers: Iterable[str], variables: Collection[str] = ()
+    ) -> Expression:
+        """An expression over events of published types with marks in place of the states that it reads; a variable
+        hides a state of its name."""
+        types = tuple(sorted(set(readers)))
+
+        def change(node: Expression) -> Expression:
+            name = state_of(node)
+            found = self.registry.find(name) if name and name not in variables else None
+            if found is None or found.derived is None or not found.derived.last:
+                return node
+            assert isinstance(node, Call)
+            described, computed = self.type_named(name)
+            value = substituted(over_event(node.arguments[0], name), computed)
+            by = tuple(substituted(Name(each), computed) for each in found.derived.by)
+            state = StateRead(value, by, types, node.arguments[1:], node.function == CURRENT, format_expression(node))
+            condition, root = _condition(described), self.root(name)
+            pairs = zip(map(format_expression, by), map(format_expression, state.at), strict=True)
+            keys = "; ".join(f"{one} is {two}" for one, two in pairs)
+            content = f"{format_expression(value)} of {root} where {format_expression(condition)}; {keys}; for {types}"
+            mark = f"{node.function} {blake2b(content.encode(), digest_size=8).hexdigest()}"
+            self.throttlings.setdefault(mark, Throttling(mark, root, condition, 0, (), state=state))
+            return Name(mark, span=node.span)
+
+        return transform(expression, change)
 
     def _with_marks(
         self, value: Expression, name: str, described: DescribableSet, keys: Computed, by: Iterable[str]
@@ -244,12 +324,32 @@ def throttled_names(
             aggregate = Call(each.sliding.function, (each.sliding.argument,))
             names[each.mark] = format_expression(Call(OVER, (aggregate, Literal(each.sliding.length))))
             continue
+        if each.state is not None:
+            names[each.mark] = each.state.text
+            continue
         by = f" by ({', '.join(keys.get(name, name) for name in each.by)})" if each.by else ""
         condition = "" if each.condition == TRUE else f" where {format_expression(each.condition)}"
         often = f"at most 1 per {format_duration(each.quiet)}" if each.quiet else f"every {format_duration(each.every)}"
         described = f"{each.type_name}{condition} {often}{by}"
         names[each.mark] = derived.get(each.mark, described)
     return names
+
+
+def last_values(throttlings: Iterable[Throttling]) -> dict[str, str]:
+    """What the states among stages keep, by mark."""
+    stages = tuple(throttlings)
+    names = {each.mark: each.state.text for each in stages if each.state is not None}
+
+    def text(expression: Expression) -> str:
+        return format_expression(without_marks(expression, names))
+
+    found = {}
+    for each in stages:
+        if each.state is not None:
+            condition = "" if each.condition == TRUE else f" where {text(each.condition)}"
+            by = f" by ({', '.join(map(text, each.state.by))})" if each.state.by else ""
+            found[each.mark] = f"last {text(each.state.value)} of {each.type_name}{condition}{by}"
+    return found
 
 
 def without_marks(expression: Expression, throttled: Mapping[str, str]) -> Expression:
@@ -259,7 +359,8 @@ def without_marks(expression: Expression, throttled: Mapping[str, str]) -> Expre
         match node:
             case Name(name=name):
                 shown = throttled.get(name, name)
-                return parse_expression(shown) if name in throttled and f" {OVER} " in shown else Name(shown)
+                is_value = name in throttled and (f" {OVER} " in shown or name.split(" ")[0] in STATE_READS)
+                return parse_expression(shown) if is_value else Name(shown)
             case Field(variable=variable, attribute=attribute):
                 return Field(variable, throttled.get(attribute, attribute))
             case _:

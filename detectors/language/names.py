@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from distced.middleware.patterns import tree
-from distced.middleware.sets.expressions import names, variables
+from distced.middleware.sets.expressions import Field, Name, names, variables, walk
 
 
 def all_variables(pattern: tree.Pattern) -> tuple[str, ...]:
@@ -47,6 +47,15 @@ def referenced(
         found |= set(all_variables(pattern))
     _collect(pattern, without, found)
     return frozenset(found)
+
+
+def attributes_read(pattern: tree.Pattern, output: tree.Output | None) -> frozenset[str]:
+    """Every attribute read in the pattern and its output, at hand or of a variable, registers among them."""
+    read = [each for node in tree.walk(pattern) for each in tree.expressions_of(node)]
+    nodes = (node for each in (*read, *tree.output_expressions(output)) for node in walk(each))
+    return frozenset(
+        node.attribute if isinstance(node, Field) else node.name for node in nodes if isinstance(node, Field | Name)
+    )
 
 
 def updated(pattern: tree.Pattern, *, without: tree.Pattern | None = None) -> frozenset[str]:

@@ -21,7 +21,13 @@ from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.timestamps import parse_instant
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
-from distced.middleware.patterns.statements import CONSUMPTIONS, DEFINED, split_statements
+from distced.middleware.patterns.statements import (
+    CONSUMPTIONS,
+    DEFINED,
+    NO_STATE,
+    NO_STATE_ADVICE,
+    split_statements,
+)
 from distced.middleware.sets.aggregates import slides
 from distced.middleware.sets.describable import DescribableSet, Difference, Filtered
 from distced.middleware.sets.expressions import Expression, Span, names, variables
@@ -363,10 +369,13 @@ class Parser(ExpressionParser):
         return self.scanner.word.text == "type" and self.scanner.peek().kind == "name"
 
     def derived_type(self) -> tree.DerivedType:
-        """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
+        """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or `= last Base`."""
         start = self.scanner.next().start
         name = self.scanner.expect_kind("name", "the derived type's name").text
         self.scanner.expect("=")
+        last = self._at_state()
+        if last:
+            self.scanner.next()
         base = self.scanner.expect_kind("name", "an event type").text
         condition = self.expression() if self.scanner.take("where") else None
         computed: tuple[tuple[str, Expression], ...] = ()
@@ -380,11 +389,22 @@ class Parser(ExpressionParser):
         elif self._at_most():
             quiet = self._quiet()
         by = self._attributes() if self.scanner.take("by") else ()
-        if by and not (every or quiet or any(slides(value) for _, value in computed)):
+        sliding = any(slides(value) for _, value in computed)
+        if last and (every or quiet or sliding):
+            raise self.scanner.error(NO_STATE, self._span(start), advice=NO_STATE_ADVICE)
+        if by and not (last or every or quiet or sliding):
             raise self.scanner.error(
                 "`by` throttles, and needs `every` or `at most` before it", self._span(start), advice="add every 1min"
             )
-        return tree.DerivedType(name, base, condition, every, by, computed, quiet, span=self._span(start))
+        return tree.DerivedType(name, base, condition, every, by, computed, quiet, last, span=self._span(start))
+
+    def _at_state(self) -> bool:
+        """Whether `last Temp` follows, and no type of this name."""
+        word, following = self.scanner.word, self.scanner.peek()
+        if word.text != "last" or word.kind != "name" or self.scanner.text[word.start] == "`":
+            return False
+        quoted = following.kind == "name" and self.scanner.text[following.start] == "`"
+        return following.kind == "name" and (quoted or following.text not in ("with", "every", "at"))
 
     def _at_most(self) -> bool:
         words = self.scanner.word, self.scanner.peek()

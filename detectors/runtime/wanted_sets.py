@@ -56,7 +56,8 @@ def _note_condition(
         # Of an attribute with several tests one is kept; that no event passes all is for the engine.
         tests |= dict(_choices(each, names))
         tests |= {name: one_of([value]) for name, value in atoms.equal.items()}
-        made = conjunction(tests)
+        # Marks are put beside the events where they are consumed.
+        made = conjunction({name: test for name, test in tests.items() if " " not in name})
         if made is not None:
             alternatives.append(made)
 

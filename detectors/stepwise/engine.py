@@ -19,11 +19,12 @@ from distced.detectors.compiler import Compiled, beneath
 from distced.detectors.limits import Limits
 from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match, private_event
 from distced.detectors.stepwise.instance import BEFORE_ALL
+from distced.detectors.stepwise.last_value import LastValue
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.provenance import hear_open, open_gaps
 from distced.detectors.stepwise.settled_matcher import SettledMatcher
 from distced.detectors.stepwise.taking_matcher import TakingMatcher
-from distced.detectors.stepwise.throttling import Computer, computers_of, mark, stage_of, unmarked
+from distced.detectors.stepwise.throttling import Computer, Stage, computers_of, late_stages, mark, stage_of, unmarked
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import COMPOSITE, Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -45,6 +46,7 @@ class _Unit:
         private: of a private publication its type in the automata that read it; empty for others.
         composites: types of composite events that are offered to it, as it stands beside private publications, or is
             one, that name others; None for all.
+        late: stages that it runs itself, when all events of an instant are found that these look at.
     """
 
     matcher: Matcher
@@ -55,6 +57,7 @@ class _Unit:
     inbox: list[Event] | None = None
     private: str = ""
     composites: frozenset[str] | None = None
+    late: tuple[Stage, ...] = ()
 
     def put(self, events: Iterable[Event]) -> None:
         """Put composite events of the current instant into the inbox."""
@@ -88,11 +91,13 @@ class StepwiseEngine:
 
     # A node has ten thousand of them.
     __slots__ = (
+        "_computed_late",
         "_derivations",
+        "_early",
         "_from_outside",
+        "_late",
         "_published",
         "_throttled",
-        "_throttled_late",
         "_with_timers",
         "by_instants",
         "clock",
@@ -119,16 +124,22 @@ class StepwiseEngine:
         self._published: list[CompositeEvent] | None = None
         self.units: tuple[_Unit, ...] = tuple[_Unit, ...]()
         throttlings = {each.mark: each for pattern in patterns for each in pattern.throttlings}
-        self.throttlers = tuple(stage_of(throttling) for throttling in throttlings.values())
+        self.throttlers: tuple[Stage, ...] = tuple(map(stage_of, throttlings.values()))
         self.computers: tuple[Computer, ...] = computers_of(self.patterns)
+        # Of what patterns of the engine publish there is more to come in an instant, before or behind what there is:
+        # units that read it run these stages, when all is found that there is.
+        published = _published(self.patterns) if throttlings or self.computers else _NO_TYPES
+        self._late = late_stages(throttlings.values(), published) if published else _NO_TYPES
         self.pending: list[Event] = _NONE_PENDING
         self.clock = BEFORE_ALL
         self.late = 0
         several = len(self.patterns) > 1
         for pattern in in_order(self.patterns):
             names = pattern.names() if several else _NO_TYPES
+            late = self._late_of(pattern)
             if not pattern.privates:
-                self._add(pattern.structure, kinds, None, names, pattern.canonical_id, pattern.constants)
+                constants = pattern.constants
+                self._add(pattern.structure, kinds, None, names, pattern.canonical_id, constants, late=late)
                 continue
             own = pattern.own_names()
             self._add(
@@ -139,6 +150,7 @@ class StepwiseEngine:
                 pattern.canonical_id,
                 composites=own if pattern.reads_any else None,
                 privates=beneath(pattern),
+                late=late,
             )
         self._link()
         self._from_outside = _NOBODY
@@ -154,19 +166,10 @@ class StepwiseEngine:
         self.with_clock = self.by_instants or bool(self._with_timers)
         alone = len(self.units) == 1 and not (self.by_instants or derivations or self.throttlers or self.computers)
         self.single = self.units[0].matcher if alone else None
-        self._throttled = self._throttled_late = _NO_TYPES
-        if throttlings or self.computers:
-            throttled = frozenset(throttling.type_name for throttling in throttlings.values()).union(
-                name for each in self.computers for name, _ in each.computation.values
-            )
-            # Of these there is more to come in an instant, before or behind what there is: they are throttled by who
-            # reads them, when all is found that there is.
-            self._throttled_late = throttled & frozenset(
-                unit.matcher.automaton.output.type_name
-                for unit in self.units
-                if unit.publishes and unit.readers and unit.matcher.automaton.output is not None
-            )
-            self._throttled = throttled - self._throttled_late
+        self._early = tuple(each for each in self.throttlers if each.throttling.mark not in self._late)
+        computed = frozenset(name for each in self.computers for name, _ in each.computation.values)
+        self._throttled = computed.union(*(each.types for each in self._early)) - published
+        self._computed_late = computed & published
 
     def renew_single(self) -> None:
         """Note the only matcher, after units have got others."""
@@ -177,6 +180,9 @@ class StepwiseEngine:
         """Set limits. What is beyond them raises `LimitError`; the engine is then unusable."""
         for unit in self.units:
             unit.matcher.limit(limits)
+        for stage in self.throttlers:
+            if isinstance(stage, LastValue):
+                stage.limit(limits)
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events detected, each with the `hi` of its last event."""
@@ -340,11 +346,11 @@ class StepwiseEngine:
             self._run_until(event.hi - 1)
         if event.hi <= self.clock or (self.pending and event.hi < self.pending[0].hi):
             self.late += 1
-            self._run_instant(event.hi, [self._mark(event)])
+            self._run_instant(event.hi, [event])
             return
         if not self.pending:
             self.pending = []
-        self.pending.append(self._mark(event))
+        self.pending.append(event)
 
     def _run_until(self, limit: int) -> None:
         """Process every instant up to `limit` that has events or time events."""
@@ -365,15 +371,17 @@ class StepwiseEngine:
     def _run_instant(self, instant: int, events: list[Event]) -> None:
         if self._from_outside:
             events = self._sort_out(events)
-        marked: dict[EventId, Event] = {}
+        if self._throttled:
+            events = [self._mark(each) for each in events]
+        marked: dict[EventId, tuple[Event, frozenset[str]]] = {}
         for unit in self.units:
             inbox, unit.inbox = unit.inbox, None
             given = events
             if (named := unit.composites) is not None:
                 given = [each for each in events if each.rank != COMPOSITE or each.type in named]
             offered = sorted((*given, *inbox), key=_place) if inbox else given
-            if self._throttled_late & unit.reads:
-                offered = [self._marked_once(each, marked) for each in offered]
+            if unit.late or self._computed_late & unit.reads:
+                offered = [self._marked_late(each, unit.late, marked) for each in offered]
             matcher = unit.matcher
             if matcher.automaton.epochs:
                 matcher.offer_together(offered)
@@ -437,12 +445,13 @@ class StepwiseEngine:
         private: str = "",
         composites: frozenset[str] | None = None,
         privates: Mapping[str, Compiled] = _NO_PRIVATES,
+        late: frozenset[str] = _NO_TYPES,
     ) -> _Unit:
-        """Args: privates: private publications of the pattern by type."""
+        """Args: privates: private publications of the pattern by type; late: marks of the stages it runs itself."""
         parts = [
             self._private(part, kinds, automaton.type_of_part(index), privates)
             if part.private
-            else self._add(part, kinds, part_type(index), reads, composites=composites, privates=privates)
+            else self._add(part, kinds, part_type(index), reads, composites=composites, privates=privates, late=late)
             for index, part in enumerate(automaton.parts)
             if isinstance(part, Automaton)
         ]
@@ -457,7 +466,8 @@ class StepwiseEngine:
         derivations = self._derivations and publishes
         make = TakingMatcher if automaton.selects else SettledMatcher if automaton.settled else Matcher
         matcher = make(automaton, kinds, source=source, constants=constants, own_type=own_type, derivations=derivations)
-        unit = _Unit(matcher, reads, publishes, delegated, private=private, composites=composites)
+        stages = tuple(each for each in self.throttlers if each.throttling.mark in late) if late else ()
+        unit = _Unit(matcher, reads, publishes, delegated, private=private, composites=composites, late=stages)
         for part in parts:
             part.readers = (*part.readers, unit)
         self.units = (*self.units, unit)
@@ -477,7 +487,12 @@ class StepwiseEngine:
         own = privates[name].own_names()
         reads = own if len(self.patterns) > 1 else _NO_TYPES
         narrow = own if privates[name].reads_any else None
-        return self._add(automaton, kinds, None, reads, private=name, composites=narrow, privates=privates)
+        late = self._late_of(privates[name])
+        return self._add(automaton, kinds, None, reads, private=name, composites=narrow, privates=privates, late=late)
+
+    def _late_of(self, pattern: Compiled) -> frozenset[str]:
+        """Marks of the late stages of a pattern's own automaton."""
+        return frozenset(each.mark for each in pattern.own_stages) & self._late if self._late else _NO_TYPES
 
     def _link(self) -> None:
         outputs = [(each, each.matcher.automaton.output) for each in self.units if each.publishes]
@@ -494,16 +509,23 @@ class StepwiseEngine:
 
     def _mark(self, event: Event) -> Event:
         if event.type in self._throttled:
-            return mark(self.throttlers, event, self.computers)
+            return mark(self._early, event, self.computers)
         return event
 
-    def _marked_once(self, event: Event, marked: dict[EventId, Event]) -> Event:
-        """The event with its marks, shared by all readers in this instant."""
-        if event.type not in self._throttled_late:
-            return event
-        if event.id not in marked:
-            marked[event.id] = mark(self.throttlers, event, self.computers)
-        return marked[event.id]
+    def _marked_late(
+        self, event: Event, stages: tuple[Stage, ...], marked: dict[EventId, tuple[Event, frozenset[str]]]
+    ) -> Event:
+        """The event with the marks of stages, each of which looks at it once in this instant, whatever units run it."""
+        known = marked.get(event.id)
+        if known is None:
+            computers = self.computers if event.type in self._computed_late else ()
+            known = mark((), event, computers), _NO_TYPES
+        event, done = known
+        missing = [each for each in stages if each.throttling.mark not in done]
+        if missing:
+            event = mark(missing, event)
+        marked[event.id] = event, done.union(each.throttling.mark for each in missing)
+        return event
 
     def _found(self) -> list[CompositeEvent]:
         found, self._published = self._published or [], None
@@ -518,6 +540,14 @@ class StepwiseEngine:
         if self.throttlers or self.computers:
             found = [as_published(composite) for composite in found]
         return found
+
+
+def _published(patterns: Sequence[Compiled]) -> frozenset[str]:
+    """Types that patterns publish for one another."""
+    if len(patterns) == 1:
+        return _NO_TYPES
+    outputs = [each.structure.output for each in patterns]
+    return frozenset(each.type_name for each in outputs if each is not None)
 
 
 def in_order(patterns: Sequence[Compiled]) -> list[Compiled]:

@@ -188,6 +188,7 @@ class SlidingAggregate:
     def __init__(self, throttling: Throttling) -> None:
         assert throttling.sliding is not None
         self.throttling = throttling
+        self.types = throttling.types
         self.passed: dict[object, Any] = {}
         self._new = _WINDOWS[throttling.sliding.function]
         self._length = throttling.sliding.length

@@ -5,9 +5,12 @@ A walk takes as long as the instances are many, so it is made when work enough w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from distced.detectors.stepwise.engine import StepwiseEngine
+from distced.detectors.stepwise.last_value import LastValue
+from distced.detectors.stepwise.throttling import Stage
 from distced.middleware.model.events import Attribute, Event
 
 INSTANCE: Final = 400
@@ -15,6 +18,9 @@ INSTANCE: Final = 400
 
 KEY: Final = 100
 """Bytes of a key that has begun, or of which something has passed."""
+
+VALUE: Final = 500
+"""Bytes of the last value that a state keeps for a key, with the place of its event."""
 
 LINK: Final = 72
 EVENT: Final = 400
@@ -60,4 +66,16 @@ def state_size(engine: StepwiseEngine) -> StateSize:
                 count += 1
                 memory += LINK + event(link[1])
                 link = link[0]
+    count += sum(len(each.passed) for each in engine.throttlers if isinstance(each, LastValue))
+    memory += values_size(engine.throttlers)
     return StateSize(memory, memory // max(count, 1))
+
+
+def values_size(stages: Iterable[Stage]) -> int:
+    """Bytes of the values that states keep."""
+    memory = 0
+    for each in stages:
+        if isinstance(each, LastValue):
+            texts = (one for key, (_, value) in each.passed.items() for one in (key, value) if one.__class__ is str)
+            memory += VALUE * len(each.passed) + sum(map(len, texts))
+    return memory

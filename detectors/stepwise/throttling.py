@@ -1,15 +1,16 @@
 """Stages before the automata: marks for the first event of each interval and key, in the order of consumption, values
-of aggregates over sliding windows, and values of computed keys."""
+of aggregates over sliding windows, last values of types, and values of computed keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec import structs
 
 from distced.detectors.language.computed import Computation
 from distced.detectors.language.derived import Throttling
+from distced.detectors.stepwise.last_value import LastValue
 from distced.detectors.stepwise.plans import key_of
 from distced.detectors.stepwise.sliding import SlidingAggregate
 from distced.middleware.model.events import Attribute, Event
@@ -18,7 +19,7 @@ from distced.middleware.sets.evaluation import Scope, compile_condition, compile
 if TYPE_CHECKING:
     from distced.detectors.compiler import Compiled
 
-Stage: TypeAlias = "Throttler | SlidingAggregate"
+Stage: TypeAlias = "Throttler | SlidingAggregate | LastValue"
 
 
 class Throttler:
@@ -27,6 +28,7 @@ class Throttler:
 
     def __init__(self, throttling: Throttling) -> None:
         self.throttling = throttling
+        self.types = throttling.types
         self.passed: dict[object, int] = {}
         self._condition = compile_condition(throttling.condition, Scope())
         self._key = key_of(throttling.by) if throttling.by else None
@@ -91,7 +93,9 @@ class Computer:
 
 
 def stage_of(throttling: Throttling) -> Stage:
-    """The stage of a throttling or of an aggregate over a sliding window."""
+    """The stage of a throttling, of an aggregate over a sliding window, or of a state."""
+    if throttling.state is not None:
+        return LastValue(throttling)
     return Throttler(throttling) if throttling.sliding is None else SlidingAggregate(throttling)
 
 
@@ -103,7 +107,7 @@ def mark(throttlers: Iterable[Stage], event: Event, computers: Sequence[Computer
         if computed:
             event = structs.replace(event, attributes=event.attributes | computed)
     for throttler in throttlers:
-        if throttler.throttling.type_name == event.type and (value := throttler.value(event)) is not None:
+        if event.type in throttler.types and (value := throttler.value(event)) is not None:
             attributes = {**event.attributes, throttler.throttling.mark: value}
             if event.__class__ is Event:
                 # In a third of the time.
@@ -111,6 +115,16 @@ def mark(throttlers: Iterable[Stage], event: Event, computers: Sequence[Computer
             else:
                 event = structs.replace(event, attributes=attributes)
     return event
+
+
+def late_stages(throttlings: Iterable[Throttling], published: Collection[str]) -> frozenset[str]:
+    """Marks of the stages that look at types that patterns of the same engine publish, or build on such stages: they
+    run when all events of an instant are found. The throttlings stand in the order of their dependence."""
+    late: set[str] = set()
+    for each in throttlings:
+        if not each.types.isdisjoint(published) or not each.names.isdisjoint(late):
+            late.add(each.mark)
+    return frozenset(late)
 
 
 def computers_of(patterns: Iterable[Compiled]) -> tuple[Computer, ...]:

@@ -302,7 +302,9 @@ class BaseClient(ABC, Generic[D, S]):
             # A type of composite events has no entry: it has the attributes that detectors say.
             base = known.get(each.base, EventType(each.base, {}))
             often = {"every": each.every, "quiet": each.quiet}
-            made = derive(base, each.name, where=each.where, by=each.by, computed=each.computed, **often)
+            made = derive(
+                base, each.name, where=each.where, by=each.by, computed=each.computed, last=each.last, **often
+            )
             if each.name in known and _written_alike(known[each.name], made):
                 continue
             known[each.name] = made

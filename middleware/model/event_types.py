@@ -40,6 +40,7 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         quiet: throttle to one event, after which no other passes for this many ns; 0 for no such throttling.
         computed: further attributes with their expressions over the attributes of `base`, as pattern text. Their kinds
             follow from the expressions, so `EventType.attributes` does not have them.
+        last: a state, the last event of `base` for each combination of values of `by`.
     """
 
     base: str
@@ -48,6 +49,7 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     by: tuple[str, ...] = ()
     computed: tuple[tuple[str, str], ...] = ()
     quiet: int = 0
+    last: bool = False
 
 
 class EventType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,6 +143,15 @@ class TypeRegistry:
         if event_type.derived is not None and not event_type.attributes and event_type.derived.base in self._types:
             attributes = self._types[event_type.derived.base].attributes
             event_type = msgspec.structs.replace(event_type, attributes=attributes)
+        if event_type.derived is not None:
+            base = self._types.get(event_type.derived.base)
+            if base is not None and base.derived is not None and base.derived.last:
+                raise TypeRegistryError(
+                    f"{event_type.name!r} is derived from {base.name!r}, which is a state and has no events of its own",
+                    given=base.name,
+                    allowed=base.derived.base,
+                    advice=f"derive it from {base.derived.base}",
+                )
         known = self._types.get(event_type.name)
         if known is not None and not known.same_as(event_type):
             raise TypeRegistryError(
@@ -248,7 +259,9 @@ class TypeRegistry:
         for name in derived.by:
             if name not in known:
                 raise TypeRegistryError(
-                    f"{base.name!r} has no attribute to throttle by", given=name, allowed=", ".join(known)
+                    f"{base.name!r} has no attribute to {'keep its last event' if derived.last else 'throttle'} by",
+                    given=name,
+                    allowed=", ".join(known),
                 )
 
 
@@ -261,15 +274,17 @@ def derive(
     by: Iterable[str] = (),
     computed: Iterable[tuple[str, str]] = (),
     quiet: int = 0,
+    last: bool = False,
 ) -> EventType:
     """Type derived from `base`: filtered by an expression, with attributes computed by expressions, throttled to one
-    event per `every` nanoseconds and key, or to one and then none for `quiet` nanoseconds."""
+    event per `every` nanoseconds and key, or to one and then none for `quiet` nanoseconds; or the state of its last
+    event."""
     if not isinstance(base, EventType):
         raise TypeRegistryError(
             "not an event type to derive from", given=repr(base), allowed="an EventType",
             advice="make one with event_type(name, attributes), or read it from the registry",
         )  # fmt: skip
-    derived = Derivation(base.name, where, every, tuple(by), tuple(computed), quiet)
+    derived = Derivation(base.name, where, every, tuple(by), tuple(computed), quiet, last)
     return EventType(name, base.attributes, derived, base.home)
 
 

@@ -7,6 +7,7 @@ from distced.middleware.patterns.pattern import (
     PatternFile,
     PrivatePublication,
     Publication,
+    State,
     Timer,
     any_event,
     count,
@@ -17,6 +18,7 @@ from distced.middleware.patterns.pattern import (
     other_than,
     over,
     pattern_file,
+    state,
 )
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "PatternFile",
     "PrivatePublication",
     "Publication",
+    "State",
     "Timer",
     "Value",
     "any_event",
@@ -38,5 +41,6 @@ __all__ = [
     "other_than",
     "over",
     "pattern_file",
+    "state",
     "value",
 ]

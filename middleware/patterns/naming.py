@@ -23,7 +23,7 @@ from distced.middleware.sets.describable import (
     Union,
     walk_set,
 )
-from distced.middleware.sets.expressions import Expression, Field, Moment, Name, transform
+from distced.middleware.sets.expressions import Expression, Field, Moment, Name, transform, variables
 from distced.middleware.sets.expressions import walk as walk_expression
 
 _NUMBERS: Final = count()
@@ -99,6 +99,8 @@ class _Names:
             for event in self._events:
                 self._variable(event)
         expressions = [each for node in nodes for each in tree.expressions_of(node)]
+        # A variable would hide a state of its name.
+        self._taken |= {name for each in expressions for name in variables(each) if not isinstance(name, Placeholder)}
         for expression in (*expressions, *tree.output_expressions(output)):
             for read in _read(expression):
                 self.names[read] = self._variable(self._matched(read))
@@ -248,7 +250,9 @@ def renamed_expression(expression: Expression, names: Mapping[str, str]) -> Expr
             case Name(name=name) if name in names:
                 return Name(names[name])
             case Field(variable=variable, attribute=attribute):
-                return Field(names[variable], attribute)
+                # What is no placeholder is the name of a state.
+                known = isinstance(variable, Placeholder) or variable in names
+                return Field(names[variable] if known else variable, attribute)
             case Moment(end=end, variable=variable) if variable:
                 return Moment(end, names[variable])
             case _:

@@ -21,7 +21,7 @@ from distced.middleware.patterns import operands, tree
 from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
 from distced.middleware.patterns.operands import ConditionLike, Given, Value, condition_of, expression_of
 from distced.middleware.patterns.printer import format_file, format_pattern, format_private, format_publication
-from distced.middleware.patterns.statements import CONSUMPTIONS
+from distced.middleware.patterns.statements import CONSUMPTIONS, NO_STATE, NO_STATE_ADVICE
 from distced.middleware.sets.aggregates import OVER, is_aggregate, is_sliding, slides
 from distced.middleware.sets.describable import (
     AnySet,
@@ -33,7 +33,8 @@ from distced.middleware.sets.describable import (
     Union,
     walk_set,
 )
-from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, transform
+from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, transform, walk
+from distced.middleware.sets.state_reads import CURRENT, LAST
 
 PatternLike: TypeAlias = "Pattern | str"
 """A pattern, or the name of an event type for any event of it."""
@@ -310,6 +311,9 @@ class EventSet(Pattern):
             if is_sliding(node):
                 # These are over values of the event at hand.
                 return transform(node, restore)
+            if any(_states(node)):
+                # So are keys of a state.
+                return node
             if is_aggregate(node):
                 kept[name := f"\n{len(kept)}"] = node
                 return Name(name)
@@ -534,6 +538,50 @@ def derived_type(
     return EventSet(TypeSet(derived))
 
 
+class State:
+    """Last event of a type, for each value of a key, in the order of consumption; read in conditions and computed
+    attributes of events."""
+
+    def __init__(self, name: _DerivedName) -> None:
+        self._name = name
+
+    def last(self, attribute: str, *key: Given) -> Value:
+        """Attribute of the last event before the one at hand: `inside.last("temp", door.room)`; null without one."""
+        return self._read(LAST, attribute, key)
+
+    def current(self, attribute: str, *key: Given) -> Value:
+        """The same with the event at hand, where it is one of the state."""
+        return self._read(CURRENT, attribute, key)
+
+    def _read(self, function: str, attribute: str, key: tuple[Given, ...]) -> Value:
+        by = self._name.statement.by
+        if len(key) != len(by):
+            raise PatternError(
+                f"the state {self._name} is kept by {', '.join(by) or 'nothing'}",
+                given=f"{len(key)} values of a key",
+                allowed=str(len(by)),
+            )
+        return Value(Call(function, (Field(self._name, attribute), *map(expression_of, key))))
+
+    def __repr__(self) -> str:
+        return f"<State {self._name}>"
+
+
+def state(
+    name: str, base: SetLike, *, computed: Mapping[str, Given] | None = None, by: str | Iterable[str] = ()
+) -> State:
+    """State of a type, filtered by `base.where(...)` perhaps, with further attributes `computed`: its last event, for
+    each value of `by`. A `pattern_file` of patterns that read it holds the statement that defines it."""
+    derived = derived_type(name, base, computed=computed)
+    (described,) = (each for each in walk_set(derived._label) if isinstance(each, TypeSet))
+    assert isinstance(described.name, _DerivedName)
+    statement = described.name.statement
+    if any(slides(value) for _, value in statement.computed):
+        raise PatternError(NO_STATE, given=name, advice=NO_STATE_ADVICE)
+    described.name.statement = replace(statement, by=(by,) if isinstance(by, str) else tuple(by), last=True)
+    return State(described.name)
+
+
 def pattern_file(*patterns: Publication | PrivatePublication | PatternLike) -> PatternFile:
     """Pattern file; one of the patterns may read what another publishes."""
     if not patterns:
@@ -595,12 +643,24 @@ def _derived_types(pattern: tree.Pattern) -> Iterator[tree.DerivedType]:
             for each in walk_set(described):
                 if isinstance(each, TypeSet):
                     yield from _statements(each.name)
+        for expression in tree.expressions_of(node):
+            yield from _states(expression)
 
 
 def _statements(name: str) -> Iterator[tree.DerivedType]:
     if isinstance(name, _DerivedName):
-        yield from _statements(name.statement.base)
-        yield name.statement
+        statement = name.statement
+        yield from _statements(statement.base)
+        for expression in (statement.condition, *(value for _, value in statement.computed)):
+            yield from () if expression is None else _states(expression)
+        yield statement
+
+
+def _states(expression: Expression) -> Iterator[tree.DerivedType]:
+    """Derived types behind the states that an expression reads."""
+    for node in walk(expression):
+        if isinstance(node, Field):
+            yield from _statements(node.variable)
 
 
 def _as_set(given: SetLike) -> DescribableSet:

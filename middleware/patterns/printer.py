@@ -111,8 +111,12 @@ def format_file(file: tree.PatternFile) -> str:
 
 
 def format_derived_type(derived: tree.DerivedType) -> str:
-    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
-    text = f"type {quote_name(derived.name)} = {quote_name(derived.base)}"
+    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or `= last Base`."""
+    base = quote_name(derived.base)
+    if derived.last:
+        # Words that may stand behind a type called `last`.
+        base = f"last `{base}`" if base in ("with", "every", "at") else f"last {base}"
+    text = f"type {quote_name(derived.name)} = {base}"
     if derived.condition is not None:
         text += f" where {format_expression(derived.condition)}"
     if derived.computed:

@@ -24,6 +24,9 @@ DEFINED: Final = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 CONSUMPTIONS: Final = ("ordered", "epoch")
 """Kinds of consumption of events."""
 
+NO_STATE: Final = "a state that is throttled, or has an aggregate over a window"
+NO_STATE_ADVICE: Final = "derive a type with it, and the state from that: type Last = last Mean by room"
+
 _STATEMENT: Final = re.compile(r"^(?=[^\s#])", re.MULTILINE)
 _GOES_ON: Final = (")", "]", "}", ",", ";", "|", "&", "*", "+", "{", "@", "->", "→", "∥", "‖", "⊆", "<=")
 _GOES_ON_WORDS: Final = re.compile(
@@ -39,6 +42,11 @@ _ASSIGNMENTS: Final = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|`[^
 _SLIDING: Final = re.compile(r"\)\s*over\b")
 _AT_MOST: Final = re.compile(r"\s+most\s+1\s+per\b")
 _DERIVED: Final = re.compile(r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*(?:`([^`\n]+)`|([^\W\d]\w*))\s*")
+# A name behind `last` is that of the base of a state; `type A = last where ...` is derived from a type `last`.
+_LAST: Final = re.compile(
+    r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*last\s+(?!(?:where|with|every|at|by)\b)"
+    r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*"
+)
 _PRIVATE: Final = re.compile(r"private\b(?!\s*=)")
 _CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
 _CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
@@ -67,6 +75,7 @@ class DerivedStatement:
     line: int
     computed: tuple[tuple[str, str], ...] = ()
     quiet: int = 0
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +100,14 @@ class FileStatements:
     def in_groups(self) -> list[list[int]]:
         """Places of the publications in groups, each behind those that publish what it reads."""
         published = self.published
-        bases = {each.name: each.base for each in self.types}
+        bases = {each.name: {each.base, *_read_by(each)} for each in self.types}
         definitions = self.texts
         reads: dict[int, set[str]] = {}
         for place, each in enumerate(self.publications):
             used = used_definitions(each.text, definitions)
             words = set(_names(each.text)).union(*map(_names, used.values()))
             added = words
-            while added := {bases[word] for word in added if word in bases} - words:
+            while added := set[str]().union(*(bases[word] for word in added if word in bases)) - words:
                 words |= added
             reads[place] = (words & published) - {each.publishes}
         groups: list[list[int]] = []
@@ -182,6 +191,8 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
             if by[1] not in CONSUMPTIONS:
                 raise _error("unknown kind of consumption", given=by[1], allowed=", ".join(CONSUMPTIONS), where=where)
             consumption = by[1]
+        elif (state := _LAST.match(content)) is not None:
+            types.append(_derived(content, state, line, where, constants, last=True))
         elif (derived := _DERIVED.match(content)) is not None:
             types.append(_derived(content, derived, line, where, constants))
         elif (defined := DEFINED.match(content)) is not None:
@@ -281,6 +292,11 @@ def behind_bases(types: Iterable[D]) -> list[D]:
     return ordered
 
 
+def _read_by(derived: DerivedStatement) -> set[str]:
+    """Names in the expressions of a derived type, which may be those of states."""
+    return {name for text in (derived.where, *(value for _, value in derived.computed)) for name in _names(text)}
+
+
 def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str]:
     """Definitions that a pattern may use, directly or through others."""
     if not definitions:
@@ -296,7 +312,7 @@ def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str
 
 
 def _derived(
-    content: str, match: re.Match[str], line: int, where: str, constants: Mapping[str, str]
+    content: str, match: re.Match[str], line: int, where: str, constants: Mapping[str, str], *, last: bool = False
 ) -> DerivedStatement:
     """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`."""
     parts = {"where": "", "with": "", "every": "", "at": "", "by": ""}
@@ -329,7 +345,9 @@ def _derived(
     most = constants.get(most, most)
     if every and most:
         raise _error("`every` and `at most` in one type", where=where, advice="derive one type from the other")
-    if parts["by"] and not (every or most or _SLIDING.search(parts["with"])):
+    if last and (every or most or _SLIDING.search(parts["with"])):
+        raise _error(NO_STATE, where=where, advice=NO_STATE_ADVICE)
+    if parts["by"] and not (last or every or most or _SLIDING.search(parts["with"])):
         raise _error("`by` throttles, and needs `every` or `at most` before it", where=where, advice="add every 1min")
     try:
         interval = parse_duration(every) if every else 0
@@ -339,7 +357,7 @@ def _derived(
     condition = " ".join(_uncommented(_with_constants(parts["where"], constants)).split())
     names = (match[1] or match[2], match[3] or match[4])
     computed = tuple(_computed(_uncommented(_with_constants(parts["with"], constants)), where)) if parts["with"] else ()
-    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line, computed, quiet)
+    return DerivedStatement(*names, condition, interval, named if parts["by"] else (), line, computed, quiet, last)
 
 
 def _computed(text: str, where: str) -> Iterator[tuple[str, str]]:

@@ -302,7 +302,7 @@ class Publication:
 @dataclass(frozen=True, slots=True)
 class DerivedType(Spanned):
     """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or `at most 1 per 1min`;
-    `every` and `quiet` in ns, 0 for no throttling."""
+    `every` and `quiet` in ns, 0 for no throttling. A state, `type Name = last Base by person`, where `last`."""
 
     name: str
     base: str
@@ -311,6 +311,7 @@ class DerivedType(Spanned):
     by: tuple[str, ...] = ()
     computed: tuple[tuple[str, Expression], ...] = ()
     quiet: int = 0
+    last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,10 @@ def _hindrance(patterns: Sequence[Compiled], name: str) -> str | None:
     outputs = [each.automaton.output for each in patterns if each.automaton.output is not None]
     for each in patterns:
         for throttling in each.throttlings:
-            if name not in throttling.by:
+            if throttling.state is not None:
+                if not throttling.state.keeps_apart(name):
+                    return f"{throttling.state.text} is not kept and read by {name}"
+            elif name not in throttling.by:
                 how = "throttled" if throttling.sliding is None else "aggregated over a window"
                 return f"{throttling.type_name} is {how}, and not by {name}"
         for output in outputs:
@@ -170,8 +173,8 @@ def reach_among(pattern: Compiled, patterns: Sequence[Compiled]) -> int | None:
     # A throttled type is its first event of an interval, so that a slice begins with an interval; one may build on
     # another.
     every = sum(each.every + (each.sliding.length if each.sliding else 0) for each in pattern.throttlings)
-    if any(each.quiet for each in pattern.throttlings):
-        # Each event that passes decides over the next, from the first on.
+    if any(each.quiet or each.state is not None for each in pattern.throttlings):
+        # Each event that passes decides over the next, from the first on; the last value may be of any age.
         return None
     return None if own is None or before is None else own + before + every
 

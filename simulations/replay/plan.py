@@ -159,6 +159,8 @@ def _group(
         no_bound = f"{no_key}, and `once` counts from the beginning, so no slice of time stands alone"
     elif any(each.quiet for pattern in group for each in (pattern, *beneath(pattern).values())):
         no_bound = f"{no_key}, and `at most` depends on what has passed before, so no slice of time stands alone"
+    elif any(each.state is not None for pattern in group for each in pattern.throttlings):
+        no_bound = f"{no_key}, and the last value of a type may be of any age, so no slice of time stands alone"
     elif any(each.endless for each in group):
         no_bound = f"{no_key}, and what is consumed depends on all before, so no slice of time stands alone"
     ways: dict[CutWay, str | None] = {

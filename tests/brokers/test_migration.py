@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from random import Random
 
@@ -13,10 +13,11 @@ from distced.detectors.compiler import compile_pattern
 from distced.detectors.runtime.detector import Detector
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
-from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Publication
 from distced.middleware.wire.administration import MoveRequest
 from distced.middleware.wire.codec import encode
 from distced.middleware.wire.directory_entries import SubscriptionEntry
@@ -27,6 +28,7 @@ from tests.brokers.test_transparency import KINDS, _send
 from tests.support.engine_switches import by_chance
 from tests.support.event_streams import END, comparable, messages, spread
 from tests.support.random_patterns import TYPES, PatternMaker
+from tests.support.states import STATE_TYPES, reading_states
 from tests.support.virtual_nodes import Network, delivering
 
 
@@ -265,12 +267,36 @@ def test_composite_events_do_not_depend_on_moves(switching: bool, at_length: boo
     """Random patterns, cuts, inputs and interleavings; detectors move at random meanwhile, and their engines change."""
     if switching:
         pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
+    found, moved = _moved(
+        range(1_000 if at_length else 60),
+        lambda random: PatternMaker(random).publication(random.randrange(2, 7)),
+        switching=switching,
+    )
+    assert found > 25
+    assert moved > 25
+
+
+@pytest.mark.slow
+def test_composite_events_of_states_do_not_depend_on_moves(at_length: bool) -> None:
+    found, moved = _moved(range(500 if at_length else 60), reading_states, switching=True, types=STATE_TYPES)
+    assert found > 10
+    assert moved > 15
+
+
+def _moved(
+    seeds: Iterable[int],
+    make: Callable[[Random], Publication],
+    *,
+    switching: bool,
+    types: Sequence[EventType] = (),
+) -> tuple[int, int]:
+    """Detect random patterns whose detectors move meanwhile; numbers of what was found, and of moves."""
     moved = found = 0
-    for seed in range(1_000 if at_length else 60):
+    for seed in seeds:
         random = Random(seed)
-        registry = TypeRegistry(KINDS)
+        registry = TypeRegistry((*KINDS, *types))
         try:
-            made = PatternMaker(random).publication(random.randrange(2, 7))
+            made = make(random)
             pattern = compile_pattern(format_publication(made), registry)
         except PatternError:
             continue
@@ -281,7 +307,7 @@ def test_composite_events_do_not_depend_on_moves(switching: bool, at_length: boo
         engines = by_chance(seed) if switching else None
         nodes = [network.node(f"n{number}", engines=engines) for number in range(random.randrange(2, 4))]
         app = network.client("app")
-        app.register(*KINDS)
+        app.register(*KINDS, *types)
         network.run()
         publishers = [network.client(f"pub{number}") for number in range(sources)]
         for number, publisher in enumerate(publishers):
@@ -313,5 +339,4 @@ def test_composite_events_do_not_depend_on_moves(switching: bool, at_length: boo
         found += len(expected)
         moved += sum(note.event == "detector moved" for note in network.notes)
         assert sum(len(each.node.migration.moving) for each in nodes) == 0
-    assert found > 25
-    assert moved > 25
+    return found, moved

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import groupby
@@ -14,7 +14,7 @@ import pytest
 from distced.detectors.compiler import Compiled, compile_pattern
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.errors import PatternError
-from distced.middleware.model.event_types import TypeRegistry, event_type
+from distced.middleware.model.event_types import EventType, TypeRegistry, event_type
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.patterns.printer import format_publication
 from distced.middleware.patterns.tree import Output, Publication
@@ -22,6 +22,7 @@ from distced.middleware.sets.expressions import Literal
 from tests.support.engine_switches import by_chance
 from tests.support.event_streams import END, Message, comparable, messages, spread
 from tests.support.random_patterns import TYPES, PatternMaker, with_privates
+from tests.support.states import STATE_TYPES, reading_states
 from tests.support.virtual_nodes import Network, VirtualClient, delivering
 
 KINDS = [event_type(name, {"k": "number", "v": "number"}) for name in TYPES]
@@ -89,12 +90,25 @@ def test_composite_events_of_private_publications_do_not_depend_on_nodes(at_leng
     assert counts["cut"] > 4
 
 
-def _counts(seeds: Iterable[int], make: Callable[[Random], Publication], *, switching: bool) -> Counter[str]:
+@pytest.mark.slow
+def test_composite_events_of_states_do_not_depend_on_nodes(at_length: bool) -> None:
+    counts = _counts(range(500 if at_length else 20), reading_states, switching=True, types=STATE_TYPES)
+    assert counts["found"] > 10
+    assert counts["columnar"] > 2
+
+
+def _counts(
+    seeds: Iterable[int],
+    make: Callable[[Random], Publication],
+    *,
+    switching: bool,
+    types: Sequence[EventType] = (),
+) -> Counter[str]:
     """Detect random patterns on nodes; what was found, and how."""
     found = read = cut = columnar = 0
     for seed in seeds:
         random = Random(seed)
-        registry = TypeRegistry(KINDS)
+        registry = TypeRegistry((*KINDS, *types))
         first = _pattern(random, "Out0", registry, make)
         patterns = [first, _pattern(random, "Out1", registry, make)]
         patterns.append(_pattern(random, "Out2", registry, make, reads="Out0"))
@@ -106,7 +120,7 @@ def _counts(seeds: Iterable[int], make: Callable[[Random], Publication], *, swit
         engines = by_chance(seed) if switching else None
         nodes = [network.node(f"n{number}", engines=engines) for number in range(random.randrange(1, 4))]
         app = network.client("app")
-        app.register(*KINDS)
+        app.register(*KINDS, *types)
         network.run()
         publishers = [network.client(f"pub{number}") for number in range(sources)]
         for number, publisher in enumerate(publishers):

@@ -104,7 +104,7 @@ def test_every_method_of_the_binding_is_in_the_docs() -> None:
         for name in vars(owner):
             if not name.startswith("_") and callable(getattr(owner, name)):
                 assert f"{name}(" in PATTERNS, name
-    classes = {"EventSet", "Pattern", "PatternFile", "PrivatePublication", "Publication", "Timer", "Value"}
+    classes = {"EventSet", "Pattern", "PatternFile", "PrivatePublication", "Publication", "State", "Timer", "Value"}
     for name in set(binding.__all__) - classes:
         assert f"{name}(" in PATTERNS, name
 

@@ -29,6 +29,7 @@ from distced.middleware.patterns import (
     other_than,
     over,
     pattern_file,
+    state,
     tree,
     value,
 )
@@ -258,6 +259,31 @@ def test_pattern_file_holds_each_derived_type_once_and_before_it_is_used() -> No
     assert file.types[0].condition == parse_expression("temp < 15")
     assert (file.types[1].base, file.types[1].every, file.types[1].by) == ("Cold", 90 * 10**9, ("room",))
     assert len(file.publications) == 3
+
+
+def test_states_of_types() -> None:
+    inside = state("Inside", temp.where(temp.temp > 0), computed={"half": temp.temp / 2}, by="room")
+    outer, both = event("Out"), event("Temp", "Out")
+    line = "type Inside = last Temp where temp > 0 with (half = temp / 2) by room\n"
+    warm = outer.where(outer.temp > inside.last("temp", outer.room) + 3).publish("Warm", temp=outer.temp)
+    shown = "[Out where (temp > last(Inside.temp, room) + 3) as out] -> Warm(temp = out.temp)\n"
+    assert str(pattern_file(warm)) == line + shown
+    same = both.where(inside.current("half", both.room) == both.temp)
+    assert str(pattern_file(same)) == line + "[{Temp, Out} where current(Inside.half, room) == temp]\n"
+    # An event has no variable of a state's name, which would hide it.
+    mode = state("out", "Mode")
+    on = outer.where(mode.last("value") == "on").publish("On", temp=outer.temp)
+    assert "[Out where (last(out.value) == 'on') as out2] -> On(temp = out2.temp)" in str(pattern_file(on))
+    # States of a derived type are defined before it.
+    read = {"mode": mode.last("value"), "was": inside.last("temp", outer.room)}
+    computed = derived_type("Outer", outer, computed=read)
+    text = str(pattern_file(computed.where(computed.mode == 1).publish("X", was=computed.was)))
+    assert "type Outer = Out with (mode = last(out.value), was = last(Inside.temp, room))" in text
+    assert [each.name for each in parse_file(text).types] == ["out", "Inside", "Outer"]
+    with pytest.raises(PatternError, match="the state Inside is kept by room: 0 values of a key"):
+        inside.last("temp")
+    with pytest.raises(PatternError, match="a state that is throttled, or has an aggregate"):
+        state("Mean", temp, computed={"mean": over(call("avg", temp.temp), "10min")})
 
 
 def test_computed_attributes_of_a_derived_type() -> None:

@@ -13,7 +13,13 @@ from distced.detectors.language.parser import parse_expression, parse_file, pars
 from distced.middleware.model.errors import PatternError, SubscriptionError
 from distced.middleware.model.event_types import TypeRegistry, derive, event_type
 from distced.middleware.patterns.printer import format_publication
-from distced.middleware.patterns.statements import FileStatements, read_file, read_statements, used_definitions
+from distced.middleware.patterns.statements import (
+    DerivedStatement,
+    FileStatements,
+    read_file,
+    read_statements,
+    used_definitions,
+)
 from tests.detectors.test_parser import FILE
 
 FILES = sorted(Path(__file__).parents[2].glob("simulations/**/*.pattern"))
@@ -177,6 +183,38 @@ def test_groups_come_behind_what_they_read() -> None:
     assert circle.in_groups() == [[2], [0, 1]]
 
 
+def test_states_of_types() -> None:
+    text = """
+type Inside = last Temp where temp > COLD with (half = temp / 2) by (room, floor)  # of each room
+type `by` = last `last`
+type Plain = last where v > 1
+type Every = last every 5s
+type Last = last
+COLD = 15
+[A] -> X()
+[B where v > last(S.v)] -> Y()
+type S = last X
+[Z where v > 1]
+type Z = Y with (s = last(R.v))
+type R = last X
+"""
+    read = read_statements(text)
+    inside, quoted, *others, _, _, _ = read.types
+    assert inside == DerivedStatement(
+        "Inside", "Temp", "temp > 15", 0, ("room", "floor"), 2, (("half", "temp / 2"),), 0, True
+    )
+    assert (quoted.name, quoted.base, quoted.last) == ("by", "last", True)
+    assert [(each.base, each.where, each.every, each.last) for each in others] == [
+        ("last", "v > 1", 0, False),
+        ("last", "", 5 * 10**9, False),
+        ("last", "", 0, False),
+    ]
+    parsed = [(each.name, each.base, each.last) for each in parse_file(text).types]
+    assert parsed == [(each.name, each.base, each.last) for each in read.types]
+    # Publications stand behind what they read the state of.
+    assert read.in_groups() == [[0], [1], [2]]
+
+
 def test_definitions_that_a_pattern_uses() -> None:
     definitions = {"A1": "[A]", "B1": "A1 [B]", "C1": "[C where v == 'B1']", "D1": "[D] # A1"}
     assert list(used_definitions("B1 ; [X]", definitions)) == ["A1", "B1"]
@@ -194,6 +232,8 @@ def test_definitions_that_a_pattern_uses() -> None:
         ("X = [A]\nX = [B]\nX\n", "defined twice: X, at f.pattern, line 2"),
         ("type C = A by k\n[C]\n", "needs `every`"),
         ("type C = A every 3parsecs\n[C]\n", "line 1"),
+        ("type C = last A every 3s\n[B]\n", "a state that is throttled"),
+        ("type C = last A with (m = avg(v) over 3s) by k\n[B]\n", "a state that is throttled"),
         (
             "[B]\ntype C = A and more\n[C]\n",
             "not a derived type: and more (allowed: where, with, every, at most or by), at f.pattern, line 2",

@@ -188,16 +188,21 @@ OUTPUTS = st.builds(
     st.one_of(st.none(), st.builds(Quiet, st.integers(1, 10**12), st.lists(NAMES, max_size=2, unique=True).map(tuple))),
 )
 DERIVED = st.builds(
-    lambda name, base, condition, every, by, computed, quiet: DerivedType(
-        name, base, condition, 0 if quiet else every, by if every or quiet else (), tuple(computed.items()), quiet
+    lambda name, base, condition, every, by, computed, quiet, last: (
+        DerivedType(name, base, condition, 0, by, tuple(computed.items()), 0, True)
+        if last
+        else DerivedType(
+            name, base, condition, 0 if quiet else every, by if every or quiet else (), tuple(computed.items()), quiet
+        )
     ),
     TYPE_NAMES,
-    TYPE_NAMES,
+    st.one_of(TYPE_NAMES, st.sampled_from(["last", "with", "every", "at"])),
     st.one_of(st.none(), EXPRESSIONS),
     st.integers(0, 10**12),
     st.lists(NAMES, max_size=2, unique=True).map(tuple),
     st.dictionaries(NAMES, EXPRESSIONS, max_size=2),
     st.sampled_from([0, 0, 1, 10**10]),
+    st.booleans(),
 )
 FILES = st.builds(
     PatternFile,

@@ -46,9 +46,9 @@ def _door(source: Source) -> None:
     source.publish(source.create("Door", now, room="FE02"), watermark=now)
 
 
-def _cold(source: Source) -> None:
+def _cold(source: Source, temp: float = 14.5) -> None:
     now = source.client.clock.now()
-    source.publish(source.create("Temp", now, room="FE02", temp=14.5), watermark=now)
+    source.publish(source.create("Temp", now, room="FE02", temp=temp), watermark=now)
 
 
 def _subscribe(client: Client, pattern: str = COLD, **options: Any) -> Subscription:
@@ -550,6 +550,27 @@ def test_windows_of_a_derived_type(tmp_path: Path) -> None:
         found = [each.attributes for _ in range(3) if (each := often.get(0.1)) is not None]
         assert found == [{"n": 3, "low": 14.5}, {"n": 4, "low": 14.5}]
         assert another.get(0.1) is not None
+
+
+def test_states_of_types_and_of_composite_events(tmp_path: Path) -> None:
+    path = tmp_path / "states.pattern"
+    path.write_text(
+        "type Lowest = last Drop\n"
+        "type Before = last Temp by room\n"
+        "[Temp as t where temp < last(Before.temp, room)] -> Drop(temp = t.temp, room = t.room)\n"
+        "[Temp as t where temp > last(Lowest.temp)] -> Above(temp = t.temp)\n"
+    )
+    with InMemoryDeployment(nodes=2) as deployment:
+        client = deployment.client("office")
+        source = _source(client)
+        drops, above = client.subscribe_file(path)
+        for temp in (14.0, 12.0, 13.0, 11.0, 11.5):
+            _cold(source, temp)
+            deployment.advance(60)
+        deployment.settle()
+        for each, expected in (drops, [12.0, 11.0]), (above, [13.0, 11.5]):
+            found = [one.attributes["temp"] for _ in range(9) if (one := each.get(0.1)) is not None]
+            assert found == expected
 
 
 def test_text_is_no_list_of_patterns() -> None:

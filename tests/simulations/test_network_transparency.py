@@ -54,6 +54,7 @@ from tests.brokers.test_transparency import KINDS, _pattern, _plain
 from tests.support.engine_switches import passes_by_chance
 from tests.support.event_streams import END, comparable, messages, spread
 from tests.support.random_patterns import TYPES
+from tests.support.states import STATE_TYPES, reading_states
 
 KINDS_WITH_TEXTS = [event_type(each.name, {**each.attributes, "d": "string"}) for each in KINDS]
 
@@ -75,7 +76,13 @@ class Checked(NamedTuple):
 
 
 def check(
-    seed: int, *, lose: bool = False, disturbed: bool = False, crowded: bool = False, filters: bool = False
+    seed: int,
+    *,
+    lose: bool = False,
+    disturbed: bool = False,
+    crowded: bool = False,
+    filters: bool = False,
+    states: bool = False,
 ) -> Checked:
     """One run; asserts that every subscription got what it should.
 
@@ -83,16 +90,18 @@ def check(
         lose: one of at least three nodes is lost, everything is to be reliable, and nothing else happens.
         disturbed: servers restart and links are down while sources and subscriptions come about.
         filters: publishers leave out what nobody reads.
+        states: the patterns read states.
         crowded: many more subscribers, whose detectors share inputs; some come or go while events flow.
     """
     random = Random(seed)
-    kinds = KINDS_WITH_TEXTS if crowded else KINDS
+    kinds = [*(KINDS_WITH_TEXTS if crowded else KINDS), *(STATE_TYPES if states else ())]
     registry = TypeRegistry(kinds)
-    first = _pattern(random, "Out0", registry, _plain)
+    make = reading_states if states else _plain
+    first = _pattern(random, "Out0", registry, make)
     patterns = [
         first,
-        _pattern(random, "Out1", registry, _plain),
-        _pattern(random, "Out2", registry, _plain, reads="Out0"),
+        _pattern(random, "Out1", registry, make),
+        _pattern(random, "Out2", registry, make, reads="Out0"),
     ]
     sources = random.randrange(1, 4)
     topology = _topology(random, sources, least=3 if lose else 1)
@@ -338,6 +347,13 @@ def test_composite_events_do_not_depend_on_the_network() -> None:
     assert sum(each.cut for each in checked) > 5
     assert sum(each.moved for each in checked) > 30
     assert sum(each.homes > 1 for each in checked) > 6
+
+
+@pytest.mark.slow
+def test_composite_events_of_states_do_not_depend_on_the_network() -> None:
+    checked = [check(seed, states=True, lose=seed % 4 == 0, filters=seed % 3 == 0) for seed in range(16)]
+    assert sum(each.found for each in checked) > 20
+    assert sum(each.moved for each in checked) > 3
 
 
 @pytest.mark.slow

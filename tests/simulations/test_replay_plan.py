@@ -93,6 +93,14 @@ def test_window_of_a_type_is_added() -> None:
     assert reach_of([pattern]) == 65 * 10**9
 
 
+def test_state_has_no_bound_and_is_replayed_in_one_piece() -> None:
+    (pattern,) = of_file("type S = last A\n[B where v > last(S.v)] ; [C] within 5s -> P()")
+    assert reach_of([pattern]) is None
+    (group,) = plan_of([pattern], files(4, 500_000), cores=16, until=4 * DAY).groups
+    assert group.way == "whole"
+    assert "the last value of a type may be of any age" in group.why
+
+
 def test_quiet_type_has_no_bound() -> None:
     (pattern,) = of_file("type Q = A at most 1 per 1min\n[Q] ; [B] within 5s -> P()")
     assert reach_of([pattern]) is None
@@ -145,6 +153,19 @@ KEYED = [
         "A is aggregated over a window, and not by k",
     ),
     ("type S = A at most 1 per 1min\n[S] ; [B] by k -> P()", (), "A is throttled, and not by k"),
+    ("type S = last A by k\n[B where v > last(S.v, k)] ; [C] by k -> P()", ("k",), ""),
+    ("type S = last A by (j, k)\n[B where v > last(S.v, 1, k)] ; [C] by (j, k) -> P()", ("k",), ""),
+    (
+        "type S = last A by k\n[B where v > last(S.v, j)] ; [C] by k -> P()",
+        (),
+        "last(S.v, j) is not kept and read by k",
+    ),
+    ("type S = last A\n[B where v > last(S.v)] ; [C] by k -> P()", (), "last(S.v) is not kept and read by k"),
+    (
+        "[A as x] ; [B] by k -> P(k = x.j)\ntype S = last P by k\n[B where last(S.k, k) == 1] ; [C] by k -> Q()",
+        (),
+        "P does not carry k",
+    ),
     ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by k -> P()", (), "the key k is computed"),
     ("type S = A with (k = floor(hi() / 1h))\n[S] ; [B] by (k, j) -> P()", ("j",), ""),
     ("type S = A with (k = j)\ntype R = B with (k = j)\n[S] ; [R] by k -> P()", ("j",), ""),

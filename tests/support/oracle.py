@@ -22,9 +22,9 @@ from distced.detectors.canonical.form import canonical_id
 from distced.detectors.compiler import compile_publication
 from distced.detectors.language.aggregates import with_aggregates
 from distced.detectors.language.computed import key_names
-from distced.detectors.language.derived import written_out
+from distced.detectors.language.derived import needed_throttlings, written_out
 from distced.detectors.language.key_output import with_key_registers
-from distced.detectors.language.names import all_registers, all_variables
+from distced.detectors.language.names import all_registers, all_variables, attributes_read
 from distced.detectors.language.parser import parse_expression
 from distced.detectors.language.private import marked
 from distced.middleware.model.event_types import TypeRegistry
@@ -59,6 +59,7 @@ from distced.middleware.sets.aggregates import aggregates, is_aggregate, is_slid
 from distced.middleware.sets.describable import AnySet, Difference, Filtered, Intersection, TypeSet, Union, walk_set
 from distced.middleware.sets.expressions import Binary, Call, Field, Literal, Moment, Name, Unary, transform, variables
 from distced.middleware.sets.expressions import names as bare_names
+from distced.middleware.sets.state_reads import over_event, state_of
 
 OTHER = object()
 """The value of a key that no event shows."""
@@ -159,6 +160,7 @@ class Derived:
     def __init__(self, registry: TypeRegistry, events: list[Seen]) -> None:
         self.registry = registry
         self.values = Oracle(Atom(Union(())), None, [])
+        self.values.derived = self
         self.events = sorted(events, key=lambda each: each.key)
         self.passed: dict[str, set[tuple[str, int]]] = {}
         for each in registry:
@@ -242,9 +244,32 @@ class Derived:
 
         return change
 
+    def is_state(self, name: str) -> bool:
+        found = self.registry.find(name) if name else None
+        return found is not None and found.derived is not None and found.derived.last
+
+    def last_value(self, read: Call, event: Seen) -> Any:
+        """Last value of a state: of its events before the one at hand, which may count, too, the last with its key."""
+        name = state_of(read)
+        value, *at = read.arguments
+        key = [self.values.value(each, event, {}, {}) for each in at]
+        if None in key:
+            return None
+        found = None
+        for other in self.events:
+            if other.key > event.key or (other.key == event.key and read.function == "last"):
+                break
+            view = self.view(name, other)
+            if view is None:
+                continue
+            own = [view.attributes.get(each) for each in self.registry.get(name).derived.by]
+            if [(type(each) is bool, each) for each in own] == [(type(each) is bool, each) for each in key]:
+                found = self.values.value(over_event(value, name), view, {}, {})
+        return found
+
     def views(self, event: Seen) -> list[Seen]:
         """The event as one of each type that it is of."""
-        found = (self.view(each.name, event) for each in self.registry)
+        found = (self.view(each.name, event) for each in self.registry if not self.is_state(each.name))
         return [event, *(each for each in found if each is not None)]
 
 
@@ -299,6 +324,10 @@ class Oracle:
         # Over published types and with registers for aggregates and the key, for the ids of sides alone.
         if written is None:
             out = written_out(Publication(pattern, output), TypeRegistry() if derived is None else derived.registry)
+            # What a state is of is named, too.
+            plain = out.publication
+            stages = needed_throttlings(out.throttlings, attributes_read(plain.pattern, plain.output))
+            self.named |= {each.type_name for each in stages if each.state is not None}
             given = with_aggregates(out.publication)
             registers = with_key_registers(given.pattern, given.output, key_names(out.computations))
             written = registers[0], outer_key
@@ -665,9 +694,15 @@ class Oracle:
             case Binary(operator="and" | "or" as operator, left=left, right=right):
                 sides = [self.may_be(each, event, registers, unknown) for each in (left, right)]
                 return all(sides) if operator == "and" else any(sides)
+        condition = transform(condition, lambda each: self.read_state(each, event))
         if variables(condition) or bare_names(condition) & set(registers):
             return unknown
         return self.value(condition, event, {}, {}) is True
+
+    def read_state(self, expression: Any, event: Seen) -> Any:
+        """The last value in place of a state that is read."""
+        state = self.derived is not None and self.derived.is_state(state_of(expression))
+        return Literal(self.value(expression, event, {}, {})) if state else expression
 
     def labelled(self, inst: Inst, event: Seen, thread: Thread) -> Seen | None:
         """The event as one of a label; None for one that is not in it."""
@@ -960,6 +995,8 @@ class Oracle:
         return event.hi + int(delay)
 
     def value(self, expression: Any, event: Seen | None, bindings: dict[str, Any], registers: dict[str, Any]) -> Any:
+        if self.derived is not None and self.derived.is_state(name := state_of(expression)) and name not in bindings:
+            return self.derived.last_value(expression, event)
         if is_aggregate(expression):
             return self.aggregate(expression, bindings)
 
