@@ -15,7 +15,7 @@ from functools import cached_property
 from textwrap import dedent
 from typing import Literal, TypeAlias, TypeVar
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.automata.automaton import INSIDE, PART_PREFIX, Automaton
 from distced.detectors.automata.builder import build
 from distced.detectors.automata.reachability import can_match
 from distced.detectors.automata.satisfiable import satisfiable
@@ -41,8 +41,9 @@ from distced.detectors.language.parser import (
 from distced.detectors.language.private import WithPrivates, marked, output_of, read_by, types_named, without_name
 from distced.detectors.language.scanner import error_at, place_of
 from distced.detectors.language.states import states_of, states_read, types_behind
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import PatternError, TypeRegistryError
-from distced.middleware.model.event_types import EventType, TypeRegistry, derive
+from distced.middleware.model.event_types import EventType, TypeRegistry, clock_type, derive
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.published_types import PublishedType, publish
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -114,6 +115,15 @@ class Compiled:
         automaton = build(
             self.cut, self.canonical_id, epochs=self.epochs, exports=self.exports, privates=parts, beside=beside
         )
+        if automaton.clocks and automaton.begins_by_clock:
+            raise error_at(
+                self.source,
+                self.publication.pattern.span,
+                "a match that begins with a clock",
+                given=format_pattern(self.publication.pattern),
+                allowed="clocks behind an event",
+                advice="let it begin with an event; once [A] ([A]* [Hour])+ goes on from the first, hour after hour",
+            )
         # What was cut out of a canonical form was part of a pattern that can match.
         if self.known_form is None and not can_match(automaton, in_full=False):
             raise self._never("no event is in a label and in its domain on every way through")
@@ -190,7 +200,13 @@ class Compiled:
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
         beside = any(each.sliding is not None or each.state is not None for each in self.throttlings)
-        return self.epochs or self.once or self.settled or self.selects or beside
+        return self.epochs or self.once or self.settled or self.selects or beside or self.clocked
+
+    @cached_property
+    def clocked(self) -> bool:
+        """Whether it reads clocks, in a private publication, too."""
+        named = any(map(is_clock, types_named(self.plain.pattern)))
+        return named or any(each.clocked for each in self.privates)
 
     @property
     def is_no_part(self) -> bool:
@@ -218,7 +234,7 @@ class Compiled:
 
     @property
     def _named_here(self) -> frozenset[str]:
-        named = frozenset(each for each in types_named(self.plain.pattern) if each[0] != PART_PREFIX)
+        named = frozenset(each for each in types_named(self.plain.pattern) if each[0] not in INSIDE)
         return named | self.types_beside
 
     def names(self) -> frozenset[str]:
@@ -560,6 +576,8 @@ def register_derived(file: PatternFile, registry: TypeRegistry, *, text: str = "
 
 
 def _event_type(derived: DerivedType, registry: TypeRegistry) -> EventType:
+    if is_clock(derived.base):
+        return clock_type(derived.name, derived.base)
     if registry.open and derived.base not in registry:
         registry.register(EventType(derived.base, {}))
     where = format_expression(derived.condition) if derived.condition is not None else ""
@@ -599,7 +617,7 @@ def _readers_last(
 def _names(automaton: Automaton) -> frozenset[str]:
     named = {name for position in automaton.positions for name in position.domain.by_type}
     inside = (_names(part) for part in automaton.sides)
-    return frozenset(name for name in named if name[0] not in (TIMER_PREFIX, PART_PREFIX)).union(*inside)
+    return frozenset(name for name in named if name[0] not in INSIDE).union(*inside)
 
 
 def _reads_any(automaton: Automaton) -> bool:

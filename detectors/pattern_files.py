@@ -18,6 +18,7 @@ from distced.detectors.compiler import Compiled, Consumption, compile_pattern, c
 from distced.detectors.language.derived import without_derived
 from distced.detectors.language.parser import parse_file
 from distced.detectors.language.states import states_of, states_read
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import DistcedError, PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.patterns.tree import Atom, PatternFile, Reference, Scope, walk
@@ -128,13 +129,15 @@ def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumpt
 
 
 def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:
-    """The names of the derived types that are pure throttlings, by mark."""
+    """The names of the derived types that are pure throttlings, and of clocks, by mark."""
     names = {}
     for each in file.types:
         plain, _ = without_derived(Atom(TypeSet(each.name)), registry)
         match plain:
             case Atom(label=Filtered(base=TypeSet(), condition=Name(name=mark))):
                 names[mark] = each.name
+            case Atom(label=TypeSet(name=name)) if is_clock(name):
+                names.setdefault(name, each.name)
             case _:
                 pass
     return names

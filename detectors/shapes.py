@@ -121,6 +121,10 @@ class ShapedPattern(Compiled):
         return ()
 
     @property
+    def clocked(self) -> bool:
+        return False
+
+    @property
     def publishes(self) -> EventType:
         return self.shape.template.publishes
 
@@ -386,7 +390,12 @@ class _Written:
 def _is_shape(template: Compiled, stand_ins: set[Attribute], count: int) -> bool:
     """Whether all texts of a pattern are stand-ins, and all compared numbers of its canonical form if any is, each
     compared with something that is no constant."""
-    if template.throttlings or template.plain.pattern != template.publication.pattern or template.automaton.parts:
+    if (
+        template.throttlings
+        or template.clocked
+        or template.plain.pattern != template.publication.pattern
+        or template.automaton.parts
+    ):
         return False
     found = _constants(template.publication)
     wanted = [(value, compared) for value, compared in found if isinstance(value, str) or value in stand_ins]

@@ -18,16 +18,20 @@ from types import EllipsisType
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
+from distced.middleware.model.clock_rules import CLOCK_PREFIX, is_clock
 from distced.middleware.model.events import Attribute
 from distced.middleware.model.timestamps import DAY, HOUR, INSTANT_MAX, MINUTE, SECOND
 from distced.middleware.patterns.tree import Delegated, Instant, Output, Quiet, Recurring, Relative, TimeOfDay, When
 from distced.middleware.sets.describable import EMPTY, ConditionByType, union
-from distced.middleware.sets.expressions import Expression
+from distced.middleware.sets.expressions import FALSE, Expression
 
 TIMER_PREFIX: Final = "@"
 PART_PREFIX: Final = "&"
 PRIVATE_PREFIX: Final = f"{PART_PREFIX}c"
 """Of the types of private publications: a canonical id behind the prefix of parts."""
+
+INSIDE: Final = (TIMER_PREFIX, PART_PREFIX, CLOCK_PREFIX)
+"""How types begin that no source publishes."""
 
 PositionIndex: TypeAlias = int
 StateIndex: TypeAlias = int
@@ -167,13 +171,31 @@ class Automaton:
     beside: frozenset[str] = frozenset()
     # As `type_names` has found them; ... before.
     _names: frozenset[str] | EllipsisType | None = field(default=..., init=False, compare=False, repr=False)
+    # As `clocks` has found them.
+    _clocks: frozenset[str] | EllipsisType = field(default=..., init=False, compare=False, repr=False)
     # As `properties.guard_cost` has found it; -1 before.
     guard: int = field(default=-1, init=False, compare=False, repr=False)
 
     @property
     def indivisible(self) -> bool:
         """Whether it is detected whole: never cut, and no part of another pattern."""
-        return self.epochs or self.once or self.settled or self.selects
+        return self.epochs or self.once or self.settled or self.selects or bool(self.clocks)
+
+    @property
+    def clocks(self) -> frozenset[str]:
+        """The clocks read, parts included."""
+        if isinstance(self._clocks, EllipsisType):
+            named = (name for position in self.positions for name in position.domain.by_type if is_clock(name))
+            object.__setattr__(self, "_clocks", frozenset(named).union(*(part.clocks for part in self.inner)))
+        return self._clocks  # type: ignore[return-value]
+
+    @property
+    def begins_by_clock(self) -> bool:
+        """Whether an instance that stands in the start, or the first event of a match, of a part, too, is a clock's."""
+        begins = (self.positions[move.position] for start in self.starts for move in self.states[start].moves)
+        read = (form for each in begins for form in ((each.label, each.domain) if self.once else (each.label,)))
+        own = any(is_clock(name) and condition != FALSE for form in read for name, condition in form.by_type.items())
+        return own or any(part.begins_by_clock for part in self.inner)
 
     @property
     def selects(self) -> bool:
@@ -252,7 +274,7 @@ class Automaton:
             found = position.domain.types()
             if found is None:
                 return None
-            names |= {name for name in found if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
+            names |= {name for name in found if name[0] not in INSIDE}
         for part in self.inner:
             found = part.type_names()
             if found is None:

@@ -12,8 +12,8 @@ from distced.middleware.sets.values import FUNCTIONS
 
 
 def recurs(automaton: Automaton) -> bool:
-    """Whether a time event comes again and again, in a part, too."""
-    own = any(isinstance(each.when, Recurring) for each in automaton.timers)
+    """Whether a time event or a clock comes again and again, in a part, too."""
+    own = bool(automaton.clocks) or any(isinstance(each.when, Recurring) for each in automaton.timers)
     return own or any(map(recurs, automaton.inner))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from distced.detectors.canonical.conditions import ALWAYS, NEVER, TIMER, Expressions
 from distced.detectors.canonical.pieces import NameSlot, Piece, changed, combined, constant, named
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.sets.describable import (
     AnySet,
     ConditionByType,
@@ -43,11 +44,14 @@ def canonical_set(
     """
     others = expressions.condition(form.others)
     by_type = [(name, expressions.condition(form.by_type[name])) for name in sorted(form.by_type) if name not in timers]
-    differing = [(name, condition) for name, condition in by_type if condition.identity != others.identity]
+    # No clock is in `any`.
+    published = [(name, condition) for name, condition in by_type if not is_clock(name)]
+    differing = [(name, condition) for name, condition in published if condition.identity != others.identity]
     members = [
         _filtered(_type(name, expressions), condition)
         for name, condition in by_type
-        if condition is not NEVER and (condition.identity != others.identity or name not in named_already)
+        if condition is not NEVER
+        and (condition.identity != others.identity or name not in named_already or is_clock(name))
     ]
     if others is not NEVER:
         members.append(_filtered(_rest([name for name, _ in differing], expressions), others))

@@ -190,6 +190,8 @@ class ColumnarEngine:
                 if other is not None:
                     unit.matcher, unit.inbox = other.matcher, other.inbox
             engine.renew_single()
+            if engine.clocks is not None and self.beside.clocks is not None:
+                engine.clocks.unpack(self.beside.clocks.packed())
         for throttler in engine.throttlers:
             throttler.passed = passed[throttler.throttling.mark]
         if self.cascade is not None:
@@ -216,6 +218,8 @@ class ColumnarEngine:
                 other = theirs[id(unit.matcher.automaton), unit.matcher.constants]
                 unit.matcher, unit.inbox = other.matcher, other.inbox
             self.beside.renew_single()
+            if engine.clocks is not None and self.beside.clocks is not None:
+                self.beside.clocks.unpack(engine.clocks.packed())
         if self.cascade is not None:
             assert self.by_instants or not self._pending
             touched = self._loops_touched()

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from distced.detectors.compiler import Compiled, DerivedTypes, compile_pattern, read_pattern, register_published
-from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match
+from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match, clock_at
 from distced.detectors.language.parser import parse_file
 from distced.detectors.runtime.engines import Kinds, make_engine
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import Attribute, CompositeEvent, Event
@@ -165,7 +166,13 @@ def _match(composite: CompositeEvent) -> Match:
 
 
 def _constituents(composite: CompositeEvent) -> Constituents:
-    return tuple(_constituents(each) if isinstance(each, CompositeEvent) else each.seq for each in composite.events)
+    return tuple(map(_constituent, composite.events))
+
+
+def _constituent(event: Event) -> Constituents | int | str:
+    if isinstance(event, CompositeEvent):
+        return _constituents(event)
+    return clock_at(event.hi) if is_clock(event.type) else event.seq
 
 
 def _comparable(match: Match, like: Match) -> tuple[object, ...]:

@@ -18,7 +18,8 @@ Beside the design's keys:
     derive = ["type Seen = Pers every 1min by person"]
     publications = ["[A] ; [B] -> Pair()"]    # detected beside the pattern, which may read them
 
-A constituent that is a composite event itself is written as the list of what it is made of: `expect = [[[0, 1], 2]]`.
+A constituent that is a composite event itself is written as the list of what it is made of: `expect = [[[0, 1], 2]]`;
+the event of a clock as its time: `expect = [[0, "1h"]]`.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
 CONSUMPTIONS: Final[tuple[Consumption, ...]] = ("ordered", "epoch")
 
 Constituents: TypeAlias = tuple[Any, ...]
-"""Positions in `events`; a constituent that is a composite event is a tuple of positions itself."""
+"""Positions in `events`; a constituent that is a composite event is a tuple of positions itself, the event of a clock
+its `clock_at`."""
 
 
 class ConformanceError(DistcedError):
@@ -324,7 +326,14 @@ def _constituents(given: list[Any], count: int, where: str) -> Constituents:
     )
 
 
-def _position(given: object, count: int, where: str) -> int:
+def clock_at(instant: int) -> str:
+    """Notation of the event of a clock."""
+    return f"clock at {instant}"
+
+
+def _position(given: object, count: int, where: str) -> int | str:
+    if isinstance(given, str):
+        return clock_at(_timestamp(given, where).hi)
     if type(given) is not int or not 0 <= given < count:
         allowed = f"0 to {count - 1}" if count else "none, for there are no events"
         raise ConformanceError("not a position in events", given=given, allowed=allowed, where=where)

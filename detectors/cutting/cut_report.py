@@ -27,6 +27,7 @@ MOST_PARTS: Final = 8
 
 _COMPOSES: Final = "it composes with others through the composite events it publishes"
 NOT_CUT: Final = f"consumed by epochs it is not cut; {_COMPOSES}"
+BY_CLOCKS: Final = f"clocks come between the events of a whole pattern, so it is not cut; {_COMPOSES}"
 AT_THE_END: Final = f"settled is said of a whole pattern, so it is not cut; {_COMPOSES}"
 AMONG_OTHERS: Final = f"take and consuming are said of a whole pattern, so it is not cut; {_COMPOSES}"
 ONE_START: Final = f"once is said of a whole pattern, so it is not cut; {_COMPOSES}"
@@ -101,6 +102,7 @@ def cuts_of(compiled: Compiled, throttled: Mapping[str, str]) -> Cuts:
         (NOT_CUT, compiled.epochs),
         (ONE_START, compiled.once),
         (AT_THE_END, compiled.settled),
+        (BY_CLOCKS, compiled.clocked),
         (AMONG_OTHERS, compiled.selects),
     )
     note = next((reason for reason, holds in reasons if holds), "")

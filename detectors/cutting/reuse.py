@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.automata.automaton import INSIDE, PART_PREFIX, Automaton
 from distced.detectors.compiler import Compiled
 from distced.detectors.cutting.candidates import Context, JointView, Path, inside, outermost, private_candidates
 from distced.detectors.cutting.catalogue import Around, Catalogue, Entry, Word, core_of, entry_of, word_of
@@ -199,7 +199,7 @@ def _read_by_name(automaton: Automaton) -> Iterator[str]:
     """The types an automaton itself names and reads, without its parts."""
     for position in automaton.positions:
         for name, condition in position.domain.by_type.items():
-            if name[0] not in (TIMER_PREFIX, PART_PREFIX) and condition != FALSE:
+            if name[0] not in INSIDE and condition != FALSE:
                 yield name
     for side in automaton.inner:
         yield from _read_by_name(side)

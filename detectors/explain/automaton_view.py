@@ -25,6 +25,7 @@ from distced.detectors.compiler import Compiled, beneath, private_names
 from distced.detectors.explain.manner import remarks_of
 from distced.detectors.language.aggregates import as_written, holds, holds_part, written_aggregates
 from distced.detectors.language.derived import split_mark, throttled_names, without_marks
+from distced.middleware.model.clock_rules import CLOCK_PREFIX, format_clock, is_clock
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_assignments, format_pattern, format_when
@@ -137,8 +138,10 @@ def _emitted(output: tree.Output) -> str:
 
 
 def names_in(compiled: Compiled, derived: Mapping[str, str] | None) -> dict[str, str]:
-    """The names of throttled types, computed keys and private publications by mark."""
-    return throttled_names(compiled.throttlings, derived or {}, compiled.computations) | private_names(compiled)
+    """The names of throttled types, computed keys, private publications and clocks by mark."""
+    clocks = {mark: name for mark, name in (derived or {}).items() if is_clock(mark)}
+    throttled = throttled_names(compiled.throttlings, derived or {}, compiled.computations)
+    return throttled | private_names(compiled) | clocks
 
 
 class _Viewer(NamedTuple):
@@ -247,12 +250,12 @@ class _Viewer(NamedTuple):
         """The members of a describable set in pattern notation."""
         members, taken = [], []
         for name, condition in form.by_type.items():
-            # `any` is every event that is published: time events are named, or not meant.
-            if condition == form.others and not name.startswith(TIMER_PREFIX):
+            # `any` is every event that is published: time events and clocks are named, or not meant.
+            if condition == form.others and not name.startswith((TIMER_PREFIX, CLOCK_PREFIX)):
                 continue
             if condition != expressions.FALSE:
                 members.append(self._member(name, condition))
-            elif not name.startswith(TIMER_PREFIX):
+            elif not name.startswith((TIMER_PREFIX, CLOCK_PREFIX)):
                 taken.append(self._name(name))
         if form.others != expressions.FALSE:
             less = f" - {{{', '.join(taken)}}}" if len(taken) > 1 else "".join(f" - {name}" for name in taken)
@@ -283,6 +286,8 @@ class _Viewer(NamedTuple):
             return expressions.quote_name(self.throttled.get(type_name, type_name))
         if type_name.startswith(PART_PREFIX):
             return self._side(int(type_name.removeprefix(PART_PREFIX)))
+        if is_clock(type_name):
+            return self.throttled.get(type_name, f"clock {format_clock(type_name)}")
         return expressions.quote_name(type_name)
 
     def _side(self, place: int) -> str:

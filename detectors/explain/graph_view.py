@@ -13,13 +13,14 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.automata.automaton import INSIDE, PART_PREFIX, Automaton
 from distced.detectors.compiler import Compiled, private_names
 from distced.detectors.cutting.catalogue import core_of
 from distced.detectors.cutting.cut import DetectorGraph
 from distced.detectors.cutting.cut_report import with_throttled_names
 from distced.detectors.explain.manner import manner_of
 from distced.detectors.language.derived import throttled_names
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.timestamps import format_duration
 from distced.middleware.patterns.printer import format_output, format_pattern, format_publication
 from distced.middleware.sets.expressions import FALSE, names, quote_name
@@ -152,7 +153,7 @@ def graph_view(
 ) -> GraphView:
     """The view of a graph cut from these patterns; `derived` are names of throttled types by mark, where known."""
     plans = graph.plans.values()
-    throttled: dict[str, str] = {}
+    throttled = {name: each for name, each in (derived or {}).items() if is_clock(name)}
     for plan in plans:
         throttled |= throttled_names(plan.compiled.throttlings, derived or {}, plan.compiled.computations)
         throttled |= private_names(plan.compiled)
@@ -224,7 +225,7 @@ def _reads(automaton: Automaton, published: Collection[str]) -> dict[str, set[st
         if position.domain.others != FALSE:
             found.setdefault(ANY, set())
         for name, condition in position.domain.by_type.items():
-            if name[0] in (TIMER_PREFIX, PART_PREFIX) or condition == FALSE:
+            if name[0] in INSIDE or condition == FALSE:
                 continue
             if name in published or condition != position.domain.others:
                 found[name] |= names(condition) | names(position.label.condition(name))

@@ -18,7 +18,8 @@ from distced.detectors.language.parser import parse_expression
 from distced.detectors.language.private import WithPrivates
 from distced.detectors.language.scanner import error_at
 from distced.detectors.language.states import readers_in
-from distced.middleware.model.errors import PatternError
+from distced.middleware.model.clock_rules import check_clock, is_clock
+from distced.middleware.model.errors import PatternError, TypeRegistryError
 from distced.middleware.model.event_types import UNKNOWN_TYPE, EventType, Kind, TypeRegistry, kind_of
 from distced.middleware.patterns import tree
 from distced.middleware.sets import expressions
@@ -173,6 +174,13 @@ class _Checker:
         """Check that no match of a key's pattern begins with a time event, which has no attributes for the key."""
         for atom in _first_atoms(body):
             for each in walk_set(atom.label):
+                if isinstance(each, TypeSet) and is_clock(self.registry.root(each.name)):
+                    raise self.error(
+                        "what is read by a key may not begin with a clock, which has no value of it",
+                        each.span,
+                        given=each.name,
+                        advice="let it begin with an event",
+                    )
                 if isinstance(each, TypeSet) and each.name in scope.timers:
                     raise self.error(
                         "what is read by a key may not begin with a time event, which has no value of it",
@@ -363,9 +371,17 @@ class _Checker:
             raise self.error(
                 "a side of & is detected on its own and cannot see this from outside", named.span, given=name
             )
-        if not (isinstance(self.registry, WithPrivates) and self.registry.private(name)):
+        if is_clock(name):
+            try:
+                check_clock(name)
+            except TypeRegistryError as error:
+                raise self.error(error.problem, named.span, given=error.given, allowed=error.allowed) from None
+        elif not (isinstance(self.registry, WithPrivates) and self.registry.private(name)):
             self.name_of(name, "a type", named.span)
         self.used_types.setdefault(name, named.span)
+        if is_clock(self.registry.root(name)):
+            # Whatever the key of an instance is, a clock concerns it.
+            return
         event_type = self.registry.find(name)
         if event_type is not None and event_type.derived is not None and event_type.derived.last:
             raise self.error(
@@ -404,7 +420,9 @@ class _Checker:
         """The types of a set's events; None for an unknown one."""
         match described:
             case TypeSet(name=name):
-                if name not in scope.timers:
+                if is_clock(name):
+                    yield EventType(name, {})
+                elif name not in scope.timers:
                     yield None if self.registry.open else self.registry.find(name)
             case AnySet():
                 yield None

@@ -27,6 +27,7 @@ from distced.detectors.language.computed import (
 )
 from distced.detectors.language.parser import parse_expression
 from distced.detectors.language.states import states_read
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import INSTANT_MAX, format_duration
@@ -249,6 +250,13 @@ class _Stages:
         if not (derived.every or derived.quiet):
             return described, computed
         condition, root = _condition(described), self.root(name)
+        if is_clock(root):
+            raise PatternError(
+                "a clock that is throttled",
+                given=name,
+                allowed="where and with",
+                advice="choose another clock",
+            )
         by = tuple(sorted(self.key(each, {root: computed.get(each, Name(each))}) for each in derived.by))
         often = f"at most 1 per {derived.quiet}" if derived.quiet else f"every {derived.every}"
         content = f"{root} where {format_expression(condition)} {often} by {list(by)}"
@@ -276,6 +284,10 @@ class _Stages:
             described, computed = self.type_named(name)
             value = substituted(over_event(node.arguments[0], name), computed)
             by = tuple(substituted(Name(each), computed) for each in found.derived.by)
+            if is_clock(self.root(name)):
+                raise PatternError(
+                    "a state of a clock, which has no attributes", given=name, allowed="states of events"
+                )
             state = StateRead(value, by, types, node.arguments[1:], node.function == CURRENT, format_expression(node))
             condition, root = _condition(described), self.root(name)
             pairs = zip(map(format_expression, by), map(format_expression, state.at), strict=True)
@@ -292,6 +304,8 @@ class _Stages:
     ) -> Expression:
         """A computed attribute with marks in place of its aggregates over windows."""
         condition, root = _condition(described), self.root(name)
+        if is_clock(root):
+            raise PatternError("an aggregate over the events of a clock", given=name, allowed="calculations")
         named = tuple(sorted(self.key(each, {root: keys.get(each, Name(each))}) for each in by))
 
         def change(node: Expression) -> Expression:

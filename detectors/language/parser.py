@@ -17,7 +17,8 @@ from distced.detectors.language.constants import Constant, at_constant
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.detectors.language.scanner import Scanner
-from distced.middleware.model.errors import DistcedError, PatternError
+from distced.middleware.model.clock_rules import cron_clock, every_clock
+from distced.middleware.model.errors import DistcedError, PatternError, TypeRegistryError
 from distced.middleware.model.timestamps import parse_instant
 from distced.middleware.patterns import tree
 from distced.middleware.patterns.operands import CLOCK_TIME, clock_time
@@ -376,6 +377,8 @@ class Parser(ExpressionParser):
         last = self._at_state()
         if last:
             self.scanner.next()
+        if self._at_clock():
+            return tree.DerivedType(name, self._clock(), span=self._span(start))
         base = self.scanner.expect_kind("name", "an event type").text
         condition = self.expression() if self.scanner.take("where") else None
         computed: tuple[tuple[str, Expression], ...] = ()
@@ -405,6 +408,34 @@ class Parser(ExpressionParser):
             return False
         quoted = following.kind == "name" and self.scanner.text[following.start] == "`"
         return following.kind == "name" and (quoted or following.text not in ("with", "every", "at"))
+
+    def _at_clock(self) -> bool:
+        """Whether a clock follows, and no type of that name, which stands in back-quotes where it is throttled."""
+        word, following = self.scanner.word, self.scanner.peek()
+        if word.text != "clock" or self.scanner.text[word.start] == "`":
+            return False
+        return following.text == "every" or following.kind == "string"
+
+    def _clock(self) -> str:
+        """`clock every 1h`, or `clock "0 8 * * mon-fri" in "Europe/London"`."""
+        self.scanner.next()
+        word = self.scanner.next()
+        span = Span(word.start, word.end)
+        zone = "UTC"
+        try:
+            if word.kind != "string":
+                return every_clock(self.duration())
+            # Its fields are checked before what stands behind them.
+            cron_clock(word.text)
+            if self.scanner.word.text == "in":
+                self.scanner.next()
+                self.scanner.at_kind("string")
+                if self.scanner.word.kind != "string":
+                    raise self.scanner.unexpected("write in 'Europe/London'")
+                zone = self._zone()
+            return cron_clock(word.text, zone)
+        except TypeRegistryError as error:
+            raise self.scanner.error(error.problem, span, given=error.given, allowed=error.allowed) from None
 
     def _at_most(self) -> bool:
         words = self.scanner.word, self.scanner.peek()

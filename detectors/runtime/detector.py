@@ -619,8 +619,9 @@ class Detector:
         if takes_one_event(structure):
             return []
         names = structure.type_names()
-        late = released.overdue if structure.timers else released.behind
-        if structure.timers and released.behind:
+        timed = structure.timers or structure.clocks
+        late = released.overdue if timed else released.behind
+        if timed and released.behind:
             late = list({each.id: each for each in (*released.behind, *released.overdue)}.values())
         return [each for each in late if names is None or each.type in names]
 

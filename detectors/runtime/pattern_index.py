@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.automata.automaton import INSIDE, Automaton
 from distced.detectors.automata.lookup_atoms import atoms_of
 from distced.detectors.compiler import Compiled
 from distced.detectors.shapes import ShapedPattern
@@ -135,7 +135,7 @@ def _note(found: dict[str, set[Equalities]], automaton: Automaton) -> bool:
             if described.others != FALSE:
                 return False
             for name, condition in described.by_type.items():
-                if name[0] in (TIMER_PREFIX, PART_PREFIX) or condition == FALSE:
+                if name[0] in INSIDE or condition == FALSE:
                     continue
                 alternatives = found.setdefault(name, set())
                 for each in operands(condition, "or"):

@@ -129,7 +129,7 @@ class SharedInput:
             return
         self._index.add(detector, described)
         structure = detector.compiled.structure
-        timed = _has_timers(structure)
+        timed = _has_timers(structure) or bool(structure.clocks)
         if timed or structure.parts or structure.by_instants:
             self._clocked.add(detector)
             self._note_due(detector)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton
+from distced.detectors.automata.automaton import INSIDE, Automaton
 from distced.detectors.automata.lookup_atoms import atoms_of
 from distced.detectors.automata.parameters import closed
 from distced.detectors.compiler import Compiled
@@ -39,7 +39,7 @@ def _note(found: dict[str, list[Conjunction]], automaton: Automaton) -> bool:
             if described.others != FALSE:
                 return False
             for name, condition in described.by_type.items():
-                if name[0] not in (TIMER_PREFIX, PART_PREFIX):
+                if name[0] not in INSIDE:
                     _note_condition(found, name, condition, names)
     return all(_note(found, part) for part in automaton.inner)
 

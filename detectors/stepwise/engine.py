@@ -7,7 +7,7 @@ so it may sort before events of the same instant.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
@@ -17,6 +17,7 @@ from msgspec import structs
 from distced.detectors.automata.automaton import Automaton, part_type
 from distced.detectors.compiler import Compiled, beneath
 from distced.detectors.limits import Limits
+from distced.detectors.stepwise.clock_events import ClockEvents
 from distced.detectors.stepwise.inner_events import PartMatch, part_events, part_match, private_event
 from distced.detectors.stepwise.instance import BEFORE_ALL
 from distced.detectors.stepwise.last_value import LastValue
@@ -25,6 +26,7 @@ from distced.detectors.stepwise.provenance import hear_open, open_gaps
 from distced.detectors.stepwise.settled_matcher import SettledMatcher
 from distced.detectors.stepwise.taking_matcher import TakingMatcher
 from distced.detectors.stepwise.throttling import Computer, Stage, computers_of, late_stages, mark, stage_of, unmarked
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import COMPOSITE, Attribute, CompositeEvent, Event, EventId, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -86,6 +88,7 @@ class StepwiseEngine:
         clock: instant up to which time events have fired, ns.
         late: number of events behind a finished instant, if `by_instants`.
         by_instants: whether instants run one after the other.
+        clocks: events of clocks to come; None for patterns without any.
         with_clock: whether results depend on the clock, by time events or instants.
     """
 
@@ -101,6 +104,7 @@ class StepwiseEngine:
         "_with_timers",
         "by_instants",
         "clock",
+        "clocks",
         "computers",
         "late",
         "patterns",
@@ -163,8 +167,11 @@ class StepwiseEngine:
             unit.readers or unit.matcher.automaton.by_instants for unit in self.units
         )
         self._with_timers = tuple(unit for unit in self.units if unit.matcher.automaton.timers)
-        self.with_clock = self.by_instants or bool(self._with_timers)
-        alone = len(self.units) == 1 and not (self.by_instants or derivations or self.throttlers or self.computers)
+        clocks = frozenset[str]().union(*(unit.matcher.automaton.clocks for unit in self.units))
+        self.clocks = ClockEvents(clocks) if clocks else None
+        self.with_clock = self.by_instants or bool(self._with_timers or clocks)
+        stages = self.throttlers or self.computers or clocks
+        alone = len(self.units) == 1 and not (self.by_instants or derivations or stages)
         self.single = self.units[0].matcher if alone else None
         self._early = tuple(each for each in self.throttlers if each.throttling.mark not in self._late)
         computed = frozenset(name for each in self.computers for name, _ in each.computation.values)
@@ -201,6 +208,8 @@ class StepwiseEngine:
                 single.let_go()
             return composites.take() if composites.found else []
         self._begin()
+        if self.clocks is not None:
+            events = self._with_clocks(events, self.clocks)
         if self.by_instants:
             for event in events:
                 self._feed_instant(event)
@@ -236,10 +245,43 @@ class StepwiseEngine:
         if watermark <= self.clock:
             return []
         self._begin()
-        if watermark == INSTANT_MAX and self._with_timers:
+        if watermark == INSTANT_MAX and (self._with_timers or self.clocks is not None):
             self._end()
+        elif self.clocks is not None:
+            self._pass_clocks(watermark, self.clocks)
         self._pass(watermark)
         return self._found()
+
+    # Events of clocks.
+
+    def _with_clocks(self, events: Iterable[Event], clocks: ClockEvents) -> Iterator[Event]:
+        """Events, and those of clocks between them."""
+        for event in events:
+            while clocks.precedes(event) and not self._waits_for_no_clock():
+                yield clocks.take()
+            if clocks.due is None or clocks.precedes(event):
+                clocks.pass_over(event)
+            yield event
+
+    def _pass_clocks(self, until: int, clocks: ClockEvents) -> None:
+        """Consume the events of clocks up to an instant."""
+        while (instant := clocks.next_instant()) is not None and instant <= until:
+            if self._waits_for_no_clock():
+                clocks.pass_until(until)
+                return
+            self._consume_of_clock(clocks.take())
+
+    def _consume_of_clock(self, event: Event) -> None:
+        if self.by_instants:
+            self._feed_instant(event)
+        else:
+            self._offer((event,))
+
+    def _waits_for_no_clock(self) -> bool:
+        """Whether no instance waits: then no event of a clock has an effect, as no match begins with one."""
+        if any(not is_clock(each.type) for each in self.pending):
+            return False
+        return not any(unit.matcher.store.live for unit in self.units if unit.matcher.automaton.clocks)
 
     def _pass(self, watermark: int) -> None:
         if self.by_instants:
@@ -251,13 +293,18 @@ class StepwiseEngine:
         self.clock = watermark
 
     def _end(self) -> None:
-        """End of the input: recurring time events behind its last event come once more."""
-        latest = [unit.matcher.latest for unit in self._with_timers]
+        """End of the input: recurring time events and clocks behind its last event come once more."""
+        latest = [unit.matcher.latest for unit in (self.units if self.clocks is not None else self._with_timers)]
         last = max((each.hi for each in (*latest, *self.pending) if each is not None), default=self.clock)
         if last > self.clock:
+            if self.clocks is not None:
+                self._pass_clocks(last, self.clocks)
             self._pass(last)
         for unit in self._with_timers:
             unit.matcher.ended = True
+        if self.clocks is not None:
+            for event in self.clocks.last_ones():
+                self._consume_of_clock(event)
 
     def settle(self) -> list[CompositeEvent]:
         """Do not wait for more events of the current instant: best effort consumes on arrival."""
@@ -317,14 +364,16 @@ class StepwiseEngine:
         return all(swept) and not (self.pending or self.throttlers or self._derivations)
 
     def next_due(self) -> int | None:
-        """The instant the next time event is due, ns; None without a pending one."""
-        return min(
-            (due for unit in self._with_timers if (due := unit.matcher.store.next_due()) is not None), default=None
-        )
+        """The instant the next time event, or an event of a clock, is due, ns; None without a pending one."""
+        dues = [due for unit in self._with_timers if (due := unit.matcher.store.next_due()) is not None]
+        if self.clocks is not None and not self._waits_for_no_clock():
+            instant = self.clocks.next_instant()
+            dues += [] if instant is None else [instant]
+        return min(dues, default=None)
 
     def waits_for(self) -> int | None:
         """The least instant up to which `advance` has something to do, ns; None for nothing."""
-        due = self.next_due() if self._with_timers else None
+        due = self.next_due() if self._with_timers or self.clocks is not None else None
         if not self.pending:
             return due
         instant = self.pending[0].hi

@@ -36,6 +36,7 @@ from distced.detectors.stepwise.plans import (
 )
 from distced.detectors.stepwise.provenance import StartGaps, start_recorded
 from distced.detectors.stepwise.quiet_time import QuietTime
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import PRIMITIVE, TIME, Attribute, Event
@@ -46,6 +47,14 @@ _CROWD: Final = 8
 _NONE_BORN: Final[list[Instance]] = []
 _NO_ATTRIBUTES: Final[dict[str, Attribute]] = {}
 _NOTHING_SPENT: Final[frozenset[tuple[frozenset[int], tuple[object, ...]]]] = frozenset()
+
+
+ALL_KEYS: Final = object()
+"""Key of the events of clocks in patterns with a key."""
+
+
+def _key_or_all(key_of: Callable[[Event], object]) -> Callable[[Event], object]:
+    return lambda event: ALL_KEYS if is_clock(event.type) else key_of(event)
 
 
 class Matcher:
@@ -154,6 +163,8 @@ class Matcher:
                 self._stand(None)
             else:
                 self.key_of, self._key_attribute = self._key_that_stands, None
+        if automaton.clocks and self.key_of is not None:
+            self.key_of, self._key_attribute = _key_or_all(self.key_of), None
 
     # The start of a `once` pattern.
 
@@ -250,6 +261,9 @@ class Matcher:
             key = self.key_of(event)
             if key is None:
                 return
+            if key is ALL_KEYS:
+                self._offer_to_all(event, plan)
+                return
         pools, waits = self.store.pools, self.store.waits
         for index, state in plan.visits:
             place = key
@@ -287,6 +301,19 @@ class Matcher:
         if self._splits:
             self._settle_splits()
 
+    def _offer_to_all(self, event: Event, plan: TypePlan) -> None:
+        """Offer the event of a clock to the instances of all keys."""
+        pools = self.store.pools
+        # It is one event, however many keys there are.
+        self._count(sum(len(bucket) for index, _ in plan.visits for bucket in pools[index].values()))
+        for index, state in plan.visits:
+            for place, bucket in list(pools[index].items()):
+                kept = [instance for instance in bucket if not self._take(instance, event, state)]
+                if len(kept) != len(bucket):
+                    self.store.keep(index, place, bucket, kept)
+        self._settle(one_key=False)
+        self._settle_splits()
+
     def ignores(self, event: Event) -> bool:
         """Whether an event certainly changes nothing: it begins no match, and no state with instances reads it."""
         try:
@@ -323,7 +350,10 @@ class Matcher:
             if plan is None or (key is None and self.key_of is not None):
                 continue
             for index, state in plan.visits:
-                bucket = self.store.pools[index].get(self._place(index, key, event), ())
+                pool = self.store.pools[index]
+                bucket = pool.get(self._place(index, key, event), ())
+                if key is ALL_KEYS:
+                    bucket = [each for some in pool.values() for each in some]
                 self._count(len(bucket))
                 for instance in bucket:
                     if late and instance.last is not None and event.key <= instance.last.key:

@@ -30,6 +30,7 @@ from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.stepwise.composites import OutputPlan
 from distced.detectors.stepwise.inner_events import PartEvent
 from distced.detectors.stepwise.instance import AFTER_ALL, BEFORE_ALL, Instance
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import TIME, Attribute, Event
 from distced.middleware.patterns.tree import Calculated, Recurring, When
@@ -280,17 +281,19 @@ class Planner:
         domains = (self.automaton.positions[move.position].domain for move in state.moves)
         if not any(type_name in domain.by_type or domain.others is not FALSE for domain in domains):
             return None
+        # Time events and clocks have no attributes, and concern instances of any key.
+        keyless = timer or is_clock(type_name)
         scope = self.scope(type_name)
         domain: list[DomainTest] = []
         moves: list[MovePlan] = []
         for move in state.moves:
             position = self.automaton.positions[move.position]
             inits = self._inits(move)
-            test = self._condition(position.domain, type_name, position, move, scope, timer)
+            test = self._condition(position.domain, type_name, position, move, scope, keyless)
             if test is not False:
                 alone = not (inits or position.keys) and self._is_alone(position.domain, type_name)
-                domain.append(DomainTest(test, inits, frozenset() if timer else move.keys, alone))
-            label = self._condition(position.label, type_name, position, move, scope, timer)
+                domain.append(DomainTest(test, inits, frozenset() if keyless else move.keys, alone))
+            label = self._condition(position.label, type_name, position, move, scope, keyless)
             if label is not False:
                 moves.append(self._move(move, position, label, inits, scope, type_name))
         if not domain:
@@ -324,12 +327,18 @@ class Planner:
         return Scope(self.variables, registers, self.kinds(type_name), parameters=parameters)
 
     def _condition(
-        self, form: ConditionByType, type_name: str, position: Position, move: AutomatonMove, scope: Scope, timer: bool
+        self,
+        form: ConditionByType,
+        type_name: str,
+        position: Position,
+        move: AutomatonMove,
+        scope: Scope,
+        keyless: bool,
     ) -> Condition | bool:
         inside = type_name[0] == PART_PREFIX and not type_name.startswith(PRIVATE_PREFIX)
-        expression = form.by_type.get(type_name, FALSE if timer or inside else form.others)
+        expression = form.by_type.get(type_name, FALSE if keyless or inside else form.others)
         condition = compile_condition(expression, scope)
-        checked = () if timer else tuple(key for key in position.keys if key not in move.keys)
+        checked = () if keyless else tuple(key for key in position.keys if key not in move.keys)
         if condition is False or not checked:
             return condition
         keys = tuple((self._inner_keys[key], self.register_count + key) for key in checked)

@@ -56,6 +56,7 @@ class _EngineState(msgspec.Struct, array_like=True):
     pending: list[int]
     throttlers: list[list[Any]]
     matchers: list[_MatcherState]
+    clocks: list[tuple[int, int]] | None = None
 
 
 _NOTHING_SPENT: Final[frozenset[Any]] = frozenset()
@@ -76,6 +77,7 @@ def snapshot(engine: StepwiseEngine) -> bytes:
         [writer.event(event) for event in engine.pending],
         [list(throttler.packed().items()) for throttler in engine.throttlers],
         matchers,
+        None if engine.clocks is None else engine.clocks.packed(),
     )
     return seal(FORMAT, VERSION, msgspec.msgpack.encode(state))
 
@@ -93,6 +95,8 @@ def restore(engine: StepwiseEngine, content: bytes) -> None:
         engine.pending = [reader.events[place] for place in state.pending]
         for throttler, passed in zip(engine.throttlers, state.throttlers, strict=True):
             throttler.unpack({_unpack(key): interval for key, interval in passed})
+        if engine.clocks is not None:
+            engine.clocks.unpack(state.clocks)
         if any(each.gaps for each in state.matchers):
             engine.keep_derivations()
         for unit, each in zip(engine.units, state.matchers, strict=True):

@@ -41,9 +41,10 @@ from distced.middleware.client.subscription import (
 )
 from distced.middleware.client.subscription_state import SubscriptionState
 from distced.middleware.model.clock import Clock, SystemClock
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.clock_uncertainty import Uncertainty, uncertainty_of
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionsError, TypeRegistryError
-from distced.middleware.model.event_types import Derivation, EventType, derive
+from distced.middleware.model.event_types import Derivation, EventType, clock_type, derive
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.model.extras import missing
 from distced.middleware.model.server_address import server_name
@@ -300,6 +301,12 @@ class BaseClient(ABC, Generic[D, S]):
         known = self.types
         for each in behind_bases(statements.types):
             # A type of composite events has no entry: it has the attributes that detectors say.
+            if is_clock(each.base):
+                made = clock_type(each.name, each.base)
+                if known.get(each.name) != made:
+                    known[each.name] = made
+                    yield made
+                continue
             base = known.get(each.base, EventType(each.base, {}))
             often = {"every": each.every, "quiet": each.quiet}
             made = derive(

@@ -22,6 +22,7 @@ import msgspec
 
 from distced.middleware.client.client_effects import ClientEffect, SessionTimers
 from distced.middleware.client.subscription_state import Place
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import BusError, TypeRegistryError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.published_types import PublishedType, agreed
@@ -139,7 +140,7 @@ class DirectorySession:
     def composite_base(self, event_type: EventType) -> str:
         """Type of composite events that a type is derived from, directly or not; empty for none."""
         root = next(reversed(list(self._bases_of(event_type))), None)
-        return "" if root is None or root in self.entries.types else root
+        return "" if root is None or is_clock(root) or root in self.entries.types else root
 
     def _bases_of(self, event_type: EventType) -> Iterator[str]:
         """Names of the types that a type is derived from, the nearest first."""

@@ -15,6 +15,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from distced.middleware.model.clock_rules import check_clock, is_clock
 from distced.middleware.model.errors import EventError, TypeRegistryError
 from distced.middleware.model.events import Attribute, Event, check_event
 
@@ -33,7 +34,7 @@ class Derivation(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     """Derivation of a type from another.
 
     Attributes:
-        base: name of the type it is derived from, derived itself perhaps.
+        base: name of the type it is derived from, derived itself perhaps; or of a clock (`model.clock_rules`).
         where: an expression over the attributes of `base`, as pattern text; empty for every event.
         every: throttle to one event per interval of this many ns, aligned to the epoch; 0 for no throttling.
         by: throttle for each combination of values of these attributes separately.
@@ -243,7 +244,7 @@ class TypeRegistry:
         return len(self._types)
 
     def _check_derived(self, event_type: EventType, derived: Derivation) -> None:
-        base = self.get(derived.base)
+        base = EventType(derived.base, {}) if is_clock(derived.base) else self.get(derived.base)
         if event_type.attributes != base.attributes:
             raise TypeRegistryError(
                 f"the derived type {event_type.name!r} must have the attributes of {base.name!r}",
@@ -303,7 +304,21 @@ def _check_name(name: str) -> None:
         )  # fmt: skip
 
 
+def clock_type(name: str, clock: str) -> EventType:
+    """Type of the events of a clock, by its name in `middleware.model.clock_rules`."""
+    made = EventType(name, {}, Derivation(clock))
+    _check_type(made)
+    return made
+
+
 def _check_type(event_type: EventType) -> None:
+    if event_type.derived is not None and is_clock(event_type.derived.base):
+        check_clock(event_type.derived.base)
+        if event_type.derived != Derivation(event_type.derived.base):
+            raise TypeRegistryError(
+                "a clock that is filtered, computed or throttled", given=event_type.name,
+                advice="derive another type from it, with where or with",
+            )  # fmt: skip
     computed = () if event_type.derived is None else tuple(name for name, _ in event_type.derived.computed)
     if len(set(computed)) < len(computed):
         raise TypeRegistryError("an attribute that is computed twice", given=", ".join(computed))

@@ -16,6 +16,7 @@ from dataclasses import replace
 from datetime import datetime, time, timedelta
 from typing import TypeAlias
 
+from distced.middleware.model.clock_rules import cron_clock, every_clock
 from distced.middleware.model.errors import PatternError
 from distced.middleware.patterns import operands, tree
 from distced.middleware.patterns.naming import Placeholder, placeholder, type_names, with_names
@@ -580,6 +581,17 @@ def state(
         raise PatternError(NO_STATE, given=name, advice=NO_STATE_ADVICE)
     described.name.statement = replace(statement, by=(by,) if isinstance(by, str) else tuple(by), last=True)
     return State(described.name)
+
+
+def clock_type(name: str, *, every: Duration | None = None, cron: str = "", zone: str = "UTC") -> EventSet:
+    """Type of the events of a clock: `every` interval, aligned to the epoch, or by the five fields of `cron` in a time
+    zone. A `pattern_file` of patterns that use it holds the statement that says so."""
+    if (every is None) == (not cron):
+        raise PatternError("not a clock", given=name, allowed="either every='1h' or cron='0 8 * * mon-fri'")
+    clock = cron_clock(cron, zone) if every is None else every_clock(operands.duration(every))
+    derived = _DerivedName(name)
+    derived.statement = tree.DerivedType(name, clock)
+    return EventSet(TypeSet(derived))
 
 
 def pattern_file(*patterns: Publication | PrivatePublication | PatternLike) -> PatternFile:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from distced.middleware.model.clock_rules import format_clock, is_clock
 from distced.middleware.model.timestamps import SECOND, format_duration, format_instant
 from distced.middleware.patterns import tree
 from distced.middleware.sets.describable import (
@@ -111,8 +112,11 @@ def format_file(file: tree.PatternFile) -> str:
 
 
 def format_derived_type(derived: tree.DerivedType) -> str:
-    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or `= last Base`."""
-    base = quote_name(derived.base)
+    """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or
+    `= last Base`, or `= clock every 1h`."""
+    base = f"clock {format_clock(derived.base)}" if is_clock(derived.base) else quote_name(derived.base)
+    if base == "clock" and derived.every:
+        base = "`clock`"
     if derived.last:
         # Words that may stand behind a type called `last`.
         base = f"last `{base}`" if base in ("with", "every", "at") else f"last {base}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any, Final, Protocol, TypeVar
 
+from distced.middleware.model.clock_rules import cron_clock, every_clock
 from distced.middleware.model.errors import DistcedError, PatternError, SubscriptionError
 from distced.middleware.model.timestamps import parse_duration
 
@@ -47,6 +48,12 @@ _LAST: Final = re.compile(
     r"type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*last\s+(?!(?:where|with|every|at|by)\b)"
     r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*"
 )
+_CLOCK: Final = re.compile(
+    r"""type\s+(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)\s*clock\s+(?:every\b\s*(?P<every>.*)"""
+    r"""|'(?P<single>[^'\n]*)'(?P<of_single>.*)|"(?P<double>[^"\n]*)"(?P<of_double>.*))""",
+    re.DOTALL,
+)
+_ZONE: Final = re.compile(r"""in\s*['"]([^'"\n]*)['"]""")
 _PRIVATE: Final = re.compile(r"private\b(?!\s*=)")
 _CONSTANT: Final = re.compile(r"[(\-\s]*(?:[\d'\"]|(?:true|false|null|inf)\b)")
 _CONSUMPTION: Final = re.compile(r"consumption\s+([^\W\d]\w*)\s*(?:\#[^\n]*\s*)*")
@@ -193,6 +200,8 @@ def read_statements(text: str, name: str = "the pattern file") -> FileStatements
             consumption = by[1]
         elif (state := _LAST.match(content)) is not None:
             types.append(_derived(content, state, line, where, constants, last=True))
+        elif (clock := _CLOCK.match(content)) is not None:
+            types.append(_clock(clock, line, where, constants))
         elif (derived := _DERIVED.match(content)) is not None:
             types.append(_derived(content, derived, line, where, constants))
         elif (defined := DEFINED.match(content)) is not None:
@@ -309,6 +318,27 @@ def used_definitions(text: str, definitions: Mapping[str, str]) -> dict[str, str
                 used[name] = definitions[name]
                 waiting.append(definitions[name])
     return {name: each for name, each in definitions.items() if name in used}
+
+
+def _clock(match: re.Match[str], line: int, where: str, constants: Mapping[str, str]) -> DerivedStatement:
+    """`type Name = clock every 1h`, or `type Name = clock "0 8 * * mon-fri" in "Europe/London"`."""
+    name = match[1] or match[2]
+    try:
+        if match["every"] is not None:
+            interval = _uncommented(match["every"]).strip()
+            return DerivedStatement(
+                name, every_clock(parse_duration(constants.get(interval, interval))), "", 0, (), line
+            )
+        rest = _uncommented(match["of_single"] or match["of_double"] or "").strip()
+        zone = _ZONE.fullmatch(rest)
+        if rest and zone is None:
+            raise _error("not a clock", given=rest, allowed="in and a time zone in quotes", where=where)
+        clock = cron_clock(match["single"] or match["double"] or "", "UTC" if zone is None else zone[1])
+        return DerivedStatement(name, clock, "", 0, (), line)
+    except PatternError:
+        raise
+    except DistcedError as error:
+        raise _error(error.problem, given=error.given, allowed=error.allowed, where=where) from None
 
 
 def _derived(

@@ -302,7 +302,8 @@ class Publication:
 @dataclass(frozen=True, slots=True)
 class DerivedType(Spanned):
     """`type Name = Base where condition with (hour = ...) every 1min by (person, room)`, or `at most 1 per 1min`;
-    `every` and `quiet` in ns, 0 for no throttling. A state, `type Name = last Base by person`, where `last`."""
+    `every` and `quiet` in ns, 0 for no throttling. A state, `type Name = last Base by person`, where `last`.
+    Of `type Name = clock every 1h` the base is the clock, as `middleware.model.clock_rules` names it."""
 
     name: str
     base: str

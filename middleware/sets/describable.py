@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TypeAlias
 
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.sets.expressions import (
     FALSE,
     TRUE,
@@ -86,7 +87,11 @@ class ConditionByType:
 
     def condition(self, type_name: str) -> Expression:
         """Condition under which an event of this type is in the set."""
-        return self.by_type.get(type_name, self.others)
+        found = self.by_type.get(type_name)
+        if found is not None:
+            return found
+        # `any` is what is published.
+        return FALSE if is_clock(type_name) else self.others
 
     @property
     def is_empty(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import force_setattr
 
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import FrameError, TypeRegistryError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.published_types import PublishedType, with_published
@@ -202,7 +203,8 @@ def _register_derived(registry: TypeRegistry, waiting: list[EventType]) -> list[
     while waiting:
         ready, later = list[EventType](), list[EventType]()
         for each in waiting:
-            (ready if each.derived is not None and each.derived.base in registry else later).append(each)
+            base = None if each.derived is None else each.derived.base
+            (ready if base is not None and (is_clock(base) or base in registry) else later).append(each)
         if not ready:
             break
         waiting = later

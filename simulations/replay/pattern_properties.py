@@ -25,6 +25,7 @@ from distced.detectors.compiler import Compiled, beneath
 from distced.detectors.language.computed import key_names
 from distced.detectors.language.names import all_registers
 from distced.detectors.language.private import output_of
+from distced.middleware.model.clock_rules import interval_of, is_clock
 from distced.middleware.model.timestamps import DAY, HOUR
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -242,12 +243,14 @@ def _longest_path(automaton: Automaton) -> int | None:
 
 
 def _stay(automaton: Automaton, state: AutomatonState) -> int | None:
-    """Greatest stay of an instance in a state, ns, until a time event in its domain; None for no bound."""
+    """Greatest stay of an instance in a state, ns, until a time event or a clock in its domain; None for no bound."""
     domain = automaton.domain(state)
     # An earlier time event need not be running, for there may be several paths to this state.
     delays = [
         _delay(automaton.timers[timer]) for timer in state.arms if domain.by_type.get(timer_type(timer), FALSE) == TRUE
     ]
+    # The event of a clock concerns it, whatever its key.
+    delays += [interval_of(name) for name, condition in domain.by_type.items() if is_clock(name) and condition == TRUE]
     return min((each for each in delays if each is not None), default=None)
 
 

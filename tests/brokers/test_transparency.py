@@ -21,7 +21,7 @@ from distced.middleware.patterns.tree import Output, Publication
 from distced.middleware.sets.expressions import Literal
 from tests.support.engine_switches import by_chance
 from tests.support.event_streams import END, Message, comparable, messages, spread
-from tests.support.random_patterns import TYPES, PatternMaker, with_privates
+from tests.support.random_patterns import TYPES, PatternMaker, with_clocks, with_privates
 from tests.support.states import STATE_TYPES, reading_states
 from tests.support.virtual_nodes import Network, VirtualClient, delivering
 
@@ -36,6 +36,10 @@ def _private(random: Random) -> Publication:
 
 def _plain(random: Random) -> Publication:
     return PatternMaker(random).publication(random.randrange(1, 7))
+
+
+def _clocked(random: Random) -> Publication:
+    return with_clocks(random, random.randrange(1, 5))
 
 
 def _pattern(
@@ -95,6 +99,12 @@ def test_composite_events_of_states_do_not_depend_on_nodes(at_length: bool) -> N
     counts = _counts(range(500 if at_length else 20), reading_states, switching=True, types=STATE_TYPES)
     assert counts["found"] > 10
     assert counts["columnar"] > 2
+
+
+@pytest.mark.slow
+def test_composite_events_of_clocks_do_not_depend_on_nodes(at_length: bool) -> None:
+    counts = _counts(range(500 if at_length else 12), _clocked, switching=False)
+    assert counts["found"] > 25
 
 
 def _counts(

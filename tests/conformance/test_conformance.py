@@ -12,6 +12,7 @@ from distced.detectors.conformance.case_runner import ENGINES, compare, compile_
 from distced.detectors.conformance.cases import Case, load_cases
 from distced.detectors.language.constants import at_constant
 from distced.detectors.language.parser import parse_constant, parse_publication
+from distced.middleware.model.clock_rules import clock_event, is_clock
 from distced.middleware.model.events import COMPOSITE, CompositeEvent, Event, EventId, composite_digest
 from distced.middleware.patterns.tree import (
     Alternation,
@@ -156,7 +157,7 @@ def _composite(found: Found, compiled: Compiled, known: dict[EventId, Event]) ->
         composite_digest(found.constituents, attributes),
         attributes,
         constituents=found.constituents,
-        events=tuple(known[each] for each in found.constituents),
+        events=tuple(clock_event(*each) if is_clock(each[0]) else known[each] for each in found.constituents),
     )
 
 

@@ -8,6 +8,7 @@ the last of them, and give nothing. Times are compared as values, so a page may 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ import pytest
 from distced.detectors.compiler import Compiled, read_pattern
 from distced.detectors.conformance.case_runner import ENGINES
 from distced.detectors.conformance.cases import parse_event
-from distced.detectors.pattern_files import PatternSource, compile_source
+from distced.detectors.pattern_files import Patterns, PatternSource, compile_source
 from distced.detectors.runtime.engines import make_engine
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.policies.local_runner import HowCut, cut_run
@@ -66,15 +67,23 @@ EXAMPLES = [pytest.param(each, id=name) for name, each in READ]
 SINGLE = [pytest.param(each, id=name) for name, each in READ if not each.pattern.startswith("type ")]
 
 
-def compiled(example: Example) -> tuple[Compiled, ...]:
+def read_patterns(example: Example) -> Patterns:
     several = bool(re.search(r"\n(?=\S)", example.pattern))
-    return tuple(compile_source(PatternSource(example.pattern, "example" if several else "")).compiled)
+    return compile_source(PatternSource(example.pattern, "example" if several else ""))
 
 
-def shown(composites: list[CompositeEvent], attributes: bool) -> list[str]:
-    """Composite events in a form that can be compared."""
+def compiled(example: Example) -> tuple[Compiled, ...]:
+    return tuple(read_patterns(example).compiled)
+
+
+def shown(composites: list[CompositeEvent], attributes: bool, names: Mapping[str, str] | None = None) -> list[str]:
+    """Composite events in a form that can be compared; `names` of clocks by their rules."""
+    known = names or {}
     return sorted(
-        _form([(each.type, each.lo, each.hi) for each in found.events], found.attributes if attributes else {})
+        _form(
+            [(known.get(each.type, each.type), each.lo, each.hi) for each in found.events],
+            found.attributes if attributes else {},
+        )
         for found in composites
     )
 
@@ -95,8 +104,9 @@ def _form(events: object, attributes: object) -> str:
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example_finds_what_the_page_says(example: Example, engine: str) -> None:
     attributes = any("  " in line for line in example.finds)
-    found = ENGINES[engine](compiled(example), sorted(example.events, key=lambda event: event.key), lambda _: None)
-    assert shown(found, attributes) == sorted(map(wanted, example.finds))
+    patterns = read_patterns(example)
+    found = ENGINES[engine](patterns.compiled, sorted(example.events, key=lambda event: event.key), lambda _: None)
+    assert shown(found, attributes, patterns.derived) == sorted(map(wanted, example.finds))
 
 
 @pytest.mark.parametrize("example", SINGLE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -32,21 +33,22 @@ def test_examples_find_what_the_page_says(example: str) -> None:
     given, *found = rest.strip().split("\nfinds   ")
     events = [parse_event(text, place) for place, text in enumerate(given.split(", "))]
     source = PatternSource(pattern, "example" if pattern.startswith("type ") else "")
-    composites = run(compile_source(source).compiled, events, finish=True)
+    patterns = compile_source(source)
+    composites = run(patterns.compiled, events, finish=True)
     wanted = [] if found == ["nothing"] else found
-    assert sorted(_shown(each, "  " in wanted[0]) for each in composites) == sorted(wanted)
+    assert sorted(_shown(each, "  " in wanted[0], patterns.derived) for each in composites) == sorted(wanted)
 
 
-def _shown(composite: CompositeEvent, with_attributes: bool) -> str:
-    text = " + ".join(map(_event, composite.events))
+def _shown(composite: CompositeEvent, with_attributes: bool, names: Mapping[str, str]) -> str:
+    text = " + ".join(_event(each, names) for each in composite.events)
     if not with_attributes:
         return text
     return f"{text}  {' '.join(f'{name}={value!r}' for name, value in composite.attributes.items())}"
 
 
-def _event(event: Event) -> str:
+def _event(event: Event, names: Mapping[str, str]) -> str:
     times = [event.lo] if event.lo == event.hi else [event.lo, event.hi]
-    return " ".join([event.type, *map(format_duration, times)])
+    return " ".join([names.get(event.type, event.type), *map(format_duration, times)])
 
 
 @pytest.mark.parametrize("example", blocks(PATTERNS, "error"), ids=lambda text: text.splitlines()[0])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -29,6 +29,7 @@ from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.middleware.model.event_types import TypeRegistry, event_type
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.model.timestamps import INSTANT_MIN, MILLISECOND, SECOND
+from distced.middleware.patterns.tree import Publication
 from distced.middleware.wire.administration import DeadLetter
 from distced.middleware.wire.json_events import json_id
 from distced.policies.distribution.policy import NAMED
@@ -50,7 +51,7 @@ from distced.simulations.network.scenario_model import (
     ServerRestart,
     SourceStream,
 )
-from tests.brokers.test_transparency import KINDS, _pattern, _plain
+from tests.brokers.test_transparency import KINDS, _clocked, _pattern, _plain
 from tests.support.engine_switches import passes_by_chance
 from tests.support.event_streams import END, comparable, messages, spread
 from tests.support.random_patterns import TYPES
@@ -83,6 +84,7 @@ def check(
     crowded: bool = False,
     filters: bool = False,
     states: bool = False,
+    make: Callable[[Random], Publication] = _plain,
 ) -> Checked:
     """One run; asserts that every subscription got what it should.
 
@@ -91,12 +93,13 @@ def check(
         disturbed: servers restart and links are down while sources and subscriptions come about.
         filters: publishers leave out what nobody reads.
         states: the patterns read states.
+        make: makes a random pattern.
         crowded: many more subscribers, whose detectors share inputs; some come or go while events flow.
     """
     random = Random(seed)
     kinds = [*(KINDS_WITH_TEXTS if crowded else KINDS), *(STATE_TYPES if states else ())]
     registry = TypeRegistry(kinds)
-    make = reading_states if states else _plain
+    make = reading_states if states else make
     first = _pattern(random, "Out0", registry, make)
     patterns = [
         first,
@@ -532,3 +535,10 @@ def test_replica_is_kept_while_the_directory_is_restored() -> None:
 @pytest.mark.properties
 def test_clients_start_while_servers_restart_and_links_are_down_at_length() -> None:
     assert sum(check(seed, disturbed=True).found for seed in range(1_000, 1_250)) > 1_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [4, pytest.param(400, marks=pytest.mark.properties)])
+def test_composite_events_of_clocks_do_not_depend_on_the_network(seeds: int) -> None:
+    checked = [check(seed, make=_clocked) for seed in range(seeds)]
+    assert sum(each.found for each in checked) > 6

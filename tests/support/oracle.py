@@ -26,7 +26,8 @@ from distced.detectors.language.derived import needed_throttlings, written_out
 from distced.detectors.language.key_output import with_key_registers
 from distced.detectors.language.names import all_registers, all_variables, attributes_read
 from distced.detectors.language.parser import parse_expression
-from distced.detectors.language.private import marked
+from distced.detectors.language.private import marked, types_named
+from distced.middleware.model.clock_rules import clock_event, is_clock, next_instant
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.events import COMPOSITE, PRIMITIVE, TIME, composite_digest
 from distced.middleware.patterns.tree import (
@@ -349,7 +350,7 @@ class Oracle:
         self.primitives = events
         self.whens = {each.timer: each.when for each in walk(pattern) if isinstance(each, Timing)}
         # Behind the last event a recurring time event comes once more.
-        self.last = max((each.hi for each in events), default=0)
+        self.last = max((each.hi for each in events if not is_clock(each.type)), default=0)
         self.privates = privates
         self.events = [*events, *privates]
         self.read_sides(pattern, outer_key, self.written, self.written_key)
@@ -467,7 +468,7 @@ class Oracle:
 
     def values_of(self, names: tuple[str, ...]) -> list[tuple[Any, ...]]:
         """Every value of a key that some event shows; true is not 1."""
-        events = [event for event in self.events if event.rank != TIME]
+        events = [event for event in self.events if event.rank != TIME and not is_clock(event.type)]
         if self.derived is not None:
             events = [view for event in events for view in self.derived.views(event)]
         shown = [tuple(event.attributes.get(name) for name in names) for event in events]
@@ -714,6 +715,9 @@ class Oracle:
         return views[0] if views else None
 
     def keyed(self, event: Seen, around: Around) -> bool:
+        if is_clock(event.type):
+            # It is of every key.
+            return True
         for names, wanted in around.keys:
             for name, value in zip(names, wanted, strict=True):
                 given = event.attributes.get(name)
@@ -945,7 +949,9 @@ class Oracle:
         return [] if view is None else [view]
 
     def of_any(self, event: Seen) -> bool:
-        return event.rank == PRIMITIVE or (event.rank == COMPOSITE and event.type in self.named)
+        return (event.rank == PRIMITIVE and not is_clock(event.type)) or (
+            event.rank == COMPOSITE and event.type in self.named
+        )
 
     def aggregate(self, aggregate: Call, bindings: dict[Any, Any]) -> Any:
         """An aggregate, from all the events that were bound to its variable."""
@@ -1042,7 +1048,7 @@ def read(
 ) -> list[Found]:
     """The composite events of a pattern in a list of events; `TooLongError` where that takes more steps. The registry
     is for derived types."""
-    events = list(events)
+    events = [*(given := list(events)), *ticks(publication, given, registry)]
     derived = None if registry is None else Derived(registry, events)
     budget = Budget(steps)
     ids = private_ids(publication, epochs=epochs, registry=registry) if publication.privates else {}
@@ -1074,6 +1080,21 @@ def read(
             if seen not in privates:
                 privates.append(seen)
     return oracle(publication).run()
+
+
+def ticks(publication: Publication, events: list[Seen], registry: TypeRegistry | None) -> list[Seen]:
+    """The events of the clocks that a pattern names, from the first event on; behind the last they come once more."""
+    named = {name for each in (publication, *publication.privates) for name in types_named(each.pattern)}
+    roots = {name if registry is None else registry.root(name) for name in named}
+    found: list[Seen] = []
+    last = max((each.hi for each in events), default=0)
+    for name in filter(is_clock, roots if events else ()):
+        instant = min(each.hi for each in events) - 1
+        while instant <= last and (following := next_instant(name, instant)) is not None:
+            instant = following
+            event = clock_event(name, instant)
+            found.append(Seen(event.type, event.lo, event.hi, PRIMITIVE, event.source, event.seq, {}))
+    return found
 
 
 def private_ids(publication: Publication, *, epochs: bool, registry: TypeRegistry | None) -> dict[str, str]:

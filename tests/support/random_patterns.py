@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from distced.detectors.language.private import read_by
+from distced.middleware.model.clock_rules import every_clock
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MINUTE
 from distced.middleware.patterns.tree import (
@@ -359,6 +360,26 @@ def with_privates(random: Random, size: int, features: frozenset[str] = FEATURES
         types = (*types, name, name)
     made = PatternMaker(random, features, types=types).publication(random.randrange(1, size + 1))
     return replace(made, privates=read_by(made.pattern, privates))
+
+
+def with_clocks(random: Random, size: int, features: frozenset[str] = FEATURES) -> Publication:
+    """A pattern that reads clocks, mostly behind an event, as no match begins with a clock."""
+    clocks = tuple(every_clock(each) for each in random.sample((1, 2, 3, 4, 7), random.choice((1, 1, 2))))
+    made = PatternMaker(random, features, types=(*TYPES[:2], *clocks)).publication(size)
+    if random.random() < 0.3:
+        return made
+    first = Atom(TypeSet(random.choice(TYPES[:2])))
+    joint = random.choice((Concatenation, Sequence))
+
+    def behind(pattern: Pattern) -> Pattern:
+        if isinstance(pattern, Keyed | Window | Init):
+            return replace(pattern, body=behind(pattern.body))
+        return joint((first, pattern))
+
+    pattern = behind(made.pattern)
+    if random.random() < 0.2 and not isinstance(pattern, Keyed):
+        pattern = Keyed(pattern, ("k",))
+    return replace(made, pattern=pattern)
 
 
 def make_events(random: Random, count: int, *, span: int = 10, width: int = 3) -> list[Event]:

@@ -63,9 +63,11 @@ class Unit:
 
 def supports(automaton: Automaton) -> bool:
     """Whether the loop supports an automaton and its parts: starts that are always active, matches that depend on no
-    others and are emitted on arrival, no private publications, no quiet times, and one inner key at a time, as several
-    would split instances into as many ways as there are sets of keys."""
+    others and are emitted on arrival, no private publications, quiet times and clocks, and one inner key at a time, as
+    several would split instances into as many ways as there are sets of keys."""
     if automaton.once or automaton.settled or automaton.selects or automaton.quiet or automaton.has_privates:
+        return False
+    if automaton.clocks:
         return False
     if not all(isinstance(part, Automaton) and supports(part) for part in automaton.parts):
         return False

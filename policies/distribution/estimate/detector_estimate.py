@@ -33,10 +33,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from distced.detectors.automata.automaton import PART_PREFIX, TIMER_PREFIX, Automaton, AutomatonState, AutomatonTimer
+from distced.detectors.automata.automaton import INSIDE, TIMER_PREFIX, Automaton, AutomatonState, AutomatonTimer
 from distced.detectors.automata.wait_keys import wait_keys
 from distced.detectors.cutting.candidates import size_of
 from distced.detectors.cutting.cut import DetectorPlan
+from distced.middleware.model.clock_rules import CLOCK_PREFIX, interval_of
 from distced.middleware.model.timestamps import DAY, SECOND
 from distced.middleware.patterns.tree import Delegated, Recurring, Relative
 from distced.middleware.sets.describable import ConditionByType
@@ -314,7 +315,7 @@ class _Waiting:
                 inside[name] = max(inside.get(name, 0.0), share)
             labels.append(label)
         domain = sum(own[name] * share for name, share in inside.items())
-        seen = sum(own[name] for name in inside if name[0] != TIMER_PREFIX)
+        seen = sum(own[name] for name in inside if name[0] not in (TIMER_PREFIX, CLOCK_PREFIX))
         survive = 1.0 if begins else _survive(automaton, state, domain)
         onward = []
         for move, label in zip(state.moves, labels, strict=True):
@@ -345,13 +346,14 @@ def _rates(automaton: Automaton, rates: Rates) -> tuple[dict[str, float], list[F
     """Events per second by type, with time events and parts; flows through inner automata; events per part."""
     names: set[str] = set()
     for position in automaton.positions:
-        names |= {name for name in position.domain.by_type if name[0] not in (TIMER_PREFIX, PART_PREFIX)}
+        names |= {name for name in position.domain.by_type if name[0] not in INSIDE}
         if position.domain.types() is None:
             names |= set(rates.situation.reading.types())
     own = {name: rates.of_type(name) for name in names}
     lengths: dict[str, float] = {}
     for index, timer in enumerate(automaton.timers):
         own[f"{TIMER_PREFIX}{index}"] = _timer_rate(timer)
+    own |= {name: SECOND / (interval_of(name) or DAY) for name in automaton.clocks}
     sides: list[Flow] = []
     for index, part in enumerate(automaton.parts):
         name = automaton.type_of_part(index)
