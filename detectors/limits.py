@@ -58,7 +58,8 @@ class Limits:
             processor. An eighth of it may be done at once.
         waiting: events that wait for sources whose watermark is behind (`brokers.node.silent_sources`); beyond them
             the slowest source is fenced off for the detector. Ten thousand take some megabytes. Also those that wait
-            for the turns of one client's detectors; beyond them that with most is excluded.
+            for the turns of one client's detectors; beyond them that with most is excluded; and those that wait for the
+            recorded events of one detector; beyond them it is excluded.
         waiting_bytes: bytes of these events, as an event may have as many as a message.
     """
 
@@ -158,6 +159,16 @@ def too_many_put_off(limits: Limits, client: str, number: int) -> LimitError:
         given=f"{number:,} events for {client}",
         allowed=f"{limits.waiting:,}, {limits.waiting_bytes:,} bytes",
         advice="give them windows or keys, or start nodes with --max-client-work or --max-waiting",
+    )
+
+
+def too_many_behind_history(limits: Limits, number: int) -> LimitError:
+    """Error of a detector for which n live events wait while it consumes recorded ones."""
+    return LimitError(
+        "more live events wait for the recorded ones of a subscription than nodes hold",
+        given=f"{number:,}",
+        allowed=f"{limits.waiting:,}",
+        advice="begin with fewer recorded events, let the recorder write oftener, or start nodes with --max-waiting",
     )
 
 

@@ -238,6 +238,14 @@ class BrokerOptions:
             show_default=False,
         ),
     ] = ""
+    history: Annotated[
+        Path | None,
+        Option(
+            metavar="FOLDER",
+            help="History that a recorder writes, for subscriptions that begin with recorded events (--since).",
+            show_default=False,
+        ),
+    ] = None
     engine: Annotated[EngineName, Option("--engine", help="Engine of the detectors; auto: the faster for each.")] = (
         "auto"
     )
@@ -471,6 +479,7 @@ def _locations(options: BrokerOptions, url: str, described: Described | None) ->
             limits=limits,
             detector_limits=detectors,
             checkpoints=store,
+            history="" if options.history is None else str(options.history),
             max_ahead=options.max_ahead,
             message_limits=messages,
         )

@@ -120,6 +120,16 @@ class SubscribeOptions:
     keep_bytes: Annotated[int, Option("--keep-bytes", help="Limit of what is kept with --durable, bytes.", min=1)] = (
         KEEP_BYTES
     )
+    since: Annotated[
+        str | None,
+        Option(
+            "--since",
+            metavar="WHEN",
+            help="Begin with recorded events: from an instant on, ISO 8601 or ns, a time before now, -2h, or the "
+            "beginning of the recording. Needs a node with --history.",
+            show_default=False,
+        ),
+    ] = None
     home: HomeOption = None
     near: Annotated[
         str | None, Option("--near", metavar="NODE", help="Node at the site of the subscriber, in place of --home.")
@@ -146,6 +156,7 @@ class SubscribeOptions:
             durable=self.durable,
             keep_for=int(self.keep_for),
             keep_bytes=self.keep_bytes,
+            since=self.since,
         )
 
 
@@ -175,6 +186,7 @@ def subscribe(options: SubscribeOptions) -> int:
       distced subscribe '[Motion] ; [Door]' --policy min-bandwidth --rate Motion=20 --avoid cellar
       distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --publish-json home/alarms
       distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --durable alarms --json >> alarms.jsonl
+      distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --since -2h
     """
     # Loss and return of the connection are logged.
     configure_logging(level="info")
@@ -282,10 +294,19 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
             directory.put(kind, name, entry)
     registry = directory.registry()
     patterns = compile_source(source, registry)
+    groups = _in_groups(patterns.compiled)
+    if options.since is not None and len(groups) > 1:
+        read = sorted({each.publishes.name for each in groups[0]} - {""})
+        raise DistcedError(
+            "patterns that read each other's composite events cannot begin with recorded events",
+            given=", ".join(read),
+            where=source.name,
+            advice="make what is read private: private C -> Name(...)",
+        )
     show_notes(patterns.notes)
     client.register(*new_types(patterns, registry, client.types), awaited=published_by(patterns))
     subscriptions: list[Subscription] = []
-    for together in _in_groups(patterns.compiled):
+    for together in groups:
         subscriptions += client.subscribe_many([each.text for each in together], quality=options.quality)
     return subscriptions
 

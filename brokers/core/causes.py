@@ -43,11 +43,15 @@ class StoreAnswered(msgspec.Struct, frozen=True):
     """Answer of the store of checkpoints."""
 
 
+class HistoryRead(msgspec.Struct, frozen=True):
+    """Recorded events, read for a detector."""
+
+
 class PatternCompiled(msgspec.Struct, frozen=True):
     """End of the compilation of a pattern beside the messages."""
 
 
-Stimulus: TypeAlias = MessageArrived | TimePassed | Connected | Stopping | StoreAnswered | PatternCompiled
+Stimulus: TypeAlias = MessageArrived | TimePassed | Connected | Stopping | StoreAnswered | HistoryRead | PatternCompiled
 
 
 class StoryLine(msgspec.Struct, frozen=True):

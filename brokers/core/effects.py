@@ -15,6 +15,7 @@ __all__ = [
     "Note",
     "Pieces",
     "Publish",
+    "ReadHistory",
     "Release",
     "Save",
     "Subscribe",
@@ -64,6 +65,23 @@ class Load(Caused, frozen=True, eq=False):
     detector: str
 
 
+class ReadHistory(Caused, frozen=True, eq=False):
+    """Read recorded events for a detector; `Node.history_read` takes a part of them.
+
+    Attributes:
+        number: of the request.
+        types: of the events.
+        since: least `hi` of all of them, ns; None for the begin of the recording.
+        behind: instant up to which parts were read so far, ns; None for the first part.
+    """
+
+    detector: str
+    number: int
+    types: tuple[str, ...]
+    since: int | None
+    behind: int | None
+
+
 class Compile(Caused, frozen=True, eq=False):
     """Compile a pattern beside the messages, by `brokers.node.compiling.compiled_beside`; `Node.compiled` takes it.
 
@@ -90,4 +108,4 @@ def warning(event: str, **fields: object) -> Note:
     return Note("warning", event, fields)
 
 
-Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release | Save | Load | Compile
+Effect: TypeAlias = Publish | Subscribe | Unsubscribe | Note | Isolate | Release | Save | Load | ReadHistory | Compile

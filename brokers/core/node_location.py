@@ -43,6 +43,7 @@ class NodeLocation:
         limits: numbers of subscriptions at most.
         detector_limits: of each detector.
         checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
+        history: folder of a history, for subscriptions that begin with recorded events; empty for none.
         max_ahead: events and promises further beyond its clock are rejected, ns.
         message_limits: of messages and entries of the directory.
         metrics: address at which a node in a process of its own serves its metrics, HOST:PORT; empty for none.
@@ -56,6 +57,7 @@ class NodeLocation:
     limits: SubscriptionLimits = LIMITS
     detector_limits: Limits = DETECTOR_LIMITS
     checkpoints: str = ""
+    history: str = ""
     max_ahead: int = MAX_AHEAD
     message_limits: MessageLimits = MESSAGE_LIMITS
     metrics: str = ""

@@ -14,15 +14,17 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Note, Publish, Release, Save
+from distced.brokers.core.effects import Compile, Effect, Isolate, Load, Note, Publish, ReadHistory, Release, Save
 from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
 from distced.brokers.core.message_limits import MessageLimits
 from distced.brokers.core.metrics import Delays, Values
 from distced.brokers.core.node_location import LIMITS, SubscriptionLimits
 from distced.brokers.live.checkpoint_store import open_store
 from distced.brokers.live.checkpoint_thread import CheckpointThread
+from distced.brokers.live.history_thread import HistoryThread
 from distced.brokers.live.installation import installation
 from distced.brokers.live.metrics_board import MetricsBoard
 from distced.brokers.live.participant import Participant
@@ -103,6 +105,7 @@ class LiveNode(Participant):
         limits: SubscriptionLimits = LIMITS,
         detector_limits: Limits = DETECTOR_LIMITS,
         checkpoints: str = "",
+        history: str | Path = "",
         max_ahead: int = MAX_AHEAD,
         message_limits: MessageLimits = MESSAGE_LIMITS,
         board: MetricsBoard | None = None,
@@ -120,15 +123,18 @@ class LiveNode(Participant):
             limits: numbers of subscriptions at most.
             detector_limits: of each detector; those beyond are excluded.
             checkpoints: folder or URL of the store of checkpoints; empty or `none` for none.
+            history: folder of a history, for subscriptions that begin with recorded events; empty for none.
             max_ahead: events and promises further beyond the clock are rejected, ns.
             message_limits: of messages and entries of the directory.
             board: takes its metrics; None for none.
             traces: takes the spans of events; None for none.
 
         Raises:
-            DistcedError: engine not available, or store not usable.
+            DistcedError: engine not available, or store or history not usable.
         """
         clock = clock or SystemClock()
+        # Raises before anything is opened.
+        self._history = HistoryThread(history) if str(history) else None
         store = open_store(checkpoints, root, name, clock.now())
         self._store = None if store is None else CheckpointThread(store)
         # Its threads start with the first large pattern, and behind late ones.
@@ -149,6 +155,7 @@ class LiveNode(Participant):
             limits=limits,
             detector_limits=detector_limits,
             checkpoints=store is not None,
+            history=self._history is not None,
             max_ahead=max_ahead,
             message_limits=message_limits,
             installation=installation(),
@@ -297,6 +304,10 @@ class LiveNode(Participant):
                 self._store.save(
                     entries, lambda problem: self._answer(lambda now: self.node.saved(number, problem, now))
                 )
+            case ReadHistory() if self._history is not None:
+                self._history.read(
+                    effect, lambda part: self._answer(lambda now: self.node.history_read(effect, part, now))
+                )
             case Load(detector=detector) if self._store is not None:
                 self._store.load(
                     detector,
@@ -314,6 +325,8 @@ class LiveNode(Participant):
 
     def _close(self) -> None:
         self._compiler.shutdown(wait=False, cancel_futures=True)
+        if self._history is not None:
+            self._history.close()
         if self._store is not None:
             self._store.close()
 

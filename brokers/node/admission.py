@@ -368,6 +368,10 @@ class Admission(NodePart):
         """Refuse a subscription whose detector was excluded here."""
         return self._refuse(name, entry, error_of(exclusion), now, EXCLUDED)
 
+    def refuse_origin(self, name: str, entry: SubscriptionEntry, error: DistcedError, now: int) -> list[Effect]:
+        """Refuse a subscription whose recorded events cannot be read here."""
+        return self._refuse(name, entry, error, now)
+
     def _wait(self, name: str, entry: SubscriptionEntry, error: DistcedError) -> list[Effect]:
         """Defer a served subscription that cannot be served for now, and notify its client; it is tried again."""
         if self._held.get(name) == str(error):

@@ -283,7 +283,7 @@ class Checkpoints(NodePart):
 
     def _has_news(self, hosted: HostedDetector, now: int) -> bool:
         """Whether a checkpoint of a detector is due."""
-        if not hosted.running or not hosted.primary or not self.event_path.settle_base(hosted):
+        if not hosted.movable or not hosted.primary or not self.event_path.settle_base(hosted):
             return False
         if hosted.detector.policy.base is None:
             # It is not known yet where it has begun to read.

@@ -63,7 +63,7 @@ class Draining(NodePart):
         for identity, hosted in list(self.event_path.hosted.items()):
             if len(self.migration.moving) >= AT_ONCE:
                 break
-            if not hosted.primary or not hosted.running or identity in self.migration.moving:
+            if not hosted.primary or not hosted.movable or identity in self.migration.moving:
                 continue
             if now - self._tried.get(identity, now - AGAIN) >= AGAIN:
                 self._tried[identity] = now

@@ -774,6 +774,10 @@ class EventPath:
             topic = administration_topic("progress", client, root=self.root)
             effects.append(Publish(topic, progress, home=home or self._events_over))
 
+    def detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
+        """Publish the results of a detector that has consumed recorded events."""
+        return self._detected(hosted, detected, now)
+
     def _detected(self, hosted: HostedDetector, detected: Detected, now: int) -> list[Effect]:
         """Publish the results of a detector with an input of its own."""
         if detected.excess is not None:

@@ -180,6 +180,11 @@ class HostedDetector:
         return self.detector.id
 
     @property
+    def movable(self) -> bool:
+        """Whether it may be moved, replicated and saved: it runs, and consumes no recorded events any more."""
+        return self.phase is _RUNNING and not self.detector.in_history
+
+    @property
     def running(self) -> bool:
         """Whether events are consumed."""
         return self.phase is _RUNNING
@@ -204,7 +209,8 @@ class HostedDetector:
     @property
     def publishes(self) -> str:
         """Type of its composite events; empty where they have no name."""
-        return self.detector.compiled.publishes.name
+        # One with an origin has others beside it that publish the same from now on.
+        return "" if self.planned.asked.origin is not None else self.detector.compiled.publishes.name
 
     @property
     def json_due(self) -> bool:
@@ -392,7 +398,11 @@ class HostedDetector:
         """Begin, or continue, once every awaited client is subscribed and every part runs."""
         self._become(_RUNNING)
         if not self.output.life:
-            self.output.begin(now, base=now if self.detector.policy.name == "best-effort" else None)
+            base = now if self.detector.policy.name == "best-effort" else None
+            if self.detector.in_history:
+                base = self.detector.watermark
+            # Before an origin there is no state to begin without.
+            self.output.begin(now, base=base, empty=not self.detector.in_history)
 
     def recover(self, checkpoint: Checkpoint) -> None:
         """Take the state of a checkpoint, before it runs. Raises `SnapshotError` for another one; then it is

@@ -27,11 +27,13 @@ from distced.brokers.node.announcements import Announcements
 from distced.brokers.node.checkpoint_format import Checkpoint
 from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.json_output import JsonTopic
+from distced.brokers.node.origins import Origins
 from distced.brokers.node.planning import Planned, Planner, home_of, is_away
 from distced.brokers.node.shared import NodePart, Shared
 from distced.brokers.node.upstream import TopicFilters, Upstream, types_of_detectors
 from distced.brokers.node.wanted_reads import WantedReads
 from distced.detectors.runtime.detector import Detector
+from distced.middleware.history.coverage import HistoryPart
 from distced.middleware.model.errors import SnapshotError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
@@ -62,6 +64,7 @@ class DetectorHosting(NodePart):
         topic_filters, announcements: MQTT filters for the detectors; messages about them.
         upstream: sources and detectors that they wait for.
         wanted: what they look at, for sources that filter.
+        origins: those that consume recorded events.
     """
 
     def __init__(self, shared: Shared) -> None:
@@ -76,6 +79,7 @@ class DetectorHosting(NodePart):
         self._for_parts: dict[str, tuple[str, str]] = {}
         # Those that were published and not cleared since.
         self._asked_for: set[str] = set()
+        self.origins = Origins(shared)
         # Sources that have left a moment ago, with the instant, ns.
         self._ended: dict[str, int] = {}
         # By detector and source, since when a recovered detector waits for a source that is not there, ns.
@@ -170,7 +174,14 @@ class DetectorHosting(NodePart):
         compiled = planned.compiled
         reads = compiled.reads(self.directory.registry())
         policy = detection_policy(planned.policy)
-        detector = Detector(compiled, policy, self._kinds_of, engines=self.shared.engines, limits=self.shared.limits)
+        detector = Detector(
+            compiled,
+            policy,
+            self._kinds_of,
+            engines=self.shared.engines,
+            limits=self.shared.limits,
+            identity=planned.id if planned.asked.origin is not None else "",
+        )
         if detector.id == planned.id:
             # One object: of ten thousand ids these are many bytes.
             detector.id = planned.id
@@ -394,6 +405,7 @@ class DetectorHosting(NodePart):
 
         def answers(now: int) -> list[Effect]:
             known = self.directory.subscriptions
+            self.origins.subscribed(hosted, now)
             answers = [
                 self.reply(known[name].client, self.announcements.answer(name, "active", hosted))
                 for name in names
@@ -409,11 +421,17 @@ class DetectorHosting(NodePart):
         """Run a detector if a client listens and every part runs, and answer its subscriptions."""
         if hosted.phase is not Phase.WAITING or not all(hosted.parts.values()) or not self.wanted.covers(hosted):
             return []
+        history: HistoryPart | None = None
+        if hosted.planned.asked.origin is not None and hosted.recovered is None:
+            history, asks = self.origins.first_part(hosted, now)
+            if history is None:
+                return asks
+            hosted.detector.read_history(max(history.begin - 1, INSTANT_MIN))
         ready = hosted.ready_subscriptions()
         hosted.run(now)
         effects = self.upstream.connect(hosted, now)
         recovered = hosted.take_recovered()
-        shared = recovered is None and self.event_path.share(hosted)
+        shared = recovered is None and history is None and self.event_path.share(hosted)
         if recovered is not None:
             effects += self._catch_up_from(hosted, recovered, now)
         elif not shared:
@@ -425,7 +443,13 @@ class DetectorHosting(NodePart):
         effects += self._announce_active(hosted, ready, now)
         effects += self.event_path.begin(hosted, now)
         lost = self.wanted.begun(hosted)
+        if history is not None:
+            effects += self.origins.consume(hosted, history, now)
         return [*effects, *self.event_path.lose(hosted, lost, now)] if lost else effects
+
+    def history_read(self, hosted: HostedDetector, part: HistoryPart, now: int) -> list[Effect]:
+        """Take recorded events for a detector, which begins with the first ones."""
+        return self.origins.consume(hosted, part, now) if hosted.running else self._begin(hosted, now)
 
     def filtered(self, publisher: str, ack: Filtered, now: int) -> list[Effect]:
         """A publisher sends what this node has declared: detectors may begin."""

@@ -255,8 +255,9 @@ class Inputs:
 
 
 def may_share(hosted: HostedDetector) -> bool:
-    """Whether a detector waits for sources of primitive events only, and keeps no derivations."""
-    return not (hosted.parts or hosted.upstream or hosted.detector.keeps_derivations)
+    """Whether a detector waits for sources of primitive events only, keeps no derivations, and consumes no recorded
+    events."""
+    return not (hosted.parts or hosted.upstream or hosted.detector.keeps_derivations or hosted.detector.in_history)
 
 
 def _key(hosted: HostedDetector) -> InputKey:

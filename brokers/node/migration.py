@@ -136,6 +136,8 @@ class Migration(NodePart):
             return [_refused(detector, node, "no such node")]
         if not hosted.running:
             return [_refused(detector, node, "the detector does not run yet")]
+        if not hosted.movable:
+            return [_refused(detector, node, "the detector consumes recorded events")]
         kept = self.event_path.output.durable.get(detector)
         if kept is not None and kept.size > MOST_MOVED:
             return [_refused(detector, node, "too much is kept for its durable subscriptions")]

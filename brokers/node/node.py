@@ -17,6 +17,7 @@ from msgspec import structs
 from distced.brokers.core.barriers import Homes
 from distced.brokers.core.causes import (
     Connected,
+    HistoryRead,
     MessageArrived,
     PatternCompiled,
     Stopping,
@@ -28,7 +29,7 @@ from distced.brokers.core.causes import (
 )
 from distced.brokers.core.dead_letters import foreign_promise
 from distced.brokers.core.directory import Change, Directory
-from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, Subscribe, info, warning
+from distced.brokers.core.effects import Compile, Effect, Pieces, Publish, ReadHistory, Subscribe, info, warning
 from distced.brokers.core.identity import Installation
 from distced.brokers.core.message_limits import LIMITS as MESSAGE_LIMITS
 from distced.brokers.core.message_limits import MessageLimits
@@ -45,7 +46,7 @@ from distced.brokers.node.durable import DurableSubscriptions
 from distced.brokers.node.entry_limits import EntryLimits
 from distced.brokers.node.event_path import EventPath
 from distced.brokers.node.exclusion import Exclusion
-from distced.brokers.node.hosted import Phase
+from distced.brokers.node.hosted import HostedDetector, Phase
 from distced.brokers.node.hosting import DetectorHosting
 from distced.brokers.node.identification import Identification
 from distced.brokers.node.isolation import Isolation
@@ -66,6 +67,7 @@ from distced.brokers.node.waiting_frames import WaitingFrame
 from distced.detectors.limits import LIMITS as DETECTOR_LIMITS
 from distced.detectors.limits import Limits
 from distced.detectors.runtime.engine_switch import Engines
+from distced.middleware.history.coverage import HistoryPart
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.timestamps import INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import (
@@ -138,6 +140,7 @@ class Node(NodePart):
         limits: SubscriptionLimits = LIMITS,
         detector_limits: Limits = DETECTOR_LIMITS,
         checkpoints: bool = False,
+        history: bool = False,
         max_ahead: int = MAX_AHEAD,
         message_limits: MessageLimits = MESSAGE_LIMITS,
         installation: Installation = Installation(),  # noqa: B008
@@ -157,6 +160,7 @@ class Node(NodePart):
             limits: numbers of subscriptions at most.
             detector_limits: of each detector; those beyond are excluded.
             checkpoints: whether the driver carries out `Save` and `Load`.
+            history: whether the driver carries out `ReadHistory`.
             max_ahead: events and promises further beyond the clock are rejected, ns.
             message_limits: of messages and entries of the directory.
             installation: that it runs in, for those who ask.
@@ -175,6 +179,7 @@ class Node(NodePart):
         self.capacity = capacity
         self.isolates = isolates
         self.inspects = inspects
+        self.reads_history = history
         self.identification = Identification(name, installation, root)
         self.validates = validate
         self.claim = NameClaim(name, root, now)
@@ -405,6 +410,29 @@ class Node(NodePart):
         self.stories.begin(PatternCompiled(), now)
         return self.stories.end([*self.admission.compiled(order, cache, now), *self._declare(now)])
 
+    def history_read(self, request: ReadHistory, part: HistoryPart, now: int) -> list[Effect]:
+        """Effects of the end of a `ReadHistory`."""
+        if self._stopped:
+            return []
+        hosted = self.hosting.origins.arrived(request, part)
+        if hosted is None:
+            return []
+        self.stories.begin(HistoryRead(), now)
+        if part.problem is None:
+            effects = self.hosting.history_read(hosted, part, now)
+        else:
+            effects = self._without_history(hosted, part.problem, now)
+        return self.stories.end([*effects, *self._declare(now)])
+
+    def _without_history(self, hosted: HostedDetector, problem: DistcedError, now: int) -> list[Effect]:
+        """Refuse the subscriptions of a detector whose history cannot be read."""
+        if hosted.running:
+            return self.hosting.origins.failed(hosted.id, problem, now)
+        self.hosting.origins.forget(hosted.id)
+        known = self.directory.subscriptions
+        names = [name for name in hosted.subscriptions if name in known]
+        return [each for name in names for each in self.admission.refuse_origin(name, known[name], problem, now)]
+
     def _loaded(self, detector: str, contents: Iterable[Pieces], problem: str, now: int) -> list[Effect]:
         hosted, effects = self.checkpoints.found(detector, contents, problem, now)
         self.admission.recover(detector, hosted)
@@ -593,6 +621,7 @@ class Node(NodePart):
         if self._handshake.settled:
             effects += self.membership.tick(now)
             effects += self.draining.tick(now)
+        effects += self.hosting.origins.tick(now)
         if again and not self.backlog.behind:
             # Otherwise it is the node that hears nothing.
             effects += self.silent_sources.look(self.event_path.slowest_sources(), now)
@@ -976,6 +1005,7 @@ class Node(NodePart):
             self.event_path.clock_bound.most,
             self.draining.active,
             self.event_path.bound.limits.size,
+            self.reads_history,
         )
         return self.put("node", self.name, entry)
 

@@ -83,7 +83,7 @@ class OutputStreams:
         top = output.top
         payload = encode_frame(
             found,
-            type=hosted.publishes or canonical,
+            type=hosted.detector.compiled.publishes.name or canonical,
             source=canonical,
             watermark=watermark,
             kind="c",

@@ -111,12 +111,29 @@ class Placement:
             policy = replace(policy, replicas=max(1, min(policy.replicas, len(self.directory.common_nodes))))
         if not again:
             check_hints(entry.hints, self.directory.nodes, where="hints")
-        request = self._request(found, entry, self._graphs(found, entry, policy, registry), policy)
+        placed = self._at_histories(entry)
+        request = self._request(found, placed, self._graphs(found, placed, policy, registry), policy)
         suggestion = suggest(policy, self.situation, request)
         expected = self._alike(suggestion.expected)
         self.situation.expect(found.id, expected)
         planned = self.planner.planned(found, suggestion.graph, entry)
         return Decision(suggestion.node, suggestion.home, planned, suggestion.reason, expected)
+
+    def _at_histories(self, entry: SubscriptionEntry) -> SubscriptionEntry:
+        """Subscription with the nodes that read a history, where it begins with recorded events."""
+        if entry.origin is None:
+            return entry
+        nodes = self.directory.nodes
+        able = tuple(name for name in self.directory.common_nodes if nodes[name].history)
+        wanted = tuple(name for name in able if name in (entry.hints.nodes or able) and name not in entry.hints.avoid)
+        if not wanted:
+            raise DistcedError(
+                "no node that reads a history for a subscription that begins with recorded events",
+                given=", ".join(entry.hints.nodes) or "any node",
+                allowed=", ".join(able) or "there is none",
+                advice="start a node with distced broker --history FOLDER, that of a recorder",
+            )
+        return replace_hints(entry, hints=replace_hints(entry.hints, nodes=wanted, avoid=()))
 
     def _alike(self, expected: Measured | None) -> Measured | None:
         """One object for equal estimates: those of patterns that differ in constants alone."""
@@ -208,7 +225,7 @@ class Placement:
         self, found: Found, entry: SubscriptionEntry, policy: Policy, registry: TypeRegistry
     ) -> tuple[DetectorGraph, ...]:
         # Composite events of best effort are never complete, so no detector reads them as parts.
-        whole = found.policy != "guaranteed" or found.id in self.planner.whole
+        whole = found.policy != "guaranteed" or found.id in self.planner.whole or entry.origin is not None
         catalogue = Catalogue() if whole or policy.reuse == "none" else self.planner.catalogue(found, registry)
         subscribers = (self.situation.place_of(entry.client),)
         cut_by = partial(

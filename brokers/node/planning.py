@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Final, get_args
 
+from msgspec.msgpack import encode as msgpack_encode
 from msgspec.structs import replace as replace_entry
 
 from distced.brokers.core.directory import Change, Directory
@@ -216,13 +218,44 @@ class Planner:
                 given=", ".join(entry.exports),
                 allowed="no exports, or ordered consumption with guaranteed detection",
             )
-        if compiled.publishes.name:
+        if entry.origin is not None:
+            self._check_origin(entry, compiled, registry)
+        elif compiled.publishes.name:
             self.directory.check_published(compiled.published, compiled.named())
         self.directory.check_read(compiled.named(), policy)
-        identity = detector_id(compiled, policy)
+        identity = _identity(compiled, policy, entry)
         if entry.exports:
             identity = canonical_id(compiled.plain, exports=frozenset(entry.exports))
         return Found(identity, compiled, policy)
+
+    def _check_origin(self, entry: SubscriptionEntry, compiled: Compiled, registry: TypeRegistry) -> None:
+        """Raise `DistcedError` for a subscription that cannot begin with recorded events."""
+        if entry.exports or entry.durable is not None or entry.hints.isolated:
+            raise DistcedError(
+                "a subscription that cannot begin with recorded events",
+                given="durable" if entry.durable is not None else "isolated" if entry.hints.isolated else "a part",
+                allowed="one of a whole pattern, not durable, and without a process of its own",
+                advice="leave the origin out",
+            )
+        reads = compiled.reads(registry)
+        if reads is None:
+            raise DistcedError(
+                "a pattern that reads any event cannot begin with recorded ones",
+                given=compiled.text,
+                advice="name the types that it reads",
+            )
+        recorders = self.directory.recorders.values()
+        missing = sorted(
+            name for name in reads if not any(each.types is None or name in each.types for each in recorders)
+        )
+        if missing:
+            recorded = sorted({name for each in recorders for name in each.types or ("all types",)})
+            raise DistcedError(
+                "types that no recorder records now",
+                given=", ".join(missing),
+                allowed=", ".join(recorded) or "there is no recorder",
+                advice=f"record them: distced record --types {','.join(missing)}",
+            )
 
     def planned(self, found: Found, graph: DetectorGraph, entry: SubscriptionEntry) -> Planned:
         """Detector cut at the top by a decomposition."""
@@ -248,7 +281,7 @@ class Planner:
         policy = check_detection_policy(entry.policy)
         own = {part: replace_entry(wanted, client=self.client) for part, wanted in parts.items()}
         if not places and not entry.exports:
-            return Planned(detector_id(compiled, policy), compiled, policy, _NO_PARTS, (), entry)
+            return Planned(_identity(compiled, policy, entry), compiled, policy, _NO_PARTS, (), entry)
         plan = cut_at(compiled, places, frozenset(entry.exports))
         shown = plan.compiled.written_as(compiled.publication)
         return Planned(plan.id, shown, policy, own, tuple(sorted(plan.exports)), entry, plan.places)
@@ -325,6 +358,15 @@ class Planner:
                 except DistcedError:
                     # It reads what is not known here.
                     continue
+
+
+def _identity(compiled: Compiled, policy: str, entry: SubscriptionEntry) -> str:
+    """Id of the detector of a subscription: one with an origin has a detector of its own."""
+    identity = detector_id(compiled, policy)
+    if entry.origin is None:
+        return identity
+    made = blake2b(msgpack_encode([entry.origin.since, entry.origin.of]), digest_size=8).hexdigest()
+    return f"{identity}.since-{made}"
 
 
 def node_client(name: str) -> str:

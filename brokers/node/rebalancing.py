@@ -165,4 +165,4 @@ class Rebalancing:
             yield from (each for each in hosted.values() if self._may_move(each) and each.detector.id not in moving)
 
     def _may_move(self, hosted: HostedDetector) -> bool:
-        return hosted.primary and hosted.running and not hosted.planned.asked.hints.isolated
+        return hosted.primary and hosted.movable and not hosted.planned.asked.hints.isolated

@@ -133,7 +133,7 @@ class Replication(NodePart):
             if not hosted.primary:
                 if not hosted.listed and now - hosted.since > UNLISTED:
                     effects += self.hosting.drop(hosted, "its primary does not name this replica")
-            elif hosted.running and identity not in in_motion:
+            elif hosted.movable and identity not in in_motion:
                 effects += self._keep_number(identity, hosted, now, replicate)
         return effects
 

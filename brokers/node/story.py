@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr, replace
 
 from distced.brokers.core.causes import (
     Connected,
+    HistoryRead,
     MessageArrived,
     PatternCompiled,
     Stimulus,
@@ -176,6 +177,8 @@ class Stories:
                 return "stopping"
             case StoreAnswered():
                 return "checkpoints"
+            case HistoryRead():
+                return "recorded events"
             case PatternCompiled():
                 return "pattern compiled"
             case _:

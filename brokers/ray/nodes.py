@@ -168,6 +168,7 @@ class LocalNodes(_Nodes):
                 limits=location.limits,
                 detector_limits=location.detector_limits,
                 checkpoints=location.checkpoints,
+                history=location.history,
                 max_ahead=location.max_ahead,
                 message_limits=location.message_limits,
                 board=board,

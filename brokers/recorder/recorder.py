@@ -143,7 +143,7 @@ class Recorder:
         self._lost_at: dict[str, int] = {}
         # Start of a connection over which everything was subscribed to again, until that is in force; ns.
         self._subscribed_again_at: int | None = None
-        self._has_namesake = False
+        self._has_namesake = self._begun = False
         for (kind, entry), payload in self.state.entries.items():
             self.directory.read((kind, entry), payload, where="what was remembered")
 
@@ -223,7 +223,10 @@ class Recorder:
         if self._handshake.settled:
             effects += self._requests(now)
         # Nor does it wait for a clock that was set back.
-        if len(self.state.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
+        begins = self.announced and not self._begun
+        self._begun |= begins
+        # At its begin, so that the history says since when it is recorded.
+        if begins or len(self.state.stable) >= self.flush_events or abs(now - self._cut_at) >= self.flush_every:
             effects += self._write(now)
         return self._done(effects)
 

@@ -336,7 +336,7 @@ class RecorderState:
     def packed(self) -> bytes:
         """State as bytes, once everything stable is written."""
         assert not self.stable and not self.late
-        *policy, _, intake, _ = self.policy.state()
+        *policy, _, intake, _, _ = self.policy.state()
         entries = [(kind, name, payload) for (kind, name), payload in self.entries.items()]
         state = _State(
             self.wants, [*policy, self.policy.recent.ids(), intake], entries, self.joined, sorted(self.met), self.since,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from operator import lt
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -209,4 +209,13 @@ class DetectionPolicy(Protocol):
 
     def copy(self) -> Self:
         """An independent policy that continues from here."""
+        ...
+
+
+@runtime_checkable
+class FollowsHistory(Protocol):
+    """Detection policy of a detector that has consumed recorded events first."""
+
+    def begin_behind(self, reached: int) -> None:
+        """Go on behind an instant up to which all was consumed from a history, ns."""
         ...

@@ -15,10 +15,27 @@ import msgspec
 
 from distced.detectors.automata.properties import takes_one_event
 from distced.detectors.compiler import Compiled
-from distced.detectors.limits import COLUMNAR, FAILURES, UNLIMITED, Limits, excess_of, too_much_memory
-from distced.detectors.runtime.detection_policy import Arrival, Begins, DetectionPolicy, Positions, Released, losses_of
+from distced.detectors.limits import (
+    COLUMNAR,
+    FAILURES,
+    UNLIMITED,
+    Limits,
+    excess_of,
+    too_many_behind_history,
+    too_much_memory,
+)
+from distced.detectors.runtime.detection_policy import (
+    Arrival,
+    Begins,
+    DetectionPolicy,
+    FollowsHistory,
+    Positions,
+    Released,
+    losses_of,
+)
 from distced.detectors.runtime.engine_switch import Engines, SwitchedEngine
 from distced.detectors.runtime.engines import EngineName, Kinds
+from distced.detectors.runtime.history_first import HistoryFirst
 from distced.detectors.runtime.put_off import PutOff
 from distced.detectors.runtime.work_shares import FOUND, TURN, WorkShare
 from distced.detectors.shapes import ShapedPattern
@@ -130,6 +147,7 @@ class Detector:
         "_charged",
         "_each",
         "_engine",
+        "_history",
         "_kinds",
         "_limits",
         "_look_at",
@@ -157,16 +175,17 @@ class Detector:
         derivations: bool = False,
         engines: Engines | None = None,
         limits: Limits = UNLIMITED,
+        identity: str = "",
     ) -> None:
         """Args: derivations: attach provenance to each composite event, for the patterns it is part of. engines:
         settings of the engine choice; None for the stepwise engine in any case. limits: what is beyond them is an
-        `excess`.
+        `excess`. identity: its id, where it is not that of all detectors of its pattern and policy.
         """
         self._limits = limits
         # Instances touched from which its memory is to be measured: the first time as if all had long texts.
         self._measure_at = limits.memory // _LONG_BYTES
         self._memory = 0
-        self.id = detector_id(compiled, policy.name)
+        self.id = identity or detector_id(compiled, policy.name)
         self.compiled = compiled
         self.policy = policy
         self._statistics = DetectorStatistics()
@@ -186,6 +205,8 @@ class Detector:
         self.share_of_work: WorkShare | None = None
         # Releases that wait for its turn; never empty, None for none.
         self._put_off: PutOff | None = None
+        # While it consumes recorded events first; None otherwise.
+        self._history: HistoryFirst | None = None
         # Work that was counted for its share, and number of events consumed from which it is counted again.
         self._charged, self._look_at = 0, _LOOK_EVERY
         # Work of an event when several were consumed last.
@@ -306,9 +327,60 @@ class Detector:
         """Memory of the events that wait for its turn, bytes; estimated."""
         return 0 if self._put_off is None else self._put_off.size
 
+    # Recorded events before those to come.
+
+    def read_history(self, behind: int) -> None:
+        """Consume recorded events behind an instant first, ns, before it joins any source: what its policy releases
+        waits until `go_live`."""
+        self._history = HistoryFirst(behind)
+
+    @property
+    def in_history(self) -> bool:
+        """Whether it consumes recorded events, and live ones wait."""
+        return self._history is not None
+
+    def recorded(self, events: Sequence[Event], reached: int, now: int) -> Detected:
+        """Consume recorded events, in order: with those before all up to an instant, ns."""
+        history = self._history
+        assert history is not None, self.id
+        history.advance(reached)
+        return self._of_history(events, reached, now)
+
+    def go_live(self, now: int) -> Detected:
+        """Consume the live events that have waited, and others from now on as they are released."""
+        history, policy = self._history, self.policy
+        assert history is not None and isinstance(policy, FollowsHistory), self.id
+        policy.begin_behind(history.reached)
+        self._history = None
+        detected = self._of_history(history.behind, policy.watermark, now)
+        return msgspec.structs.replace(detected, losses=history.losses)
+
+    def _of_history(self, events: Sequence[Event], watermark: int | None, now: int) -> Detected:
+        found: list[CompositeEvent] = []
+        begin = 0
+        try:
+            while True:
+                # In pieces, as a limit of work is for what is consumed in one go.
+                piece = self._piece() if self._each else min(self._piece(), _FIRST_TOGETHER)
+                some = events[begin : begin + piece]
+                begin += piece
+                ends = begin >= len(events)
+                found += self._feed(some, watermark if ends else None, now, None, ends=ends)[0]
+                work = 0 if self.share_of_work is None else self._charge(self.share_of_work)
+                if some:
+                    self._each = work // len(some)
+                if ends:
+                    return Detected(found, None if self._at_once else watermark, [])
+        except FAILURES as error:
+            excess = excess_of(error)
+            self.give_up()
+            return Detected([], None, [], excess=excess)
+
     @property
     def watermark(self) -> int | None:
         """Instant up to which everything is consumed, ns; None for unknown."""
+        if self._history is not None:
+            return self._history.reached
         return self.policy.watermark if self._put_off is None else self._put_off.reached
 
     # As a member of a shared input.
@@ -638,6 +710,8 @@ class Detector:
         self._opens = waiting or None
 
     def _consume(self, released: Released, now: int) -> Detected:
+        if self._history is not None:
+            return self._wait_behind(self._history, released)
         try:
             found, disordered = self.consume(released.events, released.watermark, now)
         except FAILURES as error:
@@ -653,6 +727,16 @@ class Detector:
             found, watermark, released.late, released.duplicates, disordered, released.fenced, released.losses,
             behind=losses_of(late, open_end=self.compiled.endless),
         )  # fmt: skip
+
+    def _wait_behind(self, history: HistoryFirst, released: Released) -> Detected:
+        """Hold a release back, behind the recorded events."""
+        history.hold(released.events, released.losses)
+        number, excess = len(history.held), None
+        if number > self._limits.waiting:
+            excess = too_many_behind_history(self._limits, number)
+            self.give_up()
+        watermark = None if self._at_once else history.reached
+        return Detected([], watermark, [], released.duplicates, fenced=released.fenced, excess=excess)
 
     def continued(self, now: int, most: int) -> Detected:
         """Consume releases that were put off, of a detector with a policy of its own; as of `go_on`."""

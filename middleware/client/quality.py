@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec.structs import force_setattr
 
 from distced.middleware.model.detection import parse_detection
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.timestamps import HOUR, parse_duration
+from distced.middleware.model.timestamps import HOUR, INSTANT_MAX, INSTANT_MIN, instant_of, parse_duration
 from distced.middleware.wire.directory_entries import Hints
 from distced.middleware.wire.topics import check_json_topic
 
@@ -19,6 +20,9 @@ Consumption = Literal["ordered", "epoch"]
 Matches = Literal["every", "first"]
 Decomposition = Literal["none", "full", "for-reuse"]
 Overflow = Literal["wait", "drop"]
+
+BEGINNING: Final = "beginning"
+"""Origin at the begin of a recording."""
 
 KEEP_FOR: Final = 24 * HOUR
 """Default time without an application until a durable subscription ends, ns."""
@@ -62,6 +66,9 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         keep_for: longest time without an application until a durable subscription ends, ns, or text such as `24h`.
         keep_bytes: limit of what nodes keep for a durable subscription; beyond it the oldest composite events are
             dropped, and reported as a `Loss`.
+        since: origin of recorded events that come first, before live ones: their least `hi`, ns, or as text, ISO 8601,
+            `-2h` before now, or `beginning`, that of the recording. None for live events only. Not for durable
+            subscriptions.
     """
 
     detection: str = "guaranteed"
@@ -78,6 +85,7 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
     durable: str = ""
     keep_for: int | str = KEEP_FOR
     keep_bytes: int = KEEP_BYTES
+    since: int | str | None = None
 
     def __post_init__(self) -> None:
         force_setattr(self, "detection", parse_detection(self.detection).text)
@@ -117,6 +125,19 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
             force_setattr(self, "keep_for", parse_duration(self.keep_for))
         if self.durable != "":
             self._check_durable()
+        if self.since is not None:
+            self._check_since()
+
+    def _check_since(self) -> None:
+        _ = origin_at(self.since, 0)
+        wrong = "durable" if self.durable else "isolated" if self.hints.isolated else ""
+        if wrong or self.decomposition not in (None, "none"):
+            raise DistcedError(
+                "a subscription that cannot begin with recorded events",
+                given=wrong or f"decomposition {self.decomposition}",
+                allowed="one of a whole pattern, not durable, and without a process of its own",
+                advice="leave since out, or the others",
+            )
 
     def _check_durable(self) -> None:
         name = self.durable
@@ -139,6 +160,24 @@ class QualityOfService(msgspec.Struct, frozen=True, kw_only=True):
         for limit in ("keep_for", "keep_bytes"):
             if getattr(self, limit) < 1:
                 raise DistcedError(f"not a limit, {limit}", given=getattr(self, limit), allowed="1 or more")
+
+
+def origin_at(since: int | str | None, now: int) -> int | None:
+    """Instant of an origin at a time, ns; None for the begin of the recording."""
+    if since is None:
+        return None
+    if isinstance(since, int):
+        if not INSTANT_MIN <= since <= INSTANT_MAX:
+            raise DistcedError("an origin beyond 64 bits of nanoseconds", given=since)
+        return since
+    text = since.strip()
+    if text == BEGINNING:
+        return None
+    try:
+        return now - parse_duration(text[1:]) if re.match(r"-\s*[\d.]+\s*[a-z]", text) else instant_of(text)
+    except DistcedError:
+        allowed = "an instant in ISO 8601 or ns, a time before now such as -2h, or beginning"
+        raise DistcedError("not an origin", given=since, allowed=allowed) from None
 
 
 def _check(hints: Hints) -> None:

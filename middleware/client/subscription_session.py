@@ -37,6 +37,7 @@ from distced.middleware.client.durable import differences, durable_id
 from distced.middleware.client.filter_session import FilterSession
 from distced.middleware.client.listening import Attempt, Course, ListeningPlaces, missing_note
 from distced.middleware.client.missing_requests import MissingRequests
+from distced.middleware.client.quality import origin_at
 from distced.middleware.client.subscription_state import Place, SubscriptionState
 from distced.middleware.model.errors import BusError, DistcedError, SubscriptionError
 from distced.middleware.model.event_types import EventType
@@ -51,7 +52,7 @@ from distced.middleware.wire.administration import (
 )
 from distced.middleware.wire.codec import decode, encode
 from distced.middleware.wire.directory import Change
-from distced.middleware.wire.directory_entries import Durable, SubscriptionEntry
+from distced.middleware.wire.directory_entries import Durable, Origin, SubscriptionEntry
 from distced.middleware.wire.mqtt_effects import Note, Publish, Subscribe
 from distced.middleware.wire.numbered_stream import ASK_AFTER
 from distced.middleware.wire.topics import Area, administration_topic, area_filter, composite_topic, event_topic
@@ -203,6 +204,10 @@ class SubscriptionSession:
             raise SubscriptionError(
                 "a durable subscription is one to a pattern", given=name, advice=f"subscribe to [{name}]"
             )
+        if state.quality.since is not None:
+            raise SubscriptionError(
+                "recorded events come first for a pattern only", given=name, advice=f"subscribe to [{name}]"
+            )
         state.type_name = name
         course = Course(state, operation)
         self._add(course)
@@ -276,6 +281,7 @@ class SubscriptionSession:
             hints=quality.hints,
             publish_json=quality.publish_json,
             quiet=METERED_WATERMARKS if self._directory.metered else 0,
+            origin=None if quality.since is None else Origin(origin_at(quality.since, self._directory.now), state.id),
         )
         course = self._courses[state.id] = Course(state, operation)
         if quality.durable:

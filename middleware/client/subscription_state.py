@@ -562,6 +562,10 @@ class SubscriptionState:
         if self._taken_until is not None and event.hi <= self._taken_until:
             self.statistics.duplicates += 1
             return False
+        if self.quality.since is not None and event.hi <= (self.statistics.watermark or INSTANT_MIN):
+            # Of a host that has begun with the recorded events again, as the one before was lost.
+            self.statistics.duplicates += 1
+            return False
         if self._resumed and f"{event.seq:x}" in self._resumed:
             self._seen.setdefault(event.id, None)
         if event.id in self._seen or (isinstance(event, CompositeEvent) and event.again):

@@ -156,15 +156,20 @@ class History:
         return [day_text(day) for day in range(min(days), max(days)) if day not in days] if days else []
 
     def _recorders(self) -> dict[str, RecorderNote]:
-        found = {}
-        for path in sorted((self.root / RECORDERS).glob("*.json")):
-            try:
-                found[path.stem] = _recorder_notes.decode(path.read_bytes())
-            except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
-                where = path.relative_to(self.root).as_posix()
-                problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
-                self.problems.append(Problem(where, problem))
-        return found
+        return notes_of(self.root, self.problems.append)
+
+
+def notes_of(root: Path, on_problem: Callable[[Problem], None] = lambda _: None) -> dict[str, RecorderNote]:
+    """Notes of the recorders of a history, by name; those that cannot be read go to `on_problem`."""
+    found = {}
+    for path in sorted((root / RECORDERS).glob("*.json")):
+        try:
+            found[path.stem] = _recorder_notes.decode(path.read_bytes())
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
+            where = path.relative_to(root).as_posix()
+            problem = HistoryError("what a recorder noted cannot be read", where=where, advice=str(error))
+            on_problem(Problem(where, problem))
+    return found
 
 
 def events_of_history(

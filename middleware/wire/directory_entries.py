@@ -110,6 +110,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
         reserved: detector it was started for, the only one it hosts; empty for any.
         max_ahead: events and promises further beyond its clock are rejected, ns.
         draining: whether its detectors move away, and none come.
+        history: whether it reads a history, for subscriptions with an origin.
         max_message: bytes of a client's message that it reads at most.
     """
 
@@ -123,6 +124,7 @@ class NodeEntry(msgspec.Struct, frozen=True):
     max_ahead: Count = MAX_AHEAD
     draining: bool = False
     max_message: Count = MAX_MESSAGE
+    history: bool = False
 
     @property
     def common(self) -> bool:
@@ -364,6 +366,18 @@ class Durable(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rules: str = ""
 
 
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Origin of a subscription: recorded events that its detector consumes before live ones.
+
+    Attributes:
+        since: least `hi` of the recorded events, ns; None for the begin of the recording.
+        of: the subscription; its detector serves no other one, which would lack what was found before.
+    """
+
+    since: Instant | None
+    of: str
+
+
 class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     """Subscription of a client, or of a node for a detector that reads it as part of its pattern.
 
@@ -382,6 +396,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
         again: whether it is published again, as the server has forgotten it: it waits for types that are not back yet.
         durable: its terms where it is durable; None for a subscription that ends with its client.
         quiet: interval of watermarks, without composite events, that is enough for its client, ns; 0 for the default.
+        origin: recorded events that come first; None for live ones only.
     """
 
     client: Level
@@ -399,6 +414,7 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     again: bool = False
     durable: Durable | None = None
     quiet: Count = 0
+    origin: Origin | None = None
 
 
 class DurableEntry(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from typing import Any, Self
 from distced.detectors.runtime.detection_policy import Arrival, Begins, Positions, Released, in_order
 from distced.detectors.snapshot_format import pack_key, unpack_key
 from distced.middleware.model.events import Event, OrderKey
+from distced.middleware.model.timestamps import INSTANT_MIN
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import Loss, StreamPosition
 from distced.policies.detection.intake import Intake, ReadsStreams
@@ -38,6 +39,8 @@ class BestEffort(ReadsStreams):
         self.watermark: int | None = None
         self.recent = RecentIds()
         self.intake = Intake()
+        # Instant up to which all was consumed from a history, ns: what comes of it is no news.
+        self._covered = INSTANT_MIN
         # Of the last event in the order of consumption.
         self._latest: OrderKey | None = None
         # Not released yet.
@@ -51,16 +54,22 @@ class BestEffort(ReadsStreams):
     def state(self) -> Any:
         """State as plain values."""
         latest = None if self._latest is None else pack_key(self._latest)
-        return [self.watermark, sorted(self.sources), self.recent.ids(), self.intake.state(), latest]
+        return [self.watermark, sorted(self.sources), self.recent.ids(), self.intake.state(), latest, self._covered]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
         # States of earlier versions have no last event.
         self.watermark, sources, ids, intake, *latest = state
         self._latest = unpack_key(latest[0]) if latest and latest[0] is not None else None
+        self._covered = latest[1] if len(latest) > 1 else INSTANT_MIN
         self.sources = set(sources)
         self.recent.resume(ids)
         self.intake.resume(intake)
+
+    def begin_behind(self, reached: int) -> None:
+        """Go on behind an instant up to which all was consumed from a history, ns."""
+        self._covered = reached
+        self._heard(reached)
 
     def receive(
         self,
@@ -82,6 +91,8 @@ class BestEffort(ReadsStreams):
             if position is None or self.intake.take(source, position, watermark, now)[0]:
                 kept += self.recent.unknown(events)
             self._heard(watermark)
+        if self._covered > INSTANT_MIN:
+            kept = [each for each in kept if each.hi > self._covered]
         if not kept:
             return self._released([], received)
         in_order(kept)
@@ -151,7 +162,7 @@ class BestEffort(ReadsStreams):
     def copy(self) -> Self:
         made = type(self)()
         made.watermark, made.sources, made.recent = self.watermark, set(self.sources), self.recent.copy()
-        made.intake, made._latest = self.intake.copy(), self._latest
+        made.intake, made._latest, made._covered = self.intake.copy(), self._latest, self._covered
         return made
 
     def _released(

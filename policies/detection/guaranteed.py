@@ -70,6 +70,7 @@ class Guaranteed(ReadsStreams):
         recent: ids of recent events, to separate redelivered from late ones.
         intake: numbered streams of the sources.
         first: `hi` of the first event released, ns; None before. What is late and not behind it concerns nothing.
+        covered: instant up to which all was consumed from a history, ns: what comes of it is no news, and not late.
         begins: while it begins, without a state, of detectors that it reads the instants up to which they may have
             published before, ns; None behind its begin.
     """
@@ -86,6 +87,7 @@ class Guaranteed(ReadsStreams):
         self.intake = Intake()
         self.begins: dict[str, int] | None = {}
         self.first: int | None = None
+        self.covered = INSTANT_MIN
         # Not released yet.
         self._losses: list[Loss] = []
         # The keys of `waiting`, the least first.
@@ -107,7 +109,8 @@ class Guaranteed(ReadsStreams):
         waiting = [pack_event(self.waiting[key]) for key in sorted(self._heap)]
         # An older event that comes again is late, and not consumed a second time.
         begins = None if self.begins is None else [self.intake.base, self.begins]
-        return [self.watermark, sources, self.fenced, waiting, self.recent.ids(HANDED_ON), self.intake.state(), begins]
+        ids = self.recent.ids(HANDED_ON)
+        return [self.watermark, sources, self.fenced, waiting, ids, self.intake.state(), begins, self.covered]
 
     def resume(self, state: Any) -> None:
         """Continue from a `state`."""
@@ -124,7 +127,17 @@ class Guaranteed(ReadsStreams):
         self.intake.resume(intake[0] if intake else {})
         begins = intake[1] if len(intake) > 1 else None
         self.intake.base, self.begins = (None, None) if begins is None else begins
+        self.covered = intake[2] if len(intake) > 2 else INSTANT_MIN
         self.first = INSTANT_MIN
+
+    def begin_behind(self, reached: int) -> None:
+        """Go on behind an instant up to which all was consumed from a history, ns."""
+        self.covered, self.begins, self.first = reached, None, INSTANT_MIN
+        if self.watermark is None or reached > self.watermark:
+            self.watermark = reached
+        self.waiting = {key: event for key, event in self.waiting.items() if key[0] > reached}
+        self.waiting_bytes = sum(map(held_bytes, self.waiting.values()))
+        self._heap = sorted(self.waiting)
 
     def receive(
         self,
@@ -250,6 +263,7 @@ class Guaranteed(ReadsStreams):
         made.waiting, made._heap, made._marks = dict(self.waiting), list(self._heap), list(self._marks)
         made.waiting_bytes = self.waiting_bytes
         made.intake = self.intake.copy()
+        made.covered = self.covered
         made.begins, made.first = None if self.begins is None else dict(self.begins), self.first
         return made
 
@@ -274,7 +288,10 @@ class Guaranteed(ReadsStreams):
             if key in waiting:
                 duplicates += 1
             elif hi <= floor or fenced:
-                late.append(event)
+                if hi <= self.covered:
+                    duplicates += 1
+                else:
+                    late.append(event)
             else:
                 waiting[key] = event
                 unstable.append(key)

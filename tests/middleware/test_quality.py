@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distced.middleware.client.quality import QualityOfService
+from distced.middleware.client.quality import QualityOfService, origin_at
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.wire.directory_entries import Hints
 
@@ -46,8 +46,31 @@ def test_distribution_policy_is_left_to_nodes() -> None:
         ({"durable": " mine"}, "not a name for a durable subscription: ' mine'"),
         ({"durable": "x" * 70_000}, "not a name for a durable subscription: 'xxx"),
         ({"durable": "mine", "keep_for": "soon"}, "not a duration: soon"),
+        ({"since": "soon"}, "not an origin: soon"),
+        ({"since": "-2 weeks"}, "not an origin: -2 weeks"),
+        ({"since": 2**64}, "beyond 64 bits"),
+        ({"since": "-2h", "durable": "mine"}, "cannot begin with recorded events: durable"),
+        ({"since": "-2h", "decomposition": "full"}, "decomposition full"),
+        ({"since": "-2h", "hints": Hints(isolated=True)}, "cannot begin with recorded events: isolated"),
     ],
 )
 def test_quality_out_of_range_is_an_error(asked: dict[str, Any], problem: str) -> None:
     with pytest.raises(DistcedError, match=problem):
         QualityOfService(**asked)
+
+
+@pytest.mark.parametrize(
+    ("since", "instant"),
+    [
+        (None, None),
+        ("beginning", None),
+        (5, 5),
+        (-5, -5),
+        ("-5", -5),
+        ("-2h", 10**18 - 7200 * 10**9),
+        ("- 1.5 s", 10**18 - 15 * 10**8),
+        ("1970-01-01T00:00:01Z", 10**9),
+    ],
+)
+def test_origin_is_an_instant_a_time_before_now_or_the_beginning(since: Any, instant: int | None) -> None:
+    assert origin_at(QualityOfService(since=since).since, 10**18) == instant

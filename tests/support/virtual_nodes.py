@@ -14,13 +14,24 @@ from typing import Any
 
 from msgspec import structs
 
-from distced.brokers.core.effects import Compile, Effect, Isolate, Note, Publish, Release, Subscribe, Unsubscribe
+from distced.brokers.core.effects import (
+    Compile,
+    Effect,
+    Isolate,
+    Note,
+    Publish,
+    ReadHistory,
+    Release,
+    Subscribe,
+    Unsubscribe,
+)
 from distced.brokers.node.compiling import compiled_beside
 from distced.brokers.node.node import Node
 from distced.middleware.client.client_effects import Leave, Listen, NotAvailable, Redelivered, SetTimer
 from distced.middleware.client.quality import QualityOfService
 from distced.middleware.client.session import ClientSession
 from distced.middleware.client.subscription_state import SubscriptionState
+from distced.middleware.history.coverage import HistoryPart
 from distced.middleware.model.errors import BusError
 from distced.middleware.model.event_types import EventType
 from distced.middleware.model.events import CompositeEvent, Event
@@ -112,6 +123,7 @@ class Network:
         letters: the dead letters.
         json: composite events as JSON, topic and payload.
         again: how probably the server delivers an event frame twice.
+        history: the recorded events that nodes read.
         hasty: whether the server takes messages before subscriptions that were sent before them, as amqtt may.
     """
 
@@ -125,6 +137,7 @@ class Network:
         self.notes: list[Note] = []
         self.letters: list[DeadLetter] = []
         self.json: list[tuple[str, bytes]] = []
+        self.history: Callable[[ReadHistory], HistoryPart] = lambda _: HistoryPart()
 
     # Who is there.
 
@@ -241,6 +254,8 @@ class Network:
                 self.notes.append(effect)
             case Compile() if isinstance(participant, VirtualNode):
                 participant.do(participant.node.compiled(effect, compiled_beside(effect), self.now))
+            case ReadHistory() if isinstance(participant, VirtualNode):
+                participant.do(participant.node.history_read(effect, self.history(effect), self.now))
             case Isolate(node=name, detector=detector):
                 self.node(name, reserved=detector)
             case Release(node=name):
