@@ -16,7 +16,7 @@ from distced.middleware.client.source_session import SourceState, heartbeat
 from distced.middleware.history.coverage import HistoryPart, covered
 from distced.middleware.history.layout import RecorderNote
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.event_types import event_type
+from distced.middleware.model.event_types import Derivation, EventType, TypeRegistry, event_type
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import SECOND
 from distced.middleware.wire.administration import MoveRequest
@@ -26,7 +26,12 @@ from distced.middleware.wire.topics import administration_topic
 from tests.brokers.test_recording import RecordingNetwork, VirtualRecorder
 from tests.support.virtual_nodes import VirtualNode
 
-TYPES = [event_type(name, {"k": "number"}) for name in "ABC"]
+PRIMITIVE = [event_type(name, {"k": "number"}) for name in "ABC"]
+TYPES = [
+    *PRIMITIVE,
+    EventType("Tick", {}, Derivation("%every 1500ms")),
+    EventType("Was", PRIMITIVE[0].attributes, Derivation("A", by=("k",), last=True)),
+]
 PROMISE = SECOND // 2 - 1
 """Age of the events that sources may still publish, ns."""
 
@@ -86,7 +91,7 @@ class Scene:
         for name in ("s", "t"):
             if numbered:
                 streams = self.source.session.sources.streams
-                types = {each.name: each for each in TYPES[:2]}
+                types = {each.name: each for each in PRIMITIVE[:2]}
                 self.numbered[name] = SourceState("publisher", name, types, promised, 0, network.now, streams=streams)
             else:
                 self.source.source(name, "AB", watermark=promised)
@@ -172,7 +177,7 @@ class Scene:
 
     def expected(self, pattern: str = PAIRS, since: int = 0, late: tuple[Event, ...] = ()) -> list[Any]:
         """Ids of the composite events over all events since an instant, in order."""
-        engine = make_engine([compile_pattern(pattern)], engine="stepwise")
+        engine = make_engine([compile_pattern(pattern, TypeRegistry(TYPES))], engine="stepwise")
         events = sorted((each for each in self.events if each.hi >= since and each not in late), key=lambda e: e.key)
         found = engine.feed(events) + engine.advance(self.network.now - PROMISE)
         return [each.id for each in found]
@@ -423,6 +428,8 @@ PATTERNS = (
     "init n = 0 : [A set n = n + 1]* -> Out(n = n)",
     "once init n = 0 : [A set n = n + 1]* -> Out(n = n)",
     "[B <= {A, B}] | [A] ; [A] -> Out()",
+    "[A as a] [Tick <= {Tick, B}] -> Out(at = hi())",
+    "[A as a] ; [B where last(Was.k, k) == a.k] -> Out()",
 )
 
 
