@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -452,6 +453,27 @@ def test_derived_type_cannot_be_published(site: Site) -> None:
     with pytest.raises(TypeRegistryError, match=r"subscribe to the pattern .Slow."):
         client.subscribe("Slow")
     assert client.subscribe("[Slow]").detector
+
+
+def test_file_with_clocks_registers_their_types(site: Site, tmp_path: Path) -> None:
+    client, source = site.ready()
+    path = tmp_path / "clocks.detect"
+    path.write_text(
+        """type Five = clock every 5ns
+type Noon = clock "0 12 * * *" in "Europe/London"
+[A] [Five] -> Waited()
+[A] [B, Noon] -> Other()
+""",
+        encoding="utf-8",
+    )
+    waited, other = client.subscribe_file(path)
+    assert {"Five", "Noon"} <= set(client.types)
+    assert [each.detector for each in client.subscribe_file(path)] == [waited.detector, other.detector]
+    send(source, ("A", 7), watermark=9)
+    source.heartbeat(12)
+    found = waited.get(10)
+    assert isinstance(found, CompositeEvent) and (found.lo, found.hi) == (7, 10)
+    assert found.constituents[1] == ("%every 5ns", 10)
 
 
 # What goes wrong around it.
