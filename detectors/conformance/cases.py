@@ -19,7 +19,7 @@ Beside the design's keys:
     publications = ["[A] ; [B] -> Pair()"]    # detected beside the pattern, which may read them
 
 A constituent that is a composite event itself is written as the list of what it is made of: `expect = [[[0, 1], 2]]`;
-the event of a clock as its time: `expect = [[0, "1h"]]`.
+the event of a clock by its time: `expect = [[0, "at 1h"]]`.
 """
 
 from __future__ import annotations
@@ -332,8 +332,8 @@ def clock_at(instant: int) -> str:
 
 
 def _position(given: object, count: int, where: str) -> int | str:
-    if isinstance(given, str):
-        return clock_at(_timestamp(given, where).hi)
+    if isinstance(given, str) and given.startswith("at "):
+        return clock_at(_timestamp(given.removeprefix("at "), where).hi)
     if type(given) is not int or not 0 <= given < count:
         allowed = f"0 to {count - 1}" if count else "none, for there are no events"
         raise ConformanceError("not a position in events", given=given, allowed=allowed, where=where)

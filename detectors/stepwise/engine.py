@@ -278,10 +278,13 @@ class StepwiseEngine:
             self._offer((event,))
 
     def _waits_for_no_clock(self) -> bool:
-        """Whether no instance waits: then no event of a clock has an effect, as no match begins with one."""
+        """Whether no instance waits: then no event of a clock has an effect, as no match begins with one. Where some
+        read what others find, that may precede a clock of the same instant."""
         if any(not is_clock(each.type) for each in self.pending):
             return False
-        return not any(unit.matcher.store.live for unit in self.units if unit.matcher.automaton.clocks)
+        return not any(
+            unit.matcher.store.live for unit in self.units if self.by_instants or unit.matcher.automaton.clocks
+        )
 
     def _pass(self, watermark: int) -> None:
         if self.by_instants:
