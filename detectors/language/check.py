@@ -36,7 +36,7 @@ from distced.middleware.sets.describable import AnySet, DescribableSet, Filtered
 from distced.middleware.sets.describable import conditions as describable_conditions
 from distced.middleware.sets.expressions import walk as walk_expression
 from distced.middleware.sets.local_time import LOCAL_TIMES
-from distced.middleware.sets.state_reads import is_certain, state_of
+from distced.middleware.sets.state_reads import ALL, GROUP_READS, is_certain, state_of
 from distced.middleware.sets.values import FUNCTIONS
 
 Kinds = Mapping[str, Kind | None]
@@ -648,7 +648,23 @@ class _Checker:
             raise self.error("a state of a state, or of an aggregate", value.span, allowed="one of a derived type")
         of_state = None if self.registry.open else self.attributes_of(state)
         kind = self.kind(value, _Scope(variables={state.name: of_state}), {})
-        if len(at) != len(state.derived.by):
+        group = read.function in GROUP_READS
+        if group and not state.derived.by:
+            raise self.error(
+                f"{read.function} of a state without a key", read.span, allowed="one that is kept by an attribute"
+            )
+        if group and len(at) >= len(state.derived.by):
+            *others, _ = state.derived.by
+            keys = ", ".join((f"{read.function}({expressions.format_expression(value)}", *others))
+            raise self.error(
+                f"{read.function} is over what is left out of the key, which is {', '.join(state.derived.by)}",
+                read.span,
+                allowed=f"{keys})",
+                given=None,
+            )
+        if read.function == ALL:
+            self.boolean(kind, value)
+        if not group and len(at) != len(state.derived.by):
             keys = ", ".join((f"{read.function}({expressions.format_expression(value)}", *state.derived.by))
             raise self.error(
                 f"the state {state.name} is kept by {', '.join(state.derived.by) or 'nothing'}",
@@ -656,7 +672,7 @@ class _Checker:
                 allowed=f"{keys})",
                 given=None,
             )
-        for name, each in zip(state.derived.by, at, strict=True):
+        for name, each in zip(state.derived.by, at, strict=False):
             outside = expressions.variables(each) or expressions.names(each) & scope.registers.keys()
             if outside and not state_of(each):
                 raise self.error(
@@ -666,6 +682,8 @@ class _Checker:
                 )
             wanted = None if of_state is None else of_state.get(name)
             self.same_kind(wanted, self.kind(each, scope, known), each, f"the key {name} of {state.name}")
+        if group:
+            return "boolean" if read.function == ALL else "number"
         return kind
 
     def check_readers(self, read: expressions.Call, scope: _Scope) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from itertools import zip_longest
 
 from distced.detectors.language.computed import (
     NONE_COMPUTED,
@@ -56,7 +57,7 @@ from distced.middleware.sets.expressions import (
     transform,
 )
 from distced.middleware.sets.expressions import names as expression_names
-from distced.middleware.sets.state_reads import CURRENT, STATE_READS, over_event, state_of
+from distced.middleware.sets.state_reads import STATE_READS, over_event, state_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ class StateRead:
     Attributes:
         value, by: what is kept, and its key, over the events of the state.
         readers, at: the published types that read it, and the values of the key, over their events.
-        current: whether the event at hand counts, where it is one of the state.
+        function: which of `STATE_READS`; those over a key group leave out its end.
         text: how it is read, for people.
     """
 
@@ -114,12 +115,12 @@ class StateRead:
     by: tuple[Expression, ...]
     readers: tuple[str, ...]
     at: tuple[Expression, ...]
-    current: bool
+    function: str
     text: str = field(default="", compare=False)
 
     def keeps_apart(self, name: str) -> bool:
         """Whether events with one value of an attribute read values of events with the same only."""
-        return any(one == other == Name(name) for one, other in zip(self.by, self.at, strict=True))
+        return any(one == other == Name(name) for one, other in zip(self.by, self.at, strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +289,9 @@ class _Stages:
                 raise PatternError(
                     "a state of a clock, which has no attributes", given=name, allowed="states of events"
                 )
-            state = StateRead(value, by, types, node.arguments[1:], node.function == CURRENT, format_expression(node))
+            state = StateRead(value, by, types, node.arguments[1:], node.function, format_expression(node))
             condition, root = _condition(described), self.root(name)
-            pairs = zip(map(format_expression, by), map(format_expression, state.at), strict=True)
+            pairs = zip_longest(map(format_expression, by), map(format_expression, state.at), fillvalue="any")
             keys = "; ".join(f"{one} is {two}" for one, two in pairs)
             content = f"{format_expression(value)} of {root} where {format_expression(condition)}; {keys}; for {types}"
             mark = f"{node.function} {blake2b(content.encode(), digest_size=8).hexdigest()}"

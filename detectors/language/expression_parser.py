@@ -28,13 +28,13 @@ from distced.middleware.sets.expressions import (
     variables,
 )
 from distced.middleware.sets.local_time import DEFAULT_ZONE, LOCAL_TIMES, near_zone, time_zone
-from distced.middleware.sets.state_reads import CURRENT, STATE_READS
+from distced.middleware.sets.state_reads import ALL, CURRENT, STATE_READS
 from distced.middleware.sets.values import FUNCTIONS
 
 _UNIT_LETTERS = "".join(UNITS)
 # No number of more digits fits into 64 bits or makes sense as a fraction of a unit; Python does not even read them all.
 _MOST_DIGITS = 40
-_CALLED = tuple(dict.fromkeys(each for each in (*FUNCTIONS, *AGGREGATES, CURRENT) if each != "in"))
+_CALLED = tuple(dict.fromkeys(each for each in (*FUNCTIONS, *AGGREGATES, CURRENT, ALL) if each != "in"))
 _ADVICE = {
     "in": "write v in (1, 2)",
     "collect": "there are no lists of values: write first(p.price), last(p.price), nth(p.price, 2)",
@@ -246,7 +246,7 @@ class ExpressionParser:
             self.scanner.expect(")")
         if self._at_over():
             return self._over(function, arguments, start)
-        if function in STATE_READS and (function == CURRENT or len(arguments) > 1):
+        if function in STATE_READS and (function in (CURRENT, ALL) or len(arguments) > 1):
             return self._state_read(function, arguments, start)
         known = FUNCTIONS.get(function) or AGGREGATES[function]
         if len(arguments) < known.least or (known.most is not None and len(arguments) > known.most):
@@ -262,6 +262,8 @@ class ExpressionParser:
 
     def _state_read(self, function: str, arguments: list[Expression], start: int) -> Expression:
         """`last(Inside.temp, room)`, of a state and no variable."""
+        if function == "count" and isinstance(arguments[0], Name):
+            arguments[0] = Moment("hi", arguments[0].name, span=arguments[0].span)
         if not arguments or len(variables(arguments[0])) != 1:
             raise self.scanner.error(
                 f"{function} takes what is read of a state, and the values of its key",

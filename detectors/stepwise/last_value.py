@@ -16,6 +16,7 @@ from distced.detectors.snapshot_format import pack_key, unpack_key
 from distced.middleware.model.events import Attribute, Event, OrderKey
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
 from distced.middleware.sets.expressions import Expression
+from distced.middleware.sets.state_reads import LAST
 
 _Value: TypeAlias = Callable[[Event, Any, Any], Any]
 
@@ -32,7 +33,7 @@ class LastValue:
         self.passed: dict[object, tuple[OrderKey, Attribute]] = {}
         self._source = throttling.type_name
         self._readers = frozenset(state.readers)
-        self._current = state.current
+        self._current = state.function != LAST
         self._condition = compile_condition(throttling.condition, Scope())
         self._value = compile_value(state.value, Scope())
         self._by = _key_of(state.by)

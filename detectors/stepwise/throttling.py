@@ -10,11 +10,13 @@ from msgspec import structs
 
 from distced.detectors.language.computed import Computation
 from distced.detectors.language.derived import Throttling
+from distced.detectors.stepwise.group_value import GroupValue
 from distced.detectors.stepwise.last_value import LastValue
 from distced.detectors.stepwise.plans import key_of
 from distced.detectors.stepwise.sliding import SlidingAggregate
 from distced.middleware.model.events import Attribute, Event
 from distced.middleware.sets.evaluation import Scope, compile_condition, compile_value
+from distced.middleware.sets.state_reads import GROUP_READS
 
 if TYPE_CHECKING:
     from distced.detectors.compiler import Compiled
@@ -95,7 +97,7 @@ class Computer:
 def stage_of(throttling: Throttling) -> Stage:
     """The stage of a throttling, of an aggregate over a sliding window, or of a state."""
     if throttling.state is not None:
-        return LastValue(throttling)
+        return GroupValue(throttling) if throttling.state.function in GROUP_READS else LastValue(throttling)
     return Throttler(throttling) if throttling.sliding is None else SlidingAggregate(throttling)
 
 

@@ -35,7 +35,7 @@ from distced.middleware.sets.describable import (
     walk_set,
 )
 from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name, transform, walk
-from distced.middleware.sets.state_reads import CURRENT, LAST
+from distced.middleware.sets.state_reads import ALL, COUNT, CURRENT, GROUP_READS, LAST
 
 PatternLike: TypeAlias = "Pattern | str"
 """A pattern, or the name of an event type for any event of it."""
@@ -554,13 +554,21 @@ class State:
         """The same with the event at hand, where it is one of the state."""
         return self._read(CURRENT, attribute, key)
 
+    def all(self, attribute: str, *key: Given) -> Value:
+        """Whether an attribute is true of the last events of all keys that begin with these values."""
+        return self._read(ALL, attribute, key)
+
+    def count(self, attribute: str, *key: Given) -> Value:
+        """Number of the keys that begin with these values in whose last event an attribute is not null."""
+        return self._read(COUNT, attribute, key)
+
     def _read(self, function: str, attribute: str, key: tuple[Given, ...]) -> Value:
         by = self._name.statement.by
-        if len(key) != len(by):
+        if len(key) >= len(by) if function in GROUP_READS else len(key) != len(by):
             raise PatternError(
                 f"the state {self._name} is kept by {', '.join(by) or 'nothing'}",
                 given=f"{len(key)} values of a key",
-                allowed=str(len(by)),
+                allowed=f"fewer than {len(by)}" if function in GROUP_READS else str(len(by)),
             )
         return Value(Call(function, (Field(self._name, attribute), *map(expression_of, key))))
 

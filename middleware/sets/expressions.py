@@ -240,8 +240,9 @@ def _format(expression: Expression) -> tuple[str, int]:
         case Call(function="in", arguments=(sought, *options)):
             listed = ", ".join(map(format_expression, options))
             return f"{format_expression(sought, _LEVEL['=='] + 1)} in ({listed})", _LEVEL["=="]
-        case Call(function="count", arguments=(Moment(end="hi", variable=variable),)):
-            return f"count({quote_name(variable) if variable else ''})", _ATOMIC
+        case Call(function="count", arguments=(Moment(end="hi", variable=variable), *key)) if variable or not key:
+            named = quote_name(variable) if variable else ""
+            return f"count({', '.join((named, *map(format_expression, key)))})", _ATOMIC
         case Call(function=function, arguments=(instant, Literal(value=str(zone)))) if function in LOCAL_TIMES:
             return _format_local_time(function, instant, zone), _ATOMIC
         case Call(function="over", arguments=(aggregate, Literal(value=int(length)))):

@@ -189,3 +189,29 @@ def test_kinds_of_states_are_checked() -> None:
         with pytest.raises(PatternError, match=message):
             compile_pattern(f"[A where {guard}]", registry)
     assert compile_pattern("[A where x > last(length(I.x), n)]", registry).automaton.type_names() == {"A", "T"}
+
+
+def test_groups_continue_after_a_snapshot_and_a_change_of_engine() -> None:
+    text = "type Here = last P by (k, v)\n[Q as q where count(Here, k) == 3 or all(Here.v == 1, k)] -> X(k = q.k)\n"
+    patterns = compile_file(text)
+    events = [event("PPQ"[hi % 3], hi, (True, 1, "x", None)[hi % 4], hi % 2) for hi in range(60)]
+    expected = StepwiseEngine(patterns).feed(events)
+    engine = StepwiseEngine(patterns)
+    found = engine.feed(events[:20])
+    fresh, columnar = StepwiseEngine(patterns), ColumnarEngine(patterns)
+    restore(fresh, snapshot(engine))
+    found += fresh.feed(events[20:30])
+    columnar.go_on_from(fresh)
+    found += columnar.feed(events[30:45])
+    found += columnar.stepwise().feed(events[45:])
+    assert found == expected
+    assert len(expected) > 5
+
+
+def test_what_is_left_out_of_a_key_is_part_of_the_canonical_form() -> None:
+    text = "type S = last P by (k, v)\n[Q where {}]"
+    reads = ("all(S.v == 1, k)", "all(S.v == 1)", "count(S.v == 1, k) == 1", "count(S.v, k) == 1")
+    assert len({_pattern(text.format(each)).canonical_id for each in reads}) == 4
+    assert facts_of(_pattern(text.format("all(S.v == 1, k)"))).states == (
+        "all(S.v == 1, k) = last v == 1 of P by (k, v)",
+    )

@@ -280,6 +280,11 @@ def test_states_of_types() -> None:
     text = str(pattern_file(computed.where(computed.mode == 1).publish("X", was=computed.was)))
     assert "type Outer = Out with (mode = last(out.value), was = last(Inside.temp, room))" in text
     assert [each.name for each in parse_file(text).types] == ["out", "Inside", "Outer"]
+    here = state("Here", "Presence", by=("room", "person"))
+    away = event("Presence").where(here.all("away", value("room")) & (here.count("away", value("room")) > 1))
+    assert "[Presence where all(Here.away, room) and count(Here.away, room) > 1]" in str(pattern_file(away))
+    with pytest.raises(PatternError, match=r"kept by room, person: 2 values of a key .allowed: fewer than 2"):
+        here.all("away", 1, 2)
     with pytest.raises(PatternError, match="the state Inside is kept by room: 0 values of a key"):
         inside.last("temp")
     with pytest.raises(PatternError, match="a state that is throttled, or has an aggregate"):

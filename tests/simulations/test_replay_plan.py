@@ -161,6 +161,8 @@ KEYED = [
         "last(S.v, j) is not kept and read by k",
     ),
     ("type S = last A\n[B where v > last(S.v)] ; [C] by k -> P()", (), "last(S.v) is not kept and read by k"),
+    ("type S = last A by (k, j)\n[B where all(S.v > 1, k)] ; [C] by k -> P()", ("k",), ""),
+    ("type S = last A by k\n[B where count(S) > 1] ; [C] by k -> P()", (), "count(S) is not kept and read by k"),
     (
         "[A as x] ; [B] by k -> P(k = x.j)\ntype S = last P by k\n[B where last(S.k, k) == 1] ; [C] by k -> Q()",
         (),

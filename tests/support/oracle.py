@@ -256,7 +256,7 @@ class Derived:
         key = [self.values.value(each, event, {}, {}) for each in at]
         if None in key:
             return None
-        found = None
+        last: dict[Any, Any] = {}
         for other in self.events:
             if other.key > event.key or (other.key == event.key and read.function == "last"):
                 break
@@ -264,9 +264,16 @@ class Derived:
             if view is None:
                 continue
             own = [view.attributes.get(each) for each in self.registry.get(name).derived.by]
-            if [(type(each) is bool, each) for each in own] == [(type(each) is bool, each) for each in key]:
-                found = self.values.value(over_event(value, name), view, {}, {})
-        return found
+            shown = tuple((type(each) is bool, each) for each in own)
+            if None not in own and shown[: len(key)] == tuple((type(each) is bool, each) for each in key):
+                last[shown] = self.values.value(over_event(value, name), view, {}, {})
+        match read.function:
+            case "all":
+                return all(each is True for each in last.values())
+            case "count":
+                return sum(each is not None for each in last.values())
+            case _:
+                return next(iter(last.values()), None)
 
     def views(self, event: Seen) -> list[Seen]:
         """The event as one of each type that it is of."""

@@ -29,7 +29,7 @@ from distced.middleware.sets.describable import (
     Union,
 )
 from distced.middleware.sets.expressions import Binary, Call, Expression, Field, Literal, Moment, Name
-from distced.middleware.sets.state_reads import STATE_READS
+from distced.middleware.sets.state_reads import ALL, COUNT, CURRENT, LAST
 from distced.policies.local_runner import cut_run
 from tests.support.comparison import composites, seen
 from tests.support.oracle import Found, Seen, TooLongError, read
@@ -71,7 +71,15 @@ def _read(random: Random, states: Sequence[DerivedType]) -> Expression:
     for name in state.by:
         choice = random.random()
         at.append(Name(name) if choice < 0.7 else Literal(1) if choice < 0.8 else Binary("-", Literal(1), Name("v")))
-    read = Call(random.choice(STATE_READS), (value, *at))
+    function = random.choice((LAST, CURRENT))
+    # Drawn apart, so that seeds make the patterns that they made before.
+    apart = Random(f"group {state} {value} {at}")
+    if state.by and apart.random() < 0.4:
+        truth: Expression = Binary(apart.choice(("<", "==", "!=")), value, Literal(1))
+        at = at[: apart.randrange(len(at))]
+        whole = Call(ALL, (truth, *at)) if apart.random() < 0.5 else Call(COUNT, (value, *at))
+        return whole if whole.function == COUNT else Call("if", (whole, Literal(1), Literal(0)))
+    read = Call(function, (value, *at))
     return random.choice((read, read, Binary("-", read, Literal(1)), Call("coalesce", (read, Literal(1)))))
 
 
@@ -154,7 +162,7 @@ def compiled_file(publications: Sequence[Publication], types: States, *, epochs:
     for each in publications:
         made.append(compile_publication(each, registry, consumption="epoch" if epochs else "ordered"))
         if len(publications) > 1 and PAIR not in registry:
-            register_published(made, made[-1], registry)
+            register_published(made[-1], registry)
     return made
 
 
