@@ -167,7 +167,10 @@ class StepwiseEngine:
             unit.readers or unit.matcher.automaton.by_instants for unit in self.units
         )
         self._with_timers = tuple(unit for unit in self.units if unit.matcher.automaton.timers)
-        clocks = frozenset[str]().union(*(unit.matcher.automaton.clocks for unit in self.units))
+        clocks = _NO_TYPES
+        for unit in self.units:
+            if of_unit := unit.matcher.automaton.clocks:
+                clocks |= of_unit
         self.clocks = ClockEvents(clocks) if clocks else None
         self.with_clock = self.by_instants or bool(self._with_timers or clocks)
         stages = self.throttlers or self.computers or clocks

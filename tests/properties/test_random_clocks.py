@@ -4,6 +4,7 @@ replays find what a run finds."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,11 +13,14 @@ from hypothesis import strategies as st
 
 from distced.detectors.compiler import Compiled, compile_publication
 from distced.detectors.conformance.case_runner import ENGINES, Run
+from distced.detectors.language.private import read_by
 from distced.detectors.stepwise.engine import StepwiseEngine
 from distced.detectors.stepwise.snapshot import restore, snapshot
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.events import CompositeEvent, Event
 from distced.middleware.patterns.printer import format_publication
+from distced.middleware.patterns.tree import Output, Publication
+from distced.middleware.sets.expressions import Literal
 from distced.policies.local_runner import cut_run
 from tests.support.comparison import composites, seen
 from tests.support.oracle import TooLongError, read
@@ -48,10 +52,24 @@ def _in_pieces(pattern: Compiled, events: Sequence[Event], random: Random) -> li
     return found + engine.finish()
 
 
+def _reading_private(random: Random, features: frozenset[str]) -> Publication:
+    """A pattern that reads a private publication, both with clocks."""
+    private = with_clocks(random, random.randrange(1, 4), features)
+    output = private.output or Output("P")
+    attributes = (*output.attributes, ("v", Literal(1)), ("k", Literal(1)))
+    private = replace(private, output=replace(output, type_name="P", attributes=attributes))
+    reader = with_clocks(random, random.randrange(1, 4), features, further=("P", "P"))
+    return replace(reader, privates=read_by(reader.pattern, [private]))
+
+
 def _try(seed: int) -> bool:
     """Hold all to the oracle on a random pattern; False where it is refused, reads no clock or takes too long."""
     random = Random(seed)
-    publication = with_clocks(random, random.randrange(1, 6), random.choice((FEATURES, WITH_AGGREGATES)))
+    features = random.choice((FEATURES, WITH_AGGREGATES))
+    if random.random() < 0.3:
+        publication = _reading_private(random, features)
+    else:
+        publication = with_clocks(random, random.randrange(1, 6), features)
     events = make_events(random, random.randrange(9), span=random.choice((3, 6, 10)))
     epochs = random.random() < 0.2
     try:

@@ -362,13 +362,16 @@ def with_privates(random: Random, size: int, features: frozenset[str] = FEATURES
     return replace(made, privates=read_by(made.pattern, privates))
 
 
-def with_clocks(random: Random, size: int, features: frozenset[str] = FEATURES) -> Publication:
-    """A pattern that reads clocks, mostly behind an event, as no match begins with a clock."""
+def with_clocks(
+    random: Random, size: int, features: frozenset[str] = FEATURES, *, further: tuple[str, ...] = ()
+) -> Publication:
+    """A pattern that reads clocks, and `further` types, mostly behind an event, as no match begins with a clock."""
+    published = (*TYPES[:2], *further)
     clocks = tuple(every_clock(each) for each in random.sample((1, 2, 3, 4, 7), random.choice((1, 1, 2))))
-    made = PatternMaker(random, features, types=(*TYPES[:2], *clocks)).publication(size)
+    made = PatternMaker(random, features, types=(*published, *clocks)).publication(size)
     if random.random() < 0.3:
         return made
-    first = Atom(TypeSet(random.choice(TYPES[:2])))
+    first = Atom(TypeSet(random.choice(published)))
     joint = random.choice((Concatenation, Sequence))
 
     def behind(pattern: Pattern) -> Pattern:
