@@ -387,6 +387,9 @@ def without_marks(expression: Expression, throttled: Mapping[str, str]) -> Expre
 def split_mark(condition: Expression, throttled: Mapping[str, str]) -> tuple[str, Expression] | None:
     """The name of the throttled events that a condition asks for, and the rest of it; None if it asks for none."""
     for mark, name in throttled.items():
+        if mark.split(" ")[0] in ("sliding", *STATE_READS):
+            # A value that is a condition.
+            continue
         rest = TRUE if condition == Name(mark) else _without(condition, Name(mark))
         if rest is not None:
             return name, without_marks(rest, throttled)

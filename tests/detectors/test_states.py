@@ -130,6 +130,9 @@ def test_explain_shows_the_state() -> None:
     pattern = _pattern("type Inside = last P where v > 1 by k\n[Q where v > last(Inside.v, k) + 1]")
     labels = [move.label for state in view_of(pattern).states for move in state.moves]
     assert labels == ["Q where v > last(Inside.v, k) + 1"]
+    whole = _pattern("type Here = last P by k\n[P where all(Here.v) and v]")
+    labels = [move.label for state in view_of(whole).states for move in state.moves]
+    assert labels == ["P where all(Here.v) and v"]
     assert facts_of(pattern).states == ("last(Inside.v, k) = last v of P where v > 1 by (k)",)
     assert (facts_of(pattern).throttled, facts_of(pattern).windows) == ((), ())
 
