@@ -36,7 +36,7 @@ from tests.support.ended_processes import EndedProcesses
 PROPERTIES = Path(__file__).parent / "properties"
 
 _QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.filter_too_much]}
-settings.register_profile("small", max_examples=60, derandomize=True, **_QUIET)
+settings.register_profile("small", max_examples=40, derandomize=True, **_QUIET)
 settings.register_profile("quick", parent=settings.get_profile("small"), max_examples=20)
 settings.register_profile("long", max_examples=20_000, print_blob=True, **_QUIET)
 

@@ -163,9 +163,11 @@ def _shape(raw: object, wanted: type[_T], path: Sequence[str | int]) -> _T:
         steps += [int(step) - 1 if step.isdecimal() else step for step in inside.split(".") if step]
         if error.problem == "unknown key":
             steps.append(str(error.given))
-        near = get_close_matches(str(error.given), (error.allowed or "").split(", "), n=1)
-        advice = f"did you mean {near[0]}?" if error.problem == "unknown key" and near else None
-        raise SpecError(error.problem, steps, given=error.given, allowed=error.allowed, advice=advice) from None
+        # An empty default is no choice of its own.
+        allowed = [each for each in (error.allowed or "").split(", ") if each]
+        near = get_close_matches(str(error.given), allowed, n=1)
+        advice = f"did you mean {near[0]}?" if near else None
+        raise SpecError(error.problem, steps, given=error.given, allowed=", ".join(allowed), advice=advice) from None
 
 
 @contextmanager

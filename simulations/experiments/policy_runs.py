@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from hashlib import sha256
 from importlib.metadata import entry_points
 from importlib.util import find_spec
@@ -23,10 +24,11 @@ from typing import Final
 from msgspec.structs import replace as replace_entry
 
 from distced.detectors.compiler import compile_pattern
+from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import MILLISECOND, SECOND
 from distced.middleware.wire.directory_entries import HintEntry
-from distced.policies.distribution.policy import GROUP, parse_policy
+from distced.policies.distribution.policy import GROUP, NAMED, parse_policy
 from distced.policies.distribution.situation.rates import hosting
 from distced.policies.topology.model import Place
 from distced.policies.topology.topology import Topology
@@ -61,8 +63,17 @@ LOST_AT: Final = 0.5
 
 def check_treatment(text: str) -> None:
     """Check the name of a treatment; raises `DistcedError`."""
-    if text != CENTRAL and text not in OPTIMA:
+    if text == CENTRAL or text in OPTIMA:
+        return
+    try:
         parse_policy(text.removeprefix(STATIC))
+    except DistcedError as error:
+        others = [CENTRAL, *OPTIMA]
+        near = get_close_matches(text, [*NAMED, *others], n=1)
+        raise ExperimentError(
+            "no treatment", given=text, allowed=f"{error.allowed}; {', '.join(others)}; {STATIC}and a policy",
+            advice=f"did you mean {near[0]}?" if near else error.advice,
+        ) from None  # fmt: skip
 
 
 def code_of(treatment: str) -> str:

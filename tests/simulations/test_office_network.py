@@ -48,7 +48,7 @@ seeds = [3]
 
 [notification-delay]
 subscribers = 1
-settings = [{ name = "best effort", about = "at once", duration = "50min" }]
+settings = [{ name = "best effort", about = "at once", duration = "20min" }]
 """
 
 SETTING = SettingSpec("article", "", (1,))

@@ -55,9 +55,9 @@ publishers = 3
 """
 
 FAULTY = {
-    "unknown policy": ('"central"', '"min-latence"', "no distribution policy of this name: min-latence", 7,
+    "unknown policy": ('"central"', '"min-latence"', "no treatment: min-latence", 7,
                        "policies.treatments.2"),
-    "static of nothing": ('"central"', '"static min-latence"', "no distribution policy", 7, "policies.treatments.2"),
+    "static of nothing": ('"central"', '"static min-latence"', "no treatment", 7, "policies.treatments.2"),
     "unknown kind of workload": ('kind = "synthetic"', 'kind = "many"', "not a value for this key: many", 12,
                                  "policies.workloads.1.kind"),
     "too short": ("20s", "1s", "not a duration of this many seconds: 1.0", 14, "policies.workloads.1.duration"),
