@@ -30,6 +30,7 @@ from distced.brokers.node.backlog import BEHIND, WAITING, Backlog
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, MINUTE, SECOND
 from distced.middleware.wire.directory_entries import LoadEntry, Measured
+from distced.middleware.wire.published_streams import HANDED_ON_BYTES, KEPT_FOR
 
 TIME_CONSTANT: Final = 30 * SECOND
 """Time constant of the decay of counts, ns: after this long, a count weighs 1/e. Of a detector that touches a few
@@ -177,10 +178,14 @@ class DetectorMeter:
             size=size,
             inputs={name: _rounded(level / received._weight) for name, level in sorted(received._inputs.items())},
             events=events,
-            state=self.state,
+            state=self.state + self._handed_on(size),
             delay=round(delays / found) if found >= _LEAST_FOUND else 0,
             engine=self.engine,
         )
+
+    def _handed_on(self, size: float) -> int:
+        """Approximate bytes of recent composite events that a move takes along; `size`: bytes a second."""
+        return round(min(size * min(self._at - self.since, KEPT_FOR) / SECOND, HANDED_ON_BYTES))
 
 
 class Meter:

@@ -23,7 +23,15 @@ from distced.middleware.wire.administration import Missing, MissingMessages, Una
 from distced.middleware.wire.frames import encode as encode_frame
 from distced.middleware.wire.node_messages import HandedOn, KeptFrame
 from distced.middleware.wire.numbered_stream import Loss
-from distced.middleware.wire.published_streams import AT_ONCE, NOT_KEPT, KeptMessages, again, unavailable, within
+from distced.middleware.wire.published_streams import (
+    AT_ONCE,
+    HANDED_ON_BYTES,
+    NOT_KEPT,
+    KeptMessages,
+    again,
+    unavailable,
+    within,
+)
 from distced.middleware.wire.topics import composite_topic
 
 KEPT_BYTES: Final = 4 * 1024 * 1024
@@ -43,9 +51,6 @@ MOST_LIVES: Final = 1_000
 
 TOO_MUCH: Final = "more than the limit of the durable subscription was to be kept"
 """Reason of a loss."""
-
-HANDED_ON_BYTES: Final = 64 * 1024
-"""Bytes of the frames that a detector takes along."""
 
 CHECKPOINT_BYTES: Final = 1024 * 1024
 """Bytes of the frames in a checkpoint: that of a reader that is lost at the same time may be older by seconds."""

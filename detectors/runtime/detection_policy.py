@@ -191,8 +191,8 @@ class DetectionPolicy(Protocol):
         ...
 
     @property
-    def held(self) -> int:
-        """Number of events and ids held."""
+    def size(self) -> int:
+        """Approximate size of its state, bytes: estimated from its events and ids."""
         ...
 
     def state(self) -> Any:

@@ -56,10 +56,9 @@ if TYPE_CHECKING:
 FORMAT: Final = "distced detector"
 VERSION: Final = 3
 
-# Of a snapshot in all, of an instance, and of an event or id that is remembered: rough means of what was measured.
+# Of a snapshot in all, and of an instance: rough means of what was measured.
 _BYTES: Final = 400
 _INSTANCE_BYTES: Final = 120
-_HELD_BYTES: Final = 30
 
 _LONG_BYTES: Final = 100_000
 """Bytes of an instance with long texts."""
@@ -305,7 +304,7 @@ class Detector:
     @property
     def size(self) -> int:
         """Approximate size of a snapshot, in bytes: estimated from its instances and events."""
-        return _BYTES + _INSTANCE_BYTES * self.live + _HELD_BYTES * self.policy.held
+        return _BYTES + _INSTANCE_BYTES * self.live + self.policy.size
 
     @property
     def live(self) -> int:

@@ -25,6 +25,9 @@ KEPT_BYTES: Final = 16 * 1024 * 1024
 KEPT_FOR: Final = 10 * MINUTE
 """Age of kept messages, ns."""
 
+HANDED_ON_BYTES: Final = 64 * 1024
+"""Bytes of the frames that a detector takes along."""
+
 OVERHEAD: Final = 250
 """Bytes to keep a message, beside its payload."""
 

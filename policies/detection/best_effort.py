@@ -47,9 +47,9 @@ class BestEffort(ReadsStreams):
         self._losses: list[Loss] = []
 
     @property
-    def held(self) -> int:
-        """Number of ids kept."""
-        return len(self.recent)
+    def size(self) -> int:
+        """Approximate size of its state, bytes."""
+        return self.recent.size()
 
     def state(self) -> Any:
         """State as plain values."""

@@ -34,6 +34,8 @@ from distced.policies.detection.recent_ids import RecentIds
 HANDED_ON: Final = 1_000
 """Number of ids in the state and in a copy of a policy; they only separate duplicates from late events."""
 
+EVENT_BYTES: Final = 80
+"""Approximate size of a waiting event in its state, bytes."""
 
 MOST_FENCED: Final = 10_000
 """Sources fenced off that are remembered: a client may announce others without end. What an older one sends, and is not
@@ -96,9 +98,9 @@ class Guaranteed(ReadsStreams):
         self._marks: list[tuple[int, str]] = []
 
     @property
-    def held(self) -> int:
-        """Number of events and ids kept."""
-        return len(self.waiting) + len(self.recent)
+    def size(self) -> int:
+        """Approximate size of its state, bytes."""
+        return EVENT_BYTES * len(self.waiting) + self.recent.size(HANDED_ON)
 
     def state(self) -> Any:
         """State as plain values."""

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -29,6 +29,7 @@ from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
 from distced.middleware.model.timestamps import MILLISECOND, SECOND, parse_duration
 from distced.policies.topology.model import Publisher
+from distced.policies.topology.random_topology import TYPES
 from distced.policies.topology.topology import Topology
 from distced.simulations.carrier import ALARM, CLEARED, CarrierAlarms, fault_patterns, made_network
 from distced.simulations.carrier.alarms import UNCERTAINTY as ALARM_UNCERTAINTY
@@ -77,6 +78,8 @@ class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         subscriptions: number of them; of the office those of `scenarios` over and over.
         duration: of publishing, as text.
         phases: of a drift, alternately with publishers at one and the other half of the sites.
+        types_apart: whether each half of the sites of a drift publishes types of its own, so that patterns are better
+            detected near the one half in one phase, and near the other in the next.
         patterns, exponent: of Zipf's popularity: number of patterns, and of popularity by rank.
         heartbeat: interval between promises of the office's sensors, of devices, and of recorded sources, as text.
         recorded: history and patterns of the kind `recorded`.
@@ -87,6 +90,7 @@ class WorkloadSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     subscriptions: int = 5
     duration: str = "80s"
     phases: int = 2
+    types_apart: bool = False
     patterns: int = 20
     exponent: float = 1.0
     heartbeat: str = "5s"
@@ -112,6 +116,9 @@ def check_workload(spec: WorkloadSpec, path: Sequence[str | int]) -> None:
     check_range(spec.phases, 2, 1_000, (*path, "phases"), "number of phases")
     check_range(spec.patterns, 1, 100_000, (*path, "patterns"), "number of patterns")
     check_range(spec.exponent, 0, 10, (*path, "exponent"), "exponent")
+    if spec.types_apart and spec.kind != "drift":
+        raise SpecError("types of each half of the sites without a drift", (*path, "types_apart"), given=spec.kind,
+                        allowed='kind = "drift"')  # fmt: skip
     if (spec.kind == "recorded") != (spec.recorded is not None):
         raise SpecError("a table that goes with the kind recorded, and with no other", path, given=spec.kind,
                         allowed='kind = "recorded" and a table recorded')  # fmt: skip
@@ -135,6 +142,8 @@ def scenario_of(spec: WorkloadSpec, topology: Topology, seed: int) -> Scenario:
         case "recorded" if spec.recorded is not None:
             made = _recorded(spec, spec.recorded, topology, random, seed)
         case _:
+            if spec.types_apart:
+                topology = _apart(topology, _late(topology, seed))
             made = random_scenario(
                 seed, topology=topology, subscriptions=spec.subscriptions, duration=parse_duration(spec.duration)
             )
@@ -146,7 +155,8 @@ def scenario_of(spec: WorkloadSpec, topology: Topology, seed: int) -> Scenario:
         measured = Topology(
             topology.sites.values(), topology.nodes.values(), announced, topology.subscribers.values(), topology.links
         )
-        made = replace(made, topology=measured, streams=tuple(_drifting(spec, made, random)))
+        late = _late(topology, seed)
+        made = replace(made, topology=measured, streams=tuple(_drifting(spec, made, late, random)))
     apart = min(APART, round(made.duration * SUBSCRIBED_WITHIN / len(made.subscriptions)))
     asked = tuple(replace(each, at=FIRST + place * apart) for place, each in enumerate(made.subscriptions))
     return replace(made, subscriptions=asked, lead=5 * SECOND, validates=False)
@@ -166,16 +176,37 @@ def _popular(spec: WorkloadSpec, topology: Topology, random: Random) -> Iterator
         yield ScenarioSubscription(f"q{number}", random.choice(subscribers), pattern)
 
 
-def _drifting(spec: WorkloadSpec, scenario: Scenario, random: Random) -> Iterator[SourceStream]:
+def _late(topology: Topology, seed: int) -> frozenset[str]:
+    """Publishers of one half of the sites, quiet in the first phase; with a single site every second one."""
+    publishers = topology.publishers
+    sites = sorted({each.site for each in publishers.values()})
+    Random(f"halves {seed}").shuffle(sites)
+    half = sites[: len(sites) // 2]
+    return frozenset(name for name, each in publishers.items() if each.site in half) or frozenset(
+        sorted(publishers)[::2]
+    )
+
+
+def _apart(topology: Topology, late: Collection[str]) -> Topology:
+    """The topology with types of their own for each half of the publishers, at the rates of those they replace."""
+    own = {True: TYPES[: len(TYPES) // 2], False: TYPES[len(TYPES) // 2 :]}
+    publishers = []
+    for name, each in topology.publishers.items():
+        types = own[name in late]
+        # Two types may become one, with the rates of both.
+        rates: dict[str, float] = {}
+        for given in each.types:
+            kind = types[TYPES.index(given) % len(types)]
+            rates[kind] = rates.get(kind, 0.0) + each.rates[given]
+        publishers.append(replace(each, types=tuple(rates), rates=rates))
+    return Topology(
+        topology.sites.values(), topology.nodes.values(), publishers, topology.subscribers.values(), topology.links
+    )
+
+
+def _drifting(spec: WorkloadSpec, scenario: Scenario, late: Collection[str], random: Random) -> Iterator[SourceStream]:
     """Streams of which in each phase one half is quiet; heartbeats go on, but not as often."""
     phase = drifts_at(spec)
-    publishers = scenario.topology.publishers
-    sites = sorted({each.site for each in publishers.values()})
-    random.shuffle(sites)
-    # Quiet in the first phase. With a single site its publishers are divided.
-    late = {name for name, each in publishers.items() if each.site in sites[: len(sites) // 2]}
-    if len(sites) == 1:
-        late = set(sorted(publishers)[::2])
     for stream in scenario.streams:
         sends, seq, promised = [], 0, -DRIFT_HEARTBEAT
         for send in stream.sends:

@@ -7,10 +7,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import msgpack
 
 from distced.detectors.runtime.detection_policy import Begins, Released
+from distced.detectors.snapshot_format import pack_seq
 from distced.middleware.model.errors import DistcedError
-from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.model.events import CompositeEvent, Event, EventId
 from distced.middleware.model.timestamps import INSTANT_MAX, INSTANT_MIN, SECOND
 from distced.middleware.wire.administration import Unavailable
 from distced.middleware.wire.numbered_stream import ASK_AGAIN, StreamPosition
@@ -421,13 +425,40 @@ def test_recent_ids_are_bounded() -> None:
     assert recent.add(("s", 1)) is True
 
 
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 2**96 - 1) | st.integers(0, 300))), st.integers(1, 9))
+def test_packed_ids_come_back_in_order(ids: list[EventId], limit: int) -> None:
+    recent, again, earlier = RecentIds(limit), RecentIds(limit), RecentIds(limit)
+    for each in ids:
+        recent.add(each)
+    again.resume(msgpack.decode(msgpack.encode(recent.ids())))
+    assert again.ids() == recent.ids() and again <= recent <= again
+    # As earlier versions have packed them.
+    earlier.resume([[source, pack_seq(seq)] for source, seq in recent._order])
+    assert earlier.ids() == recent.ids()
+
+
+def test_packed_ids_take_few_bytes() -> None:
+    recent = RecentIds()
+    for number in range(1_000):
+        recent.add((f"a sensor with a long name {number % 7}", 10**12 + number // 7))
+    assert len(msgpack.encode(recent.ids())) < 2_300
+
+
+@pytest.mark.parametrize(
+    "packed", [[["a"], [1, 1]], [["a"], [-1, 1]], [["a"], [0]], [["a"], [0, "b"]], [["a"], 7], [7]]
+)
+def test_damaged_ids_are_refused(packed: list[Any]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        RecentIds().resume(packed)
+
+
 def test_state_and_copy_have_the_last_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ids of an input that many share are not handed on with each detector that leaves it."""
     monkeypatch.setattr(guaranteed_detection, "HANDED_ON", 2)
     policy = Guaranteed()
     policy.receive("s", [event(5), event(6), event(7)], 7, 0)
     for other in (policy.copy(), again(policy)):
-        assert other.recent.ids() == policy.recent.ids()[1:]
+        assert other.recent.ids() == policy.recent.ids(2)
         released = other.receive("s", [event(5), event(6), event(7)], 7, 0)
         assert released.duplicates == 2 and not released.events
         assert [each.hi for each in released.late] == [5]

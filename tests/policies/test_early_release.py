@@ -271,4 +271,4 @@ def test_memory_is_bounded_and_follows_changes() -> None:
 
 def test_policies_are_detection_policies() -> None:
     policies: list[DetectionPolicy] = [detection_policy(name) for name in ("bounded(1s)", "probabilistic(0.9)")]
-    assert [each.held for each in policies] == [0, 0]
+    assert [each.size for each in policies] == [0, 0]

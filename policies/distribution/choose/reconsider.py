@@ -347,14 +347,16 @@ class _Standing:
     def price(self, node: str) -> MovePrice:
         """Price of a move to another node, spread over the horizon."""
         pause, size = self._pause(node), self._state() + self._calls(node)
-        path = self.situation.network.path(self.situation.site_of_node(self.primary), self.situation.site_of_node(node))
+        # Nodes write to each other over the server of the directory.
+        there, back = (self.situation.network.path(self.situation.site_of_node(each), self.situation.network.directory)
+                       for each in (self.primary, node))  # fmt: skip
         twice, twice_cost = self.costs.reading(node)
         share = pause / HORIZON
         return MovePrice(
             # What happens in the pause is found at its end, on average half of it later.
             delay=pause * share / 2,
-            bytes=size * path.hops / (HORIZON / SECOND) + twice * share,
-            cost=size * path.cost / (HORIZON / SECOND) + twice_cost * share,
+            bytes=size * (there.hops + back.hops) / (HORIZON / SECOND) + twice * share,
+            cost=size * (there.cost + back.cost) / (HORIZON / SECOND) + twice_cost * share,
             load=self.costs.does.load * share,
         )
 
@@ -375,9 +377,10 @@ class _Standing:
 
     def _pause(self, node: str) -> float:
         """Duration of the move, ns, without detection: a few messages, and the state."""
-        network = self.situation.network
+        network, size = self.situation.network, self._state()
         origin, target = self.situation.site_of_node(self.primary), self.situation.site_of_node(node)
-        return HANDOVER + network.transfer(origin, target, self._state())
+        there = network.transfer(origin, network.directory, size)
+        return HANDOVER + there + network.transfer(network.directory, target, size)
 
     def _state(self) -> int:
         return max(self.costs.does.state, 0)
