@@ -46,7 +46,7 @@ class Inventory:
         # Equal figures are one object, for there are few.
         self._alike: dict[_Figures, _Figures] = {}
         self._counts: Counter[_Figures] = Counter()
-        # Their order depends on when the figures were last read, so their readers get them sorted.
+        # Their order depends on when the figures were last read, so readers get them in another.
         self._streaming: dict[str, None] = {}
         self._unsettled: dict[str, None] = {}
         self._keeping: dict[str, None] = {}
@@ -115,17 +115,17 @@ class Inventory:
     def streaming(self) -> list[HostedDetector]:
         """Detectors that read others."""
         self._look()
-        return self._those(sorted(self._streaming))
+        return self._in_order(self._streaming)
 
     def unsettled(self) -> list[HostedDetector]:
         """Detectors here that are to be looked at every few seconds."""
         self._look()
-        return [each for each in self._those(sorted(self._unsettled)) if each.id in self.hosted]
+        return [each for each in self._in_order(self._unsettled) if each.id in self.hosted]
 
     def keeping_json(self) -> list[HostedDetector]:
         """Detectors that keep composite events as JSON, for another node publishes them."""
         self._look()
-        return self._those(sorted(self._keeping))
+        return self._in_order(self._keeping)
 
     def naming(self, types: Iterable[str]) -> list[HostedDetector]:
         """Detectors here that name any of these types."""
@@ -134,6 +134,10 @@ class Inventory:
 
     def _those(self, detectors: Iterable[str]) -> list[HostedDetector]:
         return [self.hosted.get(each) or self.moving[each] for each in detectors]
+
+    def _in_order(self, detectors: Iterable[str]) -> list[HostedDetector]:
+        """Detectors in the order of their arrival."""
+        return sorted(self._those(detectors), key=lambda each: (each.since, each.id))
 
     def _look(self) -> None:
         for detector in self._noted:

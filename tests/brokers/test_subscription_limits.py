@@ -247,7 +247,8 @@ def test_offers_of_a_client_that_never_listens_are_repeated_in_its_turn() -> Non
     assert "other.31" in alone.node.hosting.by_subscription
     alone.serve_all()
     states = [(each.subscription, each.state) for each in alone.answers("deaf")]
-    assert states == [(f"deaf.{number}", "offered") for number in range(20) if number != 1]
+    # All have arrived in one instant.
+    assert sorted(states) == sorted((f"deaf.{number}", "offered") for number in range(20) if number != 1)
 
 
 def test_offers_are_not_repeated_to_a_client_whose_requests_wait() -> None:
