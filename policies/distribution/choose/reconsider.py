@@ -51,6 +51,8 @@ RELIEF_MARGIN: Final = 0.01  # The same for each of several moves that relieve i
 HORIZON: Final = 60 * SECOND  # Time within which a move has to pay, ns
 DWELL: Final = 30 * SECOND  # Least time between moves of a detector, ns
 HANDOVER: Final = 500 * MILLISECOND  # Duration of a move beside the transfer of the state, ns: both nodes read
+STEPS: Final = 2_000  # Bytes of the messages of a move beside its state
+AS_TEXT: Final = 4 / 3  # Characters of a byte of state in its message
 CALL: Final = 600  # Bytes with which a subscription is called to another home: offer, acceptance, answer
 MOST_TOGETHER: Final = 16  # Detectors that are moved at the same time
 MOST_NODES: Final = 10  # Nodes that are considered for these: the best ones for the first of them
@@ -346,7 +348,7 @@ class _Standing:
 
     def price(self, node: str) -> MovePrice:
         """Price of a move to another node, spread over the horizon."""
-        pause, size = self._pause(node), self._state() + self._calls(node)
+        pause, size = self._pause(node), AS_TEXT * self._state() + STEPS + self._calls(node)
         # Nodes write to each other over the server of the directory.
         there, back = (self.situation.network.path(self.situation.site_of_node(each), self.situation.network.directory)
                        for each in (self.primary, node))  # fmt: skip
