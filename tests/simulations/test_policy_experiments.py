@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -24,6 +25,7 @@ from distced.middleware.wire.topics import composite_topic, event_topic
 from distced.policies.distribution.policy import NAMED
 from distced.policies.topology.model import LOCAL_LATENCY
 from distced.policies.topology.topology_file import parse_topology
+from distced.simulations.benchmarks import policy_comparison
 from distced.simulations.benchmarks.cli import bench
 from distced.simulations.benchmarks.policies import parse_metrics, report, standings
 from distced.simulations.benchmarks.policy_comparison import (
@@ -242,16 +244,28 @@ def test_metrics_are_parsed_in_any_form() -> None:
 
 @needs_matplotlib
 @pytest.mark.slow
+def test_latency_of_few_notifications_is_measured_over_a_longer_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(policy_comparison, "LONG_LASTS", 100 * SECOND)
+    scenarios = [
+        replace(policy_comparison.scenario_of(2, duration=lasts)[0], distribution="min-latency")
+        for lasts in (policy_comparison.LASTS, 100 * SECOND)
+    ]
+    short, longer = (policy_comparison.figures_of(each, policy_comparison.COUNT_FROM) for each in scenarios)
+    assert short.notifications < policy_comparison.FEW and longer.notifications > short.notifications
+    (figures,) = policy_comparison.compare(2, metrics=["latency"], policies=["min-latency"]).figures.values()
+    assert figures == {"min-latency": longer.latency} != {"min-latency": short.latency}
+
+
 def test_verb_policies_writes_a_report(tmp_path: Path) -> None:
     """And policies are best at their own metric here, too."""
     metrics = "latency,bandwidth,load"
-    arguments = ["policies", "--scenarios", "1", "--seed", "3", "--metrics", metrics, "--processes", "2", "--json"]
+    arguments = ["policies", "--scenarios", "1", "--seed", "4", "--metrics", metrics, "--processes", "2", "--json"]
     result = CliRunner().invoke(bench, [*arguments, "--report", str(tmp_path)])
     answer = json.loads(result.stdout)
     assert result.exit_code == (0 if answer["sound"] else 1)
     (compared,) = answer["figures"]["scenarios"]
-    assert compared["seed"] == 3
-    best_at_their_own(ComparedScenario(3, compared["figures"], compared["refused"]))
+    assert compared["seed"] == 4
+    best_at_their_own(ComparedScenario(4, compared["figures"], compared["refused"]))
     assert {each["policy"] for each in answer["figures"]["rows"]} == set(NAMED)
     assert {each.name for each in tmp_path.glob("*.svg")} == {
         "policies.svg", "policies-latency.svg", "policies-bandwidth.svg", "policies-load.svg"
