@@ -34,7 +34,7 @@ from distced.policies.topology.topology import Topology
 from distced.simulations.carrier import ALARM, CLEARED, CarrierAlarms, fault_patterns, made_network
 from distced.simulations.carrier.alarms import UNCERTAINTY as ALARM_UNCERTAINTY
 from distced.simulations.carrier.alarms import site_of
-from distced.simulations.experiments.model import SpecError
+from distced.simulations.experiments.model import ExperimentError, SpecError
 from distced.simulations.experiments.recorded_workload import (
     RecordedSpec,
     check_recorded,
@@ -196,6 +196,11 @@ def _apart(topology: Topology, late: Collection[str]) -> Topology:
         # Two types may become one, with the rates of both.
         rates: dict[str, float] = {}
         for given in each.types:
+            if given not in TYPES or given not in each.rates:
+                raise ExperimentError(
+                    "types of each half of the sites for a publisher without their rates", given=f"{name}, {given}",
+                    allowed=f"types out of {', '.join(TYPES)}, with rates", advice="write them into the topology",
+                )  # fmt: skip
             kind = types[TYPES.index(given) % len(types)]
             rates[kind] = rates.get(kind, 0.0) + each.rates[given]
         publishers.append(replace(each, types=tuple(rates), rates=rates))
