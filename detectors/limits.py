@@ -46,7 +46,7 @@ class Limits:
         instances: instances at a time; a million take half a gigabyte in the stepwise engine.
         work: instances that one event is offered to, and those that it brings forth, each of which counts as `BIRTH`: a
             twentieth of a second in the stepwise engine, for which all other detectors of the node wait. The events
-            consumed in one go may take `TOGETHER` times as much.
+            consumed in one go may take `TOGETHER` times as much. Also the events of clocks in one go.
         memory: bytes of instances, with their events and texts.
         text: characters of a text in a register.
         losses: nodes lost with it within ten minutes (`brokers.node.exclusion`).
@@ -99,6 +99,16 @@ def too_much_work(number: int, allowed: int, *, together: bool = False) -> Limit
         given=f"{number:,}",
         allowed=f"{allowed:,}",
         advice="give it a window or a key, or start nodes with --max-work",
+    )
+
+
+def too_many_clock_events(allowed: int) -> LimitError:
+    """Error of clocks with more events than allowed between two events, or two watermarks."""
+    return LimitError(
+        "clocks come more often than nodes look at",
+        given=f"more than {allowed:,} between two messages",
+        allowed=f"{allowed:,}",
+        advice="take a longer interval, or start nodes with --max-work",
     )
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from distced.detectors.limits import UNLIMITED, too_many_clock_events
 from distced.middleware.model.clock_rules import clock_event, next_instant
 from distced.middleware.model.events import PRIMITIVE, Event
 
@@ -21,13 +22,15 @@ class ClockEvents:
     Attributes:
         names: of the clocks, in order.
         due: the next instant of each with its place, the earliest first; None before the first event.
+        taken, most: number of events in one go, and its limit: a clock by the microsecond holds a node up.
     """
 
-    __slots__ = ("due", "names")
+    __slots__ = ("due", "most", "names", "taken")
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(sorted(names))
         self.due: list[tuple[int, int]] | None = None
+        self.taken, self.most = 0, UNLIMITED.work
 
     def next_instant(self) -> int | None:
         """The next instant of any clock, ns; None for none."""
@@ -41,8 +44,11 @@ class ClockEvents:
         return (instant, instant, PRIMITIVE, self.names[place]) < event.key[:4]
 
     def take(self) -> Event:
-        """The next event."""
+        """The next event. Raises `LimitError` beyond the limit."""
         assert self.due
+        self.taken += 1
+        if self.taken > self.most:
+            raise too_many_clock_events(self.most)
         instant, place = self.due.pop(0)
         self._add(place, instant)
         return clock_event(self.names[place], instant)

@@ -193,6 +193,8 @@ class StepwiseEngine:
         for stage in self.throttlers:
             if isinstance(stage, LastValue):
                 stage.limit(limits)
+        if self.clocks is not None:
+            self.clocks.most = limits.work
 
     def feed(self, events: Iterable[Event]) -> list[CompositeEvent]:
         """Consume events in order; the composite events detected, each with the `hi` of its last event."""
@@ -259,6 +261,7 @@ class StepwiseEngine:
 
     def _with_clocks(self, events: Iterable[Event], clocks: ClockEvents) -> Iterator[Event]:
         """Events, and those of clocks between them."""
+        clocks.taken = 0
         for event in events:
             while clocks.precedes(event) and not self._waits_for_no_clock():
                 yield clocks.take()
@@ -268,6 +271,7 @@ class StepwiseEngine:
 
     def _pass_clocks(self, until: int, clocks: ClockEvents) -> None:
         """Consume the events of clocks up to an instant."""
+        clocks.taken = 0
         while (instant := clocks.next_instant()) is not None and instant <= until:
             if self._waits_for_no_clock():
                 clocks.pass_until(until)

@@ -154,3 +154,18 @@ def test_the_instances_of_all_keys_are_work_of_one_event() -> None:
         engine.feed([Event("A", MINUTE, MINUTE, "s", number, {"k": number})])
     with pytest.raises(LimitError):
         engine.advance(HOUR)
+
+
+@pytest.mark.parametrize("behind", ["watermark", "event"])
+def test_clock_that_comes_too_often_is_beyond_the_work(behind: str) -> None:
+    """One by the microsecond would hold a node up for as long as an instance waits."""
+    engine = engine_of("[A] ([Hour])* [B]")
+    engine.limit(Limits(work=20))
+    engine.feed([at(10)])
+    engine.advance(20 * HOUR)
+    engine.advance(40 * HOUR)
+    with pytest.raises(LimitError, match="clocks come more often"):
+        if behind == "event":
+            engine.feed([Event("A", 61 * HOUR, 61 * HOUR, "s", 99, {})])
+        else:
+            engine.advance(61 * HOUR)
