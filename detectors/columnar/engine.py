@@ -25,6 +25,7 @@ from distced.detectors.stepwise.last_value import LastValue
 from distced.detectors.stepwise.matcher import Matcher
 from distced.detectors.stepwise.state_size import EVENT, StateSize, state_size, values_size
 from distced.detectors.stepwise.throttling import Stage, computers_of, mark, stage_of
+from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import EventError
 from distced.middleware.model.events import Attribute, CompositeEvent, Event, OpenGap, OrderKey
 from distced.middleware.model.timestamps import INSTANT_MAX
@@ -197,6 +198,8 @@ class ColumnarEngine:
         if self.cascade is not None:
             for loop, matchers in self._matchers(engine):
                 hand_over(loop, matchers)
+            if self._pending:
+                engine.hold(self._pending)
         return engine
 
     def go_on_from(self, engine: StepwiseEngine) -> None:
@@ -288,7 +291,10 @@ class ColumnarEngine:
         return found if self.cascade is None else found + self.cascade.run(Batch.of_events(self._marked(events)), until)
 
     def _marked(self, events: list[Event]) -> list[Event]:
-        """Events for the loops, with the marks of their stages."""
+        """Events for the loops, with the marks of their stages; without those of clocks, which a stepwise engine before
+        this one may have left among those that wait, and `any` does not hold."""
+        if self.beside is not None and self.beside.clocks is not None:
+            events = [each for each in events if not is_clock(each.type)]
         if not self._throttled:
             return events
         return [

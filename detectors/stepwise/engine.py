@@ -269,6 +269,13 @@ class StepwiseEngine:
                 clocks.pass_over(event)
             yield event
 
+    def hold(self, events: Iterable[Event]) -> None:
+        """Have the events of an instant wait for its end, with those of clocks between them, which another engine has
+        kept back without."""
+        self.pending = []
+        for event in events if self.clocks is None else self._with_clocks(events, self.clocks):
+            self.pending.append(event)
+
     def _pass_clocks(self, until: int, clocks: ClockEvents) -> None:
         """Consume the events of clocks up to an instant."""
         clocks.taken = 0

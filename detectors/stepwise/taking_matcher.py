@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from distced.detectors.automata.automaton import TIMER_PREFIX
 from distced.detectors.stepwise.composites import Composites
@@ -25,6 +25,9 @@ from distced.middleware.model.events import TIME, Attribute, Event, EventId, Ord
 
 _LEAST_INDEX: Final = 1024
 """Number of entries from which an index with many ended instances is dropped."""
+
+_Held: TypeAlias = tuple[EventId, object]
+"""An event that a variable is bound to, and the key of the instance: one of a clock is met by those of all keys."""
 
 
 @dataclass(slots=True)
@@ -49,9 +52,9 @@ class _Candidate:
     now: Event
     goes_on: Instance | None = None
 
-    def held(self) -> list[EventId]:
-        """Ids of the events that variables are bound to."""
-        return _held(self.bindings)
+    def held(self) -> list[_Held]:
+        """The events that variables are bound to."""
+        return _held(self.bindings, self.key)
 
 
 class Candidates(Composites):
@@ -157,7 +160,7 @@ class TakingMatcher(SettledMatcher):
         if self._consuming == "all":
             self.store.look_up_by_key()
         # Instances by the events in their variables; None until an event is consumed.
-        self._holders: dict[EventId, list[Instance]] | None = None
+        self._holders: dict[_Held, list[Instance]] | None = None
         self._entries = 0
 
     # When matches are gathered, and when they are selected.
@@ -219,7 +222,7 @@ class TakingMatcher(SettledMatcher):
         in_order = list(groups.items())
         if len(in_order) > 1 and in_order[0][0][0] is not None:
             in_order.sort(key=_place_of_group)
-        consumed: set[EventId] = set()
+        consumed: set[_Held] = set()
         ended: set[object] = set()
         for (_, key), group in in_order:
             if key in ended:
@@ -254,7 +257,7 @@ class TakingMatcher(SettledMatcher):
             if bucket := pool.get(key):
                 self.store.keep(state, key, bucket, [])
 
-    def _end_holders(self, consumed: set[EventId]) -> None:
+    def _end_holders(self, consumed: set[_Held]) -> None:
         """End the instances that hold one of these events in a variable."""
         if self._holders is None:
             self._holders, self._entries = {}, 0
@@ -269,16 +272,16 @@ class TakingMatcher(SettledMatcher):
         holders = self._holders
         assert holders is not None
         for each in instances:
-            for event in _held(each.bindings):
+            for event in _held(each.bindings, each.key):
                 holders.setdefault(event, []).append(each)
                 self._entries += 1
         if self._entries > _LEAST_INDEX + 2 * len(self.automaton.variables) * self.store.live:
             self._holders = None
 
 
-def _held(bindings: tuple[Event | None, ...]) -> list[EventId]:
-    """Ids of the events that variables are bound to; a time event is of its instance alone."""
-    return [event.id for event in bindings if event is not None and not _is_timer(event)]
+def _held(bindings: tuple[Event | None, ...], key: object) -> list[_Held]:
+    """The events that variables are bound to; a time event is of its instance alone."""
+    return [(event.id, key) for event in bindings if event is not None and not _is_timer(event)]
 
 
 def _is_timer(event: Event) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import NamedTuple
 
@@ -54,6 +55,7 @@ from distced.simulations.network.scenario_model import (
 from tests.brokers.test_transparency import KINDS, _clocked, _pattern, _plain
 from tests.support.engine_switches import passes_by_chance
 from tests.support.event_streams import END, comparable, messages, spread
+from tests.support.every_addition import entries_of, random_publication, random_world
 from tests.support.random_patterns import TYPES
 from tests.support.states import STATE_TYPES, reading_states
 
@@ -84,6 +86,7 @@ def check(
     crowded: bool = False,
     filters: bool = False,
     states: bool = False,
+    additions: bool = False,
     make: Callable[[Random], Publication] = _plain,
 ) -> Checked:
     """One run; asserts that every subscription got what it should.
@@ -93,13 +96,18 @@ def check(
         disturbed: servers restart and links are down while sources and subscriptions come about.
         filters: publishers leave out what nobody reads.
         states: the patterns read states.
+        additions: they may have all that a pattern may have, over derived types of all kinds.
         make: makes a random pattern.
         crowded: many more subscribers, whose detectors share inputs; some come or go while events flow.
     """
     random = Random(seed)
     kinds = [*(KINDS_WITH_TEXTS if crowded else KINDS), *(STATE_TYPES if states else ())]
-    registry = TypeRegistry(kinds)
     make = reading_states if states else make
+    if additions:
+        world = random_world(random)
+        kinds += entries_of(world, kinds)
+        make = partial(random_publication, world=world, size=4)
+    registry = TypeRegistry(kinds)
     first = _pattern(random, "Out0", registry, make)
     patterns = [
         first,
@@ -357,6 +365,14 @@ def test_composite_events_of_states_do_not_depend_on_the_network() -> None:
     checked = [check(seed, states=True, lose=seed % 4 == 0, filters=seed % 3 == 0) for seed in range(12)]
     assert sum(each.found for each in checked) > 12
     assert sum(each.moved for each in checked) > 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seeds", [20, pytest.param(2_000, marks=pytest.mark.properties)])
+def test_composite_events_of_all_additions_do_not_depend_on_the_network(seeds: int) -> None:
+    checked = [check(seed, additions=True, lose=seed % 4 == 0, filters=seed % 3 == 0) for seed in range(seeds)]
+    assert sum(each.found for each in checked) > seeds
+    assert sum(each.moved for each in checked) > seeds // 4
 
 
 @pytest.mark.slow

@@ -211,8 +211,11 @@ class Derived:
             for each, text in derived.computed
         }
         view = replace(base, attributes={**base.attributes, **computed})
-        if throttled and (derived.every or derived.quiet) and (event.source, event.seq) not in self.passed[name]:
-            return None
+        if throttled and (derived.every or derived.quiet):
+            # A state that another type reads may be of one that comes behind that type.
+            self.throttle(name, self.events)
+            if (event.source, event.seq) not in self.passed[name]:
+                return None
         return view
 
     def slid(self, name: str, event: Seen) -> Callable[[Any], Any]:

@@ -369,17 +369,20 @@ def with_clocks(
     published = (*TYPES[:2], *further)
     clocks = tuple(every_clock(each) for each in random.sample((1, 2, 3, 4, 7), random.choice((1, 1, 2))))
     made = PatternMaker(random, features, types=(*published, *clocks)).publication(size)
-    if random.random() < 0.3:
-        return made
-    first = Atom(TypeSet(random.choice(published)))
+    return made if random.random() < 0.3 else behind(random, made, published)
+
+
+def behind(random: Random, made: Publication, types: tuple[str, ...]) -> Publication:
+    """The pattern behind an event of one of these types."""
+    first = Atom(TypeSet(random.choice(types)))
     joint = random.choice((Concatenation, Sequence))
 
-    def behind(pattern: Pattern) -> Pattern:
+    def put(pattern: Pattern) -> Pattern:
         if isinstance(pattern, Keyed | Window | Init):
-            return replace(pattern, body=behind(pattern.body))
+            return replace(pattern, body=put(pattern.body))
         return joint((first, pattern))
 
-    pattern = behind(made.pattern)
+    pattern = put(made.pattern)
     if random.random() < 0.2 and not isinstance(pattern, Keyed):
         pattern = Keyed(pattern, ("k",))
     return replace(made, pattern=pattern)

@@ -193,16 +193,17 @@ def by_oracle(
     registry: TypeRegistry,
     *,
     epochs: bool,
+    steps: int = 200_000,
 ) -> list[Found]:
     """What the oracle finds of the last pattern, the composite events of those before it among the events."""
     every: list[Seen] = [*map(seen, events)]
     *before, last = publications
     for publication, pattern in zip(before, patterns, strict=False):
-        for found in read(publication, every, epochs=epochs, steps=200_000, registry=registry):
+        for found in read(publication, every, epochs=epochs, steps=steps, registry=registry):
             attributes = dict(found.attributes)
             seq = composite_digest(found.constituents, attributes)
             every.append(Seen(PAIR, found.lo, found.hi, COMPOSITE, pattern.canonical_id, seq, attributes))
-    return read(last, every, epochs=epochs, steps=200_000, registry=registry)
+    return read(last, every, epochs=epochs, steps=steps, registry=registry)
 
 
 def _moved(seed: int) -> Callable[..., list[CompositeEvent]]:
