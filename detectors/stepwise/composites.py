@@ -122,6 +122,7 @@ class Composites:
         "_source",
         "_stop",
         "_type",
+        "_unhidden",
         "_work",
         "automaton",
         "found",
@@ -163,6 +164,18 @@ class Composites:
         publication = automaton.output
         self._type = self._source if publication is None else publication.type_name or self._source
         self._condition = True if filtered else output.condition
+        self._unhidden = automaton.once and any(each.hidden for each in automaton.positions)
+
+    def unhidden_lo(self, chain: Chain, lo: int) -> int:
+        """Begin of a composite event: the least `lo` of what it matched, ns; in a `once` pattern without hidden events.
+
+        What is hidden in a `once` pattern tells where its one instance stands, such as in a state that an event has
+        begun long before, and is not part of the time of what is found there.
+        """
+        if not self._unhidden or chain is None:
+            return lo
+        events = chain_events(chain)
+        return min(event.lo for event in (_once_each(events) if self.automaton.parts else events))
 
     def limit(self, most: int) -> None:
         """Limit the constituents of long matches made in one go."""
@@ -204,6 +217,7 @@ class Composites:
     ) -> bool:
         """Report the composite event of a complete match; whether the final filter lets it pass."""
         attributes: dict[str, Attribute] = {}
+        lo = self.unhidden_lo(chain, lo)
         if self._part_type is None:
             # Before the constituents are listed, which are many where an iteration counts up to a number.
             if self._output.attributes:

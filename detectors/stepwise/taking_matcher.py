@@ -83,7 +83,8 @@ class Candidates(Composites):
         origin: Origin | None,
     ) -> bool:
         """Gather a complete match; nothing is emitted yet."""
-        self.waiting.append(_Candidate(chain, lo, hi, bindings, registers, key, origin, self.place, self.now))
+        begin = self.unhidden_lo(chain, lo)
+        self.waiting.append(_Candidate(chain, begin, hi, bindings, registers, key, origin, self.place, self.now))
         return False
 
     def add_standing(self, instance: Instance) -> None:
