@@ -7,7 +7,7 @@ canonical form with the id, and the automaton, which takes far longer, are compu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -20,10 +20,13 @@ from distced.detectors.automata.builder import build
 from distced.detectors.automata.reachability import can_match
 from distced.detectors.automata.satisfiable import satisfiable
 from distced.detectors.canonical.form import CanonicalForm, canonical_form
+from distced.detectors.frontends.languages import IN_CORE, Written, place_of_query, translate
+from distced.detectors.frontends.translation import Translation
 from distced.detectors.language.aggregates import with_aggregates
 from distced.detectors.language.check import check, check_computed, check_private_name, computed_kinds
 from distced.detectors.language.computed import Computation, key_names
 from distced.detectors.language.constants import Constant, constants_in
+from distced.detectors.language.consulted_types import ConsultedTypes
 from distced.detectors.language.depth import check_depth, check_output_depth
 from distced.detectors.language.derived import Throttling, needed_throttlings, reach_of_loss, written_out
 from distced.detectors.language.inlining import inline_file, inline_publication
@@ -285,9 +288,12 @@ def check_pattern(
     *,
     definitions: Mapping[str, str] | None = None,
     consumption: Consumption = "ordered",
+    written: Written = IN_CORE,
 ) -> Compiled:
     """A single pattern, checked against the registry (without one every type and attribute is accepted), its automaton
-    not built."""
+    not built. Of a text in another language it is the query that `written` names."""
+    if written.language:
+        return check_query(text, written, registry, consumption=consumption)
     return _checked(read_pattern(text, definitions), registry, consumption, "" if definitions else text)
 
 
@@ -341,19 +347,58 @@ def compile_statements(
     """The publications of a pattern file, and the types with those that it derives and publishes."""
     # Indentation common to all lines says nothing; taken away here, places in errors are right.
     text = dedent(text)
-    file = parse_file(text)
     known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    return _built_statements(parse_file(text), known, consumption, text), known
+
+
+def check_query(
+    text: str, written: Written, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
+) -> Compiled:
+    """One query of a text in another language, its automaton not built. Raises `PatternError` where the text has
+    several and none is named, or none of that name."""
+    known = ConsultedTypes(TypeRegistry(open=True) if registry is None else registry)
+    try:
+        translation = translate(text, written.language, known)
+        place = place_of_query(translation, written.query)
+        return dict(_checked_statements(translation.file, known, consumption, text))[place]
+    finally:
+        # What was looked up in the copy was looked up in the registry.
+        if registry is not None:
+            for name in known.consulted:
+                registry.find(name)
+
+
+def compile_translation(
+    translation: Translation, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
+) -> tuple[tuple[Compiled, ...], TypeRegistry]:
+    """The publications of a text in another language, and the types with those that it derives and publishes."""
+    known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    return _built_statements(translation.file, known, consumption, translation.source), known
+
+
+def _built_statements(
+    file: PatternFile, known: TypeRegistry, consumption: Consumption, text: str
+) -> tuple[Compiled, ...]:
+    compiled = {place: _built(each) for place, each in _checked_statements(file, known, consumption, text)}
+    return tuple(compiled[place] for place in sorted(compiled))
+
+
+def _checked_statements(
+    file: PatternFile, known: TypeRegistry, consumption: Consumption, text: str
+) -> Iterator[tuple[int, Compiled]]:
+    """The checked publications of a file with their places, each behind those that it reads; the types that they
+    publish and those that the file derives are registered."""
     _check_privates(file, known, text)
     publications = inline_file(file, text=text)
     published = (each.output.type_name for each in publications if each.output is not None and each.output.type_name)
     derived = DerivedTypes(file.types, known, published, text=text)
-    compiled: dict[int, Compiled] = {}
+    compiled: list[Compiled] = []
     for place, publication in _readers_last(publications, derived.bases):
-        derived.register(compiled.values())
-        compiled[place] = compile_publication(publication, known, consumption=consumption, text=text)
-        register_published(compiled[place], known)
-    derived.register(compiled.values())
-    return tuple(compiled[place] for place in sorted(compiled)), known
+        derived.register(compiled)
+        compiled.append(_checked(publication, known, consumption, text))
+        yield place, compiled[-1]
+        register_published(compiled[-1], known)
+    derived.register(compiled)
 
 
 class DerivedTypes:

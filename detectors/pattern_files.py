@@ -14,7 +14,15 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Final
 
-from distced.detectors.compiler import Compiled, Consumption, compile_pattern, compile_statements
+from distced.detectors.compiler import (
+    Compiled,
+    Consumption,
+    compile_pattern,
+    compile_statements,
+    compile_translation,
+)
+from distced.detectors.frontends.languages import check_language, language_of_file, translate
+from distced.detectors.frontends.translation import Translation
 from distced.detectors.language.derived import without_derived
 from distced.detectors.language.parser import parse_file
 from distced.detectors.language.states import states_of, states_read
@@ -33,33 +41,45 @@ _FIRST_COLUMN: Final = "a line that begins in the first column begins a new stat
 
 @dataclass(frozen=True, slots=True)
 class PatternSource:
-    """A pattern, or the statements of a pattern file; the name is its path, empty for the text of a single pattern."""
+    """A pattern, or the statements of a pattern file; the name is its path, empty for the text of a single pattern.
+    `language`: of a text in another language than the core language, which may have several queries."""
 
     text: str
     name: str = ""
+    language: str = ""
+
+    @property
+    def needs_types(self) -> bool:
+        """Whether it may be wrong without event types and right with them."""
+        return bool(self.language)
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
     """The compiled patterns of a source in their order, the names of throttled types by mark, warnings, and the derived
-    types of a file, each behind its base."""
+    types of a file, each behind its base; `results` are names of the patterns of a text in another language."""
 
     source: PatternSource
     compiled: tuple[Compiled, ...]
     derived: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     types: tuple[EventType, ...] = ()
+    results: tuple[str, ...] = ()
 
 
-def read_source(given: str | Path) -> PatternSource:
-    """A pattern file if one of this name exists, standard input for `-`, else the text of a pattern."""
+def read_source(given: str | Path, language: str = "") -> PatternSource:
+    """A pattern file if one of this name exists, standard input for `-`, else the text of a pattern; in a language of
+    this name, or of a file's ending."""
+    chosen = check_language(language)
     if given == "-":
-        return PatternSource(dedent(sys.stdin.read()), "standard input")
+        return PatternSource(dedent(sys.stdin.read()), "standard input", chosen)
     path = _as_path(given)
     if path is None:
-        return PatternSource(str(given))
+        return PatternSource(str(given), "", chosen)
+    if not language:
+        chosen = language_of_file(path.name)
     try:
-        return PatternSource(dedent(path.read_text(encoding="utf-8")), str(path))
+        return PatternSource(dedent(path.read_text(encoding="utf-8")), str(path), chosen)
     except FileNotFoundError:
         raise PatternError(
             "no such pattern file", given=str(path), advice="a pattern itself has brackets: [Door] ; [Motion]"
@@ -77,7 +97,7 @@ def _as_path(given: str | Path) -> Path | None:
             return path
     except (OSError, ValueError):  # too long for a name, or with a null in it
         return None
-    if "[" not in given and (path.suffix == ENDING or path.exists()):
+    if "[" not in given and (path.suffix == ENDING or language_of_file(path.name) or path.exists()):
         return path
     return None
 
@@ -86,6 +106,9 @@ def compile_source(
     source: PatternSource, registry: TypeRegistry | None = None, *, consumption: Consumption = "ordered"
 ) -> Patterns:
     """The patterns of a source, checked against the registry; without one every type is accepted."""
+    if source.language:
+        with _in_file(source):
+            return _compile_translated(source, registry, consumption)
     if not source.name:
         return Patterns(source, (compile_pattern(source.text, registry, consumption=consumption),))
     with _in_file(source):
@@ -107,7 +130,7 @@ def _in_file(source: PatternSource) -> Iterator[None]:
     except DistcedError as error:
         if source.name:
             error.where = f"{source.name}, {error.where}" if error.where else source.name
-            if error.advice is None and error.given == "the end of the pattern":
+            if error.advice is None and error.given == "the end of the pattern" and not source.language:
                 error.advice = _FIRST_COLUMN
         raise
 
@@ -126,6 +149,23 @@ def _compile_file(source: PatternSource, registry: TypeRegistry | None, consumpt
     named = {each.name for each in file.types}
     derived = tuple(each for each in known if each.name in named)
     return Patterns(source, compiled, _marks(file, known), tuple(_slips(file)), derived)
+
+
+def _compile_translated(source: PatternSource, registry: TypeRegistry | None, consumption: Consumption) -> Patterns:
+    translation = translate_source(source, registry)
+    compiled, known = compile_translation(translation, registry, consumption=consumption)
+    named = {each.name for each in translation.file.types}
+    derived = tuple(each for each in known if each.name in named)
+    return Patterns(source, compiled, _marks(translation.file, known), (), derived, translation.results)
+
+
+def translate_source(source: PatternSource, registry: TypeRegistry | None = None) -> Translation:
+    """The core statements of a source in another language. Raises `PatternError` for one without a query, too."""
+    known = TypeRegistry(registry or (), open=registry is None or registry.open)
+    translation = translate(source.text, source.language, known)
+    if not translation.results:
+        raise PatternError("a text without a query", given=source.text.strip() or None)
+    return translation
 
 
 def _marks(file: PatternFile, registry: TypeRegistry) -> dict[str, str]:

@@ -24,6 +24,7 @@ from distced.detectors.automata.automaton import Automaton
 from distced.detectors.automata.parameters import parameterised
 from distced.detectors.canonical.form import CanonicalForm, identified
 from distced.detectors.compiler import Compiled, Consumption, check_pattern
+from distced.detectors.language.consulted_types import ConsultedTypes
 from distced.detectors.language.derived import Throttling
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import EventType, TypeRegistry
@@ -209,38 +210,6 @@ class ShapedPattern(Compiled):
         """The constant for a stand-in; anything else as it is."""
         number = self.shape.numbers.get(stand_in) if type(stand_in) in (str, int) else None
         return stand_in if number is None else self.constants[number]
-
-
-class ConsultedTypes(TypeRegistry):
-    """Registry that records look-ups: `consulted`, by name, with None for a missing type."""
-
-    def __init__(self, registry: TypeRegistry) -> None:
-        self.consulted: dict[str, EventType | None] = {}
-        super().__init__(registry, open=registry.open)
-        # What is asked for while it is filled says nothing.
-        self.consulted.clear()
-
-    def unchanged(self, registry: TypeRegistry) -> bool:
-        """Whether the types that were looked up are those of another registry."""
-        return all(registry.find(name) == known for name, known in self.consulted.items())
-
-    def find(self, name: str) -> EventType | None:
-        found = self.consulted[name] = super().find(name)
-        return found
-
-    def get(self, name: str) -> EventType:
-        self.find(name)
-        return super().get(name)
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.find(name) is not None
-
-    def root(self, name: str) -> str:
-        event_type = self.find(name)
-        while event_type is not None and event_type.derived is not None:
-            name = event_type.derived.base
-            event_type = self.find(name)
-        return name
 
 
 class Shapes:

@@ -21,6 +21,7 @@ from distced.brokers.core.directory import Directory
 from distced.brokers.inspect.lookup import check_node
 from distced.brokers.live.observers import LiveDirectory
 from distced.detectors.batch_run.report import event_as_dict
+from distced.detectors.cli.pattern_options import LanguageOption
 from distced.detectors.compiler import Compiled
 from distced.detectors.pattern_files import PatternSource, compile_source, read_source
 from distced.detectors.stepwise.engine import in_order
@@ -74,6 +75,7 @@ class SubscribeOptions:
         str, Argument(metavar="PATTERN|TYPE|FILE", help="A pattern, an event type, or a pattern file; - for its text.")
     ]
     server: ServerOption = DEFAULT
+    language: LanguageOption = ""
     detection: Annotated[
         str,
         Option(
@@ -187,10 +189,11 @@ def subscribe(options: SubscribeOptions) -> int:
       distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --publish-json home/alarms
       distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --durable alarms --json >> alarms.jsonl
       distced subscribe '[Smoke as s] -> Alarm(room = s.room)' --since -2h
+      distced subscribe 'SELECT * FROM Stock NEXT{$1.Name = $2.Name} Stock' --language cel
     """
     # Loss and return of the connection are logged.
     configure_logging(level="info")
-    source = read_source(options.pattern)
+    source = read_source(options.pattern, options.language)
     printed = Printed()
     # Faulty options are refused before anything else happens.
     _ = options.quality
@@ -198,7 +201,7 @@ def subscribe(options: SubscribeOptions) -> int:
         subscriptions = _subscribe(client, source, options)
         for each in subscriptions[:SHOWN]:
             where = f"detector {each.detector} on {each.node}, {each.quality.detection}" if each.detector else "events"
-            messages().print(f"listening: {each.pattern}  ({where})", style="dim")
+            messages().print(f"listening: {each.query or each.pattern}  ({where})", style="dim")
         if len(subscriptions) > SHOWN:
             messages().print(f"and {len(subscriptions) - SHOWN:,} patterns more", style="dim")
         complete = True
@@ -283,9 +286,9 @@ def _home_of(directory: Directory, node: str) -> str:
 
 def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions) -> Sequence[Subscription]:
     text = source.text.strip()
-    if source.name or not text.isidentifier():
+    if source.name or source.language or not text.isidentifier():
         client.wait_for_nodes(1, PATIENCE)
-    if not source.name:
+    if not (source.name or source.language):
         return [client.subscribe(text, quality=options.quality)]
     # Types that the patterns may read: registered ones, and those that detectors publish.
     directory = Directory()
@@ -300,10 +303,15 @@ def _subscribe(client: Client, source: PatternSource, options: SubscribeOptions)
         raise DistcedError(
             "patterns that read each other's composite events cannot begin with recorded events",
             given=", ".join(read),
-            where=source.name,
+            where=source.name or None,
             advice="make what is read private: private C -> Name(...)",
         )
     show_notes(patterns.notes)
+    if source.language:
+        names = {id(each): name for each, name in zip(patterns.compiled, patterns.results, strict=True)}
+        ordered = [names[id(each)] for together in groups for each in together]
+        asked = partial(client.subscribe, source.text, quality=options.quality, language=source.language)
+        return [asked(query=each) for each in ordered]
     client.register(*new_types(patterns, registry, client.types), awaited=published_by(patterns))
     subscriptions: list[Subscription] = []
     for together in groups:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from distced.detectors.frontends.languages import IN_CORE, Written
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.wire.mqtt_effects import Caused, Note, Publish, Subscribe, Unsubscribe
 
@@ -87,7 +88,7 @@ class Compile(Caused, frozen=True, eq=False):
 
     Attributes:
         number: of the request.
-        pattern, definitions, consumption: of a subscription.
+        pattern, definitions, consumption, written: of a subscription.
         types: known to the node.
     """
 
@@ -96,6 +97,7 @@ class Compile(Caused, frozen=True, eq=False):
     definitions: dict[str, str]
     consumption: str
     types: TypeRegistry
+    written: Written = IN_CORE
 
 
 def info(event: str, **fields: object) -> Note:

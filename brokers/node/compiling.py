@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from distced.brokers.core.effects import Compile, Effect
-from distced.brokers.node.planning import PatternCache, consumption_of
-from distced.detectors.shapes import ConsultedTypes
+from distced.brokers.node.planning import PatternCache, consumption_of, written_of
+from distced.detectors.language.consulted_types import ConsultedTypes
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.model.timestamps import SECOND
@@ -49,7 +49,9 @@ def compiled_beside(order: Compile) -> PatternCache:
     """Cache with one pattern, compiled or refused; for a driver, on any thread."""
     cache = PatternCache()
     try:
-        cache.check_in_full(order.pattern, order.definitions, consumption_of(order.consumption), order.types)
+        cache.check_in_full(
+            order.pattern, order.definitions, consumption_of(order.consumption), order.types, order.written
+        )
     except Exception as error:
         # Whatever it is, it ends here: a request waits for an answer.
         reason = f"{type(error).__name__}: {error}"
@@ -62,8 +64,8 @@ def compiled_beside(order: Compile) -> PatternCache:
 def _refused(order: Compile, error: DistcedError) -> PatternCache:
     """Cache with the error of a pattern, whatever types there are."""
     cache = PatternCache()
-    kind = consumption_of(order.consumption)
-    cache.refuse(order.pattern, order.definitions, kind, error, ConsultedTypes(TypeRegistry()))
+    kind, types = consumption_of(order.consumption), ConsultedTypes(TypeRegistry())
+    cache.refuse(order.pattern, order.definitions, kind, error, types, order.written)
     return cache
 
 
@@ -90,19 +92,22 @@ class Compiling:
     def needs(self, entry: SubscriptionEntry, types: TypeRegistry) -> bool:
         """Whether the pattern of a subscription is to be compiled beside first."""
         consumption = consumption_of(entry.consumption)
-        return cost(entry) >= COSTLY and not self._patterns.knows(entry.pattern, entry.definitions, consumption, types)
+        return cost(entry) >= COSTLY and not self._patterns.knows(
+            entry.pattern, entry.definitions, consumption, types, written_of(entry)
+        )
 
     def begin(self, entry: SubscriptionEntry, types: TypeRegistry, now: int) -> list[Effect]:
         """Compile the pattern of a subscription; requests of its client wait."""
         for each in self._awaited.values():
             order = each.order
-            if (order.pattern, order.definitions, order.consumption) == (
-                entry.pattern, entry.definitions, entry.consumption
+            if (order.pattern, order.definitions, order.consumption, order.written) == (
+                entry.pattern, entry.definitions, entry.consumption, written_of(entry)
             ):  # fmt: skip
                 each.clients.add(entry.client)
                 return []
         self._number += 1
-        order = Compile(self._number, entry.pattern, dict(entry.definitions), entry.consumption, types)
+        written = written_of(entry)
+        order = Compile(self._number, entry.pattern, dict(entry.definitions), entry.consumption, types, written)
         self._awaited[self._number] = _Awaited(order, {entry.client})
         return self._next(now)
 
@@ -113,7 +118,9 @@ class Compiling:
 
     def _end(self, order: Compile, cache: PatternCache, now: int) -> tuple[set[str], list[Effect]]:
         # It may have been late.
-        self._patterns.forget_refusal(order.pattern, order.definitions, consumption_of(order.consumption))
+        self._patterns.forget_refusal(
+            order.pattern, order.definitions, consumption_of(order.consumption), order.written
+        )
         self._patterns.absorb(cache)
         awaited = self._awaited.pop(order.number, None)
         return (set() if awaited is None else awaited.clients), self._next(now)

@@ -22,9 +22,11 @@ from distced.detectors.compiler import Compiled, Consumption, check_pattern
 from distced.detectors.cutting.catalogue import Catalogue
 from distced.detectors.cutting.cut import CutPlace, DetectorGraph, DetectorPlan, cut_at, is_private
 from distced.detectors.cutting.part_index import PartIndex
+from distced.detectors.frontends.languages import IN_CORE, Written, check_language
+from distced.detectors.language.consulted_types import ConsultedTypes
 from distced.detectors.language.names import all_registers, all_variables
 from distced.detectors.runtime.detector import detector_id
-from distced.detectors.shapes import ConsultedTypes, Shapes
+from distced.detectors.shapes import Shapes
 from distced.middleware.client.quality import Decomposition
 from distced.middleware.model.errors import DistcedError
 from distced.middleware.model.event_types import TypeRegistry
@@ -42,11 +44,12 @@ CACHED: Final = 1000
 REFUSED: Final = 100
 """Errors of large patterns cached."""
 
-_Key = tuple[str, tuple[tuple[str, str], ...], Consumption]
+_Key = tuple[str, tuple[tuple[str, str], ...], Consumption, Written]
 
 
 class PatternCache:
-    """Recently checked patterns of a node, by text, definitions and consumption; `checked` counts checks in full.
+    """Recently checked patterns of a node, by text, definitions, consumption and language; `checked` counts checks in
+    full.
 
     A pattern is read by the coordinators of its subscription and its detector, and by the host: often one node. Of
     patterns that differ in constants the shape is checked once. An entry is valid while the event types looked up by
@@ -66,49 +69,72 @@ class PatternCache:
         return self._full + self._shapes.compiled
 
     def check(
-        self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
+        self,
+        text: str,
+        definitions: dict[str, str],
+        consumption: Consumption,
+        registry: TypeRegistry,
+        written: Written = IN_CORE,
     ) -> Compiled:
         """Pattern checked by `check_pattern`. Raises `DistcedError` for a faulty one, which is not cached here."""
-        refused = self._refused.get((text, tuple(definitions.items()), consumption)) if self._refused else None
+        key = (text, tuple(definitions.items()), consumption, written)
+        refused = self._refused.get(key) if self._refused else None
         if refused is not None and refused[1].unchanged(registry):
             raise refused[0]
-        shaped = self._shapes.find(text, registry, definitions=definitions, consumption=consumption)
-        if shaped is not None:
-            return shaped
-        key = (text, tuple(definitions.items()), consumption)
+        if not written.language:
+            shaped = self._shapes.find(text, registry, definitions=definitions, consumption=consumption)
+            if shaped is not None:
+                return shaped
         kept = self._kept.pop(key, None)
         if kept is None or not kept[1].unchanged(registry):
             consulted = ConsultedTypes(registry)
             self._full += 1
-            kept = check_pattern(text, consulted, definitions=definitions, consumption=consumption), consulted
+            kept = (
+                check_pattern(text, consulted, definitions=definitions, consumption=consumption, written=written),
+                consulted,
+            )
         # Ordered by last use.
         self._kept[key] = kept
         if len(self._kept) > CACHED:
             del self._kept[next(iter(self._kept))]
         return kept[0]
 
-    def knows(self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry) -> bool:
+    def knows(
+        self,
+        text: str,
+        definitions: dict[str, str],
+        consumption: Consumption,
+        registry: TypeRegistry,
+        written: Written = IN_CORE,
+    ) -> bool:
         """Whether a check has nothing to compile."""
-        key = (text, tuple(definitions.items()), consumption)
+        key = (text, tuple(definitions.items()), consumption, written)
         found: list[tuple[object, ConsultedTypes] | None] = [self._kept.get(key), self._refused.get(key)]
         if any(each is not None and each[1].unchanged(registry) for each in found):
             return True
+        if written.language:
+            return False
         return self._shapes.knows(text, registry, definitions=definitions, consumption=consumption)
 
     def check_in_full(
-        self, text: str, definitions: dict[str, str], consumption: Consumption, registry: TypeRegistry
+        self,
+        text: str,
+        definitions: dict[str, str],
+        consumption: Consumption,
+        registry: TypeRegistry,
+        written: Written = IN_CORE,
     ) -> None:
         """Check a pattern, and build its automaton, or cache the error."""
         try:
-            compiled = self.check(text, definitions, consumption, registry)
+            compiled = self.check(text, definitions, consumption, registry, written)
             # Built at the first request otherwise.
             _ = compiled.structure, compiled.canonical_id
         except DistcedError as error:
             consulted = ConsultedTypes(registry)
             with suppress(DistcedError):
                 # A faulty one has looked up types until its fault.
-                check_pattern(text, consulted, definitions=definitions, consumption=consumption)
-            self.refuse(text, definitions, consumption, error, consulted)
+                check_pattern(text, consulted, definitions=definitions, consumption=consumption, written=written)
+            self.refuse(text, definitions, consumption, error, consulted, written)
 
     def refuse(
         self,
@@ -117,13 +143,16 @@ class PatternCache:
         consumption: Consumption,
         error: DistcedError,
         consulted: ConsultedTypes,
+        written: Written = IN_CORE,
     ) -> None:
         """Cache the error of a pattern, as long as the types that were looked up do not change."""
-        self._refused[text, tuple(definitions.items()), consumption] = error, consulted
+        self._refused[text, tuple(definitions.items()), consumption, written] = error, consulted
 
-    def forget_refusal(self, text: str, definitions: dict[str, str], consumption: Consumption) -> None:
+    def forget_refusal(
+        self, text: str, definitions: dict[str, str], consumption: Consumption, written: Written = IN_CORE
+    ) -> None:
         """Forget the error of a pattern."""
-        self._refused.pop((text, tuple(definitions.items()), consumption), None)
+        self._refused.pop((text, tuple(definitions.items()), consumption, written), None)
 
     def absorb(self, other: PatternCache) -> None:
         """Take what another cache has."""
@@ -140,6 +169,11 @@ class PatternCache:
 def consumption_of(text: str) -> Consumption:
     """Kind of consumption of a subscription; ordered for unknown ones, which are refused."""
     return "epoch" if text == "epoch" else "ordered"
+
+
+def written_of(entry: SubscriptionEntry) -> Written:
+    """Language of the pattern of a subscription, and its query."""
+    return Written(check_language(entry.language), entry.query) if entry.language or entry.query else IN_CORE
 
 
 DECOMPOSITIONS: Final = get_args(Decomposition)
@@ -259,6 +293,7 @@ class Planner:
 
     def planned(self, found: Found, graph: DetectorGraph, entry: SubscriptionEntry) -> Planned:
         """Detector cut at the top by a decomposition."""
+        entry = self._in_core(entry, found.compiled)
         root = graph.plans[graph.roots[0]]
         cut_here = bool(root.parts) and root.id not in graph.reused
         if not entry.exports and not cut_here:
@@ -267,6 +302,18 @@ class Planner:
         shown = root.compiled.written_as(found.compiled.publication)
         places = root.places if cut_here else ()
         return Planned(root.id, shown, found.policy, parts, tuple(sorted(root.exports)), entry, places)
+
+    def _in_core(self, entry: SubscriptionEntry, compiled: Compiled) -> SubscriptionEntry:
+        """Subscription in the core language, whatever it was written in: later hosts of its detector, with whatever
+        types they know, have the same one. Types that the text derives are in no pattern, and keep it as it is."""
+        if not entry.language:
+            return entry
+        core = replace_entry(entry, pattern=compiled.text, language="", query="")
+        try:
+            again = self._compiled(core, self.directory.registry())
+        except DistcedError:
+            return entry
+        return core if again.canonical_id == compiled.canonical_id else entry
 
     def plan_again(
         self,
@@ -296,7 +343,9 @@ class Planner:
         if entry.consumption not in ("ordered", "epoch"):
             raise DistcedError("unknown kind of consumption", given=entry.consumption, allowed="ordered, epoch")
         consumption = consumption_of(entry.consumption)
-        compiled = self.patterns.check(entry.pattern, entry.definitions, consumption, registry).without_json()
+        compiled = self.patterns.check(
+            entry.pattern, entry.definitions, consumption, registry, written_of(entry)
+        ).without_json()
         if not entry.exports:
             return compiled
         made = {*all_variables(compiled.plain.pattern), *all_registers(compiled.plain.pattern)}
@@ -310,11 +359,13 @@ class Planner:
 
     def json_topic(self, entry: SubscriptionEntry, registry: TypeRegistry) -> str:
         """Topic of a subscription's composite events as JSON: its own, else that in its pattern; empty for none."""
-        if entry.publish_json or "publish_json" not in entry.pattern:
+        if entry.publish_json or entry.language or "publish_json" not in entry.pattern:
             return entry.publish_json
         consumption = consumption_of(entry.consumption)
         try:
-            return self.patterns.check(entry.pattern, entry.definitions, consumption, registry).publish_json
+            return self.patterns.check(
+                entry.pattern, entry.definitions, consumption, registry, written_of(entry)
+            ).publish_json
         except DistcedError:
             return ""
 

@@ -298,7 +298,7 @@ class Upstream(NodePart):
         registry = self.directory.registry()
         for entry in self.directory.subscriptions.values():
             # Only of patterns that may publish it: compiling takes its time.
-            if publishes in entry.pattern and ("->" in entry.pattern or "→" in entry.pattern):
+            if publishes in entry.pattern and (entry.language or "->" in entry.pattern or "→" in entry.pattern):
                 # Of a faulty pattern there is no detector.
                 with suppress(DistcedError):
                     if self.planner.identify(entry, registry).id == detector:

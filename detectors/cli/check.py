@@ -9,6 +9,7 @@ from rich.text import Text
 
 from distced.detectors.cli.pattern_options import (
     ConsumptionOption,
+    LanguageOption,
     MappingOption,
     PatternArgument,
     TypesOption,
@@ -29,6 +30,7 @@ class CheckOptions:
     types: TypesOption = None
     mapping: MappingOption = None
     consumption: ConsumptionOption = "ordered"
+    language: LanguageOption = ""
     as_json: AsJson = False
 
 
@@ -46,7 +48,7 @@ def check(options: CheckOptions) -> int:
       distced check office.pattern --types types.toml --json
     """
     registry = registry_of(options.types, options.mapping)
-    patterns = compile_source(read_source(options.pattern), registry, consumption=options.consumption)
+    patterns = compile_source(read_source(options.pattern, options.language), registry, consumption=options.consumption)
     check_possible(patterns)
     facts = [facts_of(each, patterns.derived) for each in patterns.compiled]
     checked = "declared" if registry is not None else "taken as known"

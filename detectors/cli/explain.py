@@ -20,6 +20,7 @@ from rich.text import Text
 
 from distced.detectors.cli.pattern_options import (
     ConsumptionOption,
+    LanguageOption,
     MappingOption,
     PatternArgument,
     TypesOption,
@@ -58,6 +59,7 @@ class ExplainOptions:
     types: TypesOption = None
     mapping: MappingOption = None
     consumption: ConsumptionOption = "ordered"
+    language: LanguageOption = ""
     cuts: Annotated[
         bool,
         typer.Option("--cuts", help="List sub-patterns, with the reasons against a detector of their own."),
@@ -102,7 +104,7 @@ def explain_patterns(options: ExplainOptions) -> None:
     given = registry_of(options.types, options.mapping)
     there = None if options.running is None else running_patterns(options.running, given, options.consumption)
     registry = given if there is None else with_published(there, given)
-    patterns = compile_source(read_source(options.pattern), registry, consumption=options.consumption)
+    patterns = compile_source(read_source(options.pattern, options.language), registry, consumption=options.consumption)
     show_notes((*(() if there is None else (f"{options.running}: {note}" for note in there.notes)), *patterns.notes))
     if options.cuts:
         _show_cuts(patterns, options)

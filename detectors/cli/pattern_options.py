@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from distced.detectors.compiler import Consumption
+from distced.detectors.frontends.languages import CORE, LANGUAGES
 from distced.detectors.runtime.engines import EngineName
 from distced.middleware.mapping import load_mapping
 from distced.middleware.mapping.type_file import load_types
@@ -15,6 +16,15 @@ from distced.middleware.model.event_types import TypeRegistry
 
 PatternArgument: TypeAlias = Annotated[
     str, typer.Argument(metavar="PATTERN|FILE", help="Pattern, pattern file, or - for a file on standard input.")
+]
+LanguageOption: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--language",
+        metavar="NAME",
+        help=f"Language of the pattern: {', '.join((CORE, *LANGUAGES))}; default: by the file's ending, else core.",
+        show_default=False,
+    ),
 ]
 TypesOption: TypeAlias = Annotated[
     Path | None,

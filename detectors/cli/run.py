@@ -16,6 +16,7 @@ from distced.detectors.batch_run.runner import Replay, declared_types, misfits, 
 from distced.detectors.cli.pattern_options import (
     ConsumptionOption,
     EngineOption,
+    LanguageOption,
     PatternArgument,
     TypesOption,
     registry_of,
@@ -82,6 +83,7 @@ class RunOptions:
     ] = None
     force: ForceOption = False
     consumption: ConsumptionOption = "ordered"
+    language: LanguageOption = ""
     engine: EngineOption = "auto"
     as_json: AsJson = False
 
@@ -105,9 +107,10 @@ def run(options: RunOptions) -> int:
     inputs: list[Path | str | None] = [options.recording, options.pattern, options.mapping, options.types]
     check_output("--out", options.out, force=options.force, inputs=[*inputs, options.rejected])
     check_output("--rejected", options.rejected, force=options.force, inputs=inputs)
-    source, given = read_source(options.pattern), registry_of(options.types, None)
+    source, given = read_source(options.pattern, options.language), registry_of(options.types, None)
     # A mistake in the pattern shows before the recording is read.
-    compile_source(source, given, consumption=options.consumption)
+    if given is not None or not source.needs_types:
+        compile_source(source, given, consumption=options.consumption)
     mapping = None if options.mapping is None else load_mapping(options.mapping)
     declared = declared_types(options.recording, mapping)
     registry = given or (None if declared is None else TypeRegistry(declared))

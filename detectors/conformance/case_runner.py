@@ -7,8 +7,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from distced.detectors.compiler import Compiled, DerivedTypes, compile_pattern, read_pattern, register_published
+from distced.detectors.compiler import (
+    Compiled,
+    DerivedTypes,
+    compile_pattern,
+    compile_translation,
+    read_pattern,
+    register_published,
+)
 from distced.detectors.conformance.cases import Case, ConformanceError, Constituents, Match, clock_at
+from distced.detectors.frontends.languages import CORE, LANGUAGES, translate
 from distced.detectors.language.parser import parse_file
 from distced.detectors.runtime.engines import Kinds, make_engine
 from distced.middleware.model.clock_rules import is_clock
@@ -22,7 +30,7 @@ Status: TypeAlias = Literal["passed", "failed", "unsupported"]
 Run: TypeAlias = Callable[[Sequence[Compiled], Sequence[Event], Kinds], list[CompositeEvent]]
 """Detection of patterns in events given in the order of consumption, until every time event has fired."""
 
-SUPPORTED: Final = ("core",)
+SUPPORTED: Final = (CORE, *LANGUAGES)
 """The languages this version supports."""
 
 
@@ -87,7 +95,7 @@ def run_case(case: Case, engine: str = "stepwise", run: Run | None = None) -> Ca
 
 
 def compile_case(case: Case) -> tuple[Compiled, ...]:
-    """The case's pattern, followed by the publications it may read."""
+    """The case's pattern, of a text in another language its last query, followed by the publications it may read."""
     derived = derived_types(case, TypeRegistry((case.types or {}).values(), open=case.types is None))
     registry = derived.registry
     beside: list[Compiled] = []
@@ -99,6 +107,10 @@ def compile_case(case: Case) -> tuple[Compiled, ...]:
         register_published(compiled, registry)
         beside.append(compiled)
     derived.register(beside)
+    if case.language != CORE:
+        translation = translate(case.pattern, case.language, registry)
+        *others, last = compile_translation(translation, registry, consumption=case.consumption)[0]
+        return (last, *others, *beside)
     pattern = compile_pattern(case.pattern, registry, definitions=case.let, consumption=case.consumption)
     return (pattern, *beside)
 

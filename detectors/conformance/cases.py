@@ -2,7 +2,7 @@
 
     [[case]]
     name = "a meeting starts before anyone else comes"
-    language = "core"                         # this version has core only
+    language = "core"                         # or another one, of whose text the last query is meant
     pattern = "[B <= {B, P}]"
     consumption = "ordered"                   # or epoch
     let = {Meeting = "[BoardOn][BoardOff]"}   # optional definitions
@@ -102,7 +102,7 @@ def _value(scanner: Scanner) -> Attribute:
     return expression.value
 
 
-LANGUAGES: Final = ("core", "pretty", "cel", "cedr")
+LANGUAGES: Final = ("core", "cel", "algebra", "cedr", "cedmos", "pretty")
 """The languages a case may be written in, whether or not this version supports them."""
 
 CONSUMPTIONS: Final[tuple[Consumption, ...]] = ("ordered", "epoch")

@@ -342,9 +342,12 @@ class AsyncClient(BaseClient[AsyncDriver, "AsyncSource"]):
         *,
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
+        language: str = "",
+        query: str = "",
     ) -> AsyncSubscription:
         """Subscribe to a pattern or a type, for `async for`; see `Client.subscribe`. One that is cancelled is ended."""
         subscription = AsyncSubscription(self, *self._requested(pattern, quality))
+        subscription.language, subscription.query = language, query
         self._driver.subscriptions[subscription.id] = subscription
         try:
             await self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))

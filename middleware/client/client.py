@@ -532,6 +532,8 @@ class Client(BaseClient[ClientDriver, "Source"]):
         *,
         quality: QualityOfService | None = None,
         definitions: Mapping[str, str] | None = None,
+        language: str = "",
+        query: str = "",
     ) -> Subscription:
         """Subscribe to a pattern, or to an event type by its name.
 
@@ -539,12 +541,15 @@ class Client(BaseClient[ClientDriver, "Source"]):
             pattern: pattern text, an expression of the Python binding, an `EventType`, or a registered type's name.
             callback: called with each event, on a thread of its own; without one iterate over the subscription.
             definitions: patterns by name that `pattern` may refer to.
+            language: of the pattern text, such as `cel`, which nodes translate; the core language if left out.
+            query: name of the query that is meant where the text has several: the type that it publishes.
 
         Raises:
             SubscriptionError: a refused pattern, or no answer of a broker node.
         """
         identity, text, chosen = self._requested(pattern, quality)
         subscription = self._subscription(self, identity, text, chosen, callback)
+        subscription.language, subscription.query = language, query
         self._driver.subscriptions[identity] = subscription
         try:
             self._driver.run(partial(self._session.subscribe, subscription, definitions or {}))

@@ -28,7 +28,10 @@ RECENT: Final = 100
 MOST_IDS: Final = 2_000
 """Number of ids in a position that is published in between; with more, of a large message, it is published later."""
 
-_TERMS: Final = ("pattern", "definitions", "consumption", "policy", "constituents", "decomposition", "distribution")
+_TERMS: Final = (
+    *("pattern", "language", "query", "definitions", "consumption", "policy"),
+    *("constituents", "decomposition", "distribution"),
+)
 _ALL_TERMS: Final = (*_TERMS, "hints", "publish_json")
 
 

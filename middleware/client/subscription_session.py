@@ -152,7 +152,7 @@ class SubscriptionSession:
             raise SubscriptionError(
                 "a durable subscription of this client has this name", given=state.quality.durable, advice=advice
             )
-        if state.pattern.isidentifier() and state.pattern not in definitions:
+        if state.pattern.isidentifier() and state.pattern not in definitions and not state.language:
             return self.to_type(state, operation)
         return self.to_pattern(state, definitions, operation)
 
@@ -282,6 +282,8 @@ class SubscriptionSession:
             publish_json=quality.publish_json,
             quiet=METERED_WATERMARKS if self._directory.metered else 0,
             origin=None if quality.since is None else Origin(origin_at(quality.since, self._directory.now), state.id),
+            language=state.language,
+            query=state.query,
         )
         course = self._courses[state.id] = Course(state, operation)
         if quality.durable:

@@ -84,6 +84,8 @@ class SubscriptionState:
     Attributes:
         id: its name in the directory.
         pattern: the pattern or the name of the type, as text.
+        language, query: language of the pattern, and the query of it that is meant; empty for the core language, and
+            for the only one.
         detector, node: the detector that serves it, and its node; empty for a type.
         homes: servers where the detector publishes, by the last answer of a node.
         type_name, event_type: the type subscribed to; empty for a pattern, and None where it is not registered.
@@ -118,10 +120,12 @@ class SubscriptionState:
         "foreign",
         "homes",
         "id",
+        "language",
         "losses",
         "node",
         "pattern",
         "quality",
+        "query",
         "statistics",
         "type_name",
         "waits",
@@ -130,6 +134,8 @@ class SubscriptionState:
     def __init__(self, identity: str, pattern: str, quality: QualityOfService) -> None:
         self.id = identity
         self.pattern = pattern
+        self.language = ""
+        self.query = ""
         self.quality = quality
         self.detector = ""
         self.node = ""

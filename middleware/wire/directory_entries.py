@@ -397,6 +397,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
         durable: its terms where it is durable; None for a subscription that ends with its client.
         quiet: interval of watermarks, without composite events, that is enough for its client, ns; 0 for the default.
         origin: recorded events that come first; None for live ones only.
+        language, query: language of the pattern, which nodes translate, and the query of it that is meant; empty for
+            the core language, and for the only one.
     """
 
     client: Level
@@ -415,6 +417,8 @@ class SubscriptionEntry(msgspec.Struct, frozen=True, gc=False):
     durable: Durable | None = None
     quiet: Count = 0
     origin: Origin | None = None
+    language: str = ""
+    query: str = ""
 
 
 class DurableEntry(msgspec.Struct, frozen=True):

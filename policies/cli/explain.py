@@ -188,7 +188,7 @@ def _asked(options: PlacementOptions, topology: Topology) -> tuple[ExplainReques
     given = registry_of(options.types, options.mapping)
     there = None if options.running is None else running_patterns(options.running, given, options.consumption)
     known = given if there is None else with_published(there, given)
-    patterns = compile_source(read_source(options.pattern), known, consumption=options.consumption)
+    patterns = compile_source(read_source(options.pattern, options.language), known, consumption=options.consumption)
     running = () if there is None else there.compiled
     every = (*running, *patterns.compiled)
     published = {each.publishes.name for each in every if each.publication.output is not None}

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from distced.detectors.conformance.case_runner import ENGINES, CaseOutcome, Run, run_case
 from distced.detectors.conformance.cases import ConformanceError, load_cases
+from distced.detectors.frontends.languages import CORE, check_language
 from distced.detectors.runtime.engines import notice
 from distced.middleware.cli.options import verb
 from distced.middleware.cli.output import AsJson, error_as_dict, messages, output, print_json, show_error, table
@@ -38,6 +39,10 @@ class TestOptions:
         int | None,
         typer.Option("--seed", metavar="N", help="With --cut: random seed of cuts and delays, default 0."),
     ] = None
+    language: Annotated[
+        str,
+        typer.Option("--language", metavar="NAME", help="Run the cases in this language only.", show_default=False),
+    ] = ""
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every failure in full.")] = False
     as_json: AsJson = False
 
@@ -61,11 +66,13 @@ def test(options: TestOptions) -> int:
     if options.cut is None:
         if options.seed is not None:
             raise DistcedError("--seed without --cut", given=options.seed, advice="nothing is random without --cut")
-        results = run_cases(options.files, options.engine)
+        results = run_cases(options.files, options.engine, language=options.language)
     else:
         seed = options.seed or 0
         how = options.cut if options.cut == "none" else f"{options.cut}, seed {seed}"
-        results = run_cases(options.files, options.engine, cut_run(options.cut, seed), cut=how)
+        results = run_cases(
+            options.files, options.engine, cut_run(options.cut, seed), cut=how, language=options.language
+        )
     show_results(results, in_full=options.verbose, as_json=options.as_json)
     return results.exit_code
 
@@ -108,8 +115,13 @@ class Results:
         }
 
 
-def run_cases(paths: Iterable[Path], engine: str, run: Run | None = None, *, cut: str = "") -> Results:
-    """Run the cases of files and folders; an unreadable file does not stop the others. `run` replaces the engine."""
+def run_cases(
+    paths: Iterable[Path], engine: str, run: Run | None = None, *, cut: str = "", language: str = ""
+) -> Results:
+    """Run the cases of files and folders, of one language or of all; an unreadable file does not stop the others. `run`
+    replaces the engine."""
+    if language not in ("", CORE):
+        check_language(language)
     if engine not in ENGINES:
         raise ConformanceError("no engine of this name", given=engine, allowed=", ".join(ENGINES))
     note = notice("columnar") if engine == "columnar" and run is None else None
@@ -123,7 +135,7 @@ def run_cases(paths: Iterable[Path], engine: str, run: Run | None = None, *, cut
             results.unreadable.append(error)
             continue
         results.files += 1
-        results.outcomes += [run_case(case, engine, run) for case in cases]
+        results.outcomes += [run_case(case, engine, run) for case in cases if language in ("", case.language)]
     return results
 
 

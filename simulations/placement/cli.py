@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import typer
 
+from distced.detectors.cli.pattern_options import LanguageOption
 from distced.middleware.cli.output import AsJson, messages, output, print_json, show_notes
 from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
@@ -26,6 +27,7 @@ def place(
     history: HistoryOption,
     topology: Annotated[Path, typer.Option(metavar="FILE", help="Topology of the network, TOML.")],
     patterns: Annotated[str, typer.Option(metavar="PATTERN|FILE", help="Pattern file, or a pattern.")],
+    language: LanguageOption = "",
     metric: Annotated[
         Literal["bandwidth", "latency", "load", "reliability"], typer.Option(help="Metric of the best placement.")
     ] = "bandwidth",
@@ -100,7 +102,7 @@ def place(
     planned = (REPLANNED, OPTIMUM)
     recorded, network = opened(history), load_topology(topology)
     policies = [parse_policy(each, where="--candidate") for each in candidate or () if each not in planned]
-    compiled = compile_source(read_source(patterns), registry_of(recorded))
+    compiled = compile_source(read_source(patterns, language), registry_of(recorded))
     names = [
         each.publishes.name if each.publication.output is not None else f"pattern {number}"
         for number, each in enumerate(compiled.compiled, 1)

@@ -11,7 +11,7 @@ from typing import Annotated, Final, Literal
 
 import typer
 
-from distced.detectors.cli.pattern_options import ConsumptionOption, EngineOption, PatternArgument
+from distced.detectors.cli.pattern_options import ConsumptionOption, EngineOption, LanguageOption, PatternArgument
 from distced.middleware.cli.output import AsJson, show_notes
 from distced.middleware.cli.output_files import ForceOption, check_output
 from distced.middleware.model.errors import DistcedError
@@ -51,6 +51,7 @@ def replay(
         bool, typer.Option("--native", help="Write lines in the native form, to be read as events.")
     ] = False,
     consumption: ConsumptionOption = "ordered",
+    language: LanguageOption = "",
     engine: EngineOption = "auto",
     plan: Annotated[bool, typer.Option("--plan", help="Show the plan with its reasons, and stop.")] = False,
     as_json: AsJson = False,
@@ -83,9 +84,10 @@ def replay(
 
     check_output("--out", out, force=force or plan, inputs=[pattern])
     span = selection((), (), begin, until)
-    source = read_source(pattern)
+    source = read_source(pattern, language)
     # A mistake in the pattern is reported before Spark starts.
-    compile_source(source, None, consumption=consumption)
+    if not source.needs_types:
+        compile_source(source, None, consumption=consumption)
     recorded = History(history)
     types = tuple(recorded.types.values())
     misfit = misfits(source, types, consumption)

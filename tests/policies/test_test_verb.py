@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from distced.detectors.conformance import case_runner
 from distced.middleware.cli.command import main
 
 GOOD = """
@@ -71,7 +72,8 @@ def test_verbose_shows_failures_in_full(folder: Path, capsys: pytest.CaptureFixt
     assert "pattern      [A] ; [B]" in shown
 
 
-def test_json_has_results(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_results(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(case_runner, "SUPPORTED", ("core",))
     (folder / "foreign.toml").write_text(FOREIGN, encoding="utf-8")
     assert main(["test", ".", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)

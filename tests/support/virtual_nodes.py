@@ -384,8 +384,10 @@ class VirtualClient(Participant):
             self.put("subscription", identity, SubscriptionEntry(self.name, pattern, **asked))
             return
         definitions = asked.pop("definitions", {})
+        language, query = asked.pop("language", ""), asked.pop("query", "")
         quality: Any = SimpleNamespace(**(DEFAULTS | {RENAMED.get(key, key): value for key, value in asked.items()}))
         state = self._subscriptions[identity] = SubscriptionState(identity, pattern, quality)
+        state.language, state.query = language, query
         self.do(self.session.subscriptions.to_pattern(state, definitions, None))
         # Everything that comes is kept.
         quality.constituents = True

@@ -243,7 +243,7 @@ class DayTask:
     Attributes:
         root: folder of the history.
         patterns: a pattern, or the text of a pattern file.
-        name: of the file; empty for a single pattern.
+        name, language: of the file; empty for a single pattern, and for the core language.
         sources: types of each source.
     """
 
@@ -252,10 +252,11 @@ class DayTask:
     name: str
     sources: Mapping[str, tuple[str, ...]]
     engine: EngineName = "stepwise"
+    language: str = ""
 
     def space(self, history: History) -> SearchSpace:
         """Search space of the patterns; subscribers do not affect counts."""
-        compiled = compile_source(PatternSource(self.patterns, self.name), registry_of(history)).compiled
+        compiled = compile_source(PatternSource(self.patterns, self.name, self.language), registry_of(history)).compiled
         here = (Place("site", ""),)
         return space_of([PatternRequest(str(number), each, here) for number, each in enumerate(compiled)])
 
@@ -296,7 +297,7 @@ def counts_of(
     """Counts of a history, with days as tasks of a Spark master, or inline."""
     if master != INLINE:
         on_progress("counting on Spark")
-        task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources))
+        task = DayTask(str(root.resolve()), source.text, source.name, types_of(sources), language=source.language)
         return count_days(task, on_spark(master))
 
     def counted(what: str, done: int, of: int) -> None:

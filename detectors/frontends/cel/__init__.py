@@ -1,0 +1,58 @@
+"""Cayuga Event Language: SELECT, FROM, PUBLISH over streams joined by FILTER, NEXT and FOLD.
+
+cayuga-system-2007, section 2, as frontends, section 4, reads it: scanner and parser, names, plans
+(`detectors.frontends.cayuga`), core.
+"""
+
+from __future__ import annotations
+
+from distced.detectors.frontends.cayuga.algebra_plan import Plan, attributes
+from distced.detectors.frontends.cayuga.publications import Publications
+from distced.detectors.frontends.cel.cel_names import Resolver
+from distced.detectors.frontends.cel.cel_parser import parse
+from distced.detectors.frontends.cel.cel_tree import Declaration, Query
+from distced.detectors.frontends.schemas import Schemas
+from distced.detectors.frontends.translation import Translation
+from distced.middleware.model.event_types import TypeRegistry
+from distced.middleware.patterns.tree import PatternFile
+from distced.middleware.sets.expressions import Span
+
+
+def translate(text: str, registry: TypeRegistry) -> Translation:
+    """The core statements of a text in CEL. Raises `PatternError`."""
+    schemas = Schemas(text, registry, "CEL")
+    queries: list[tuple[Query, Plan]] = []
+
+    def publish(query: Query, plan: Plan) -> None:
+        if query.name:
+            assert query.name_span is not None
+            schemas.publish(query.name, attributes(plan), query.name_span)
+        queries.append((query, plan))
+
+    resolver = Resolver(text, schemas, publish)
+    statements = parse(text)
+    for each in statements:
+        match each:
+            case Declaration(name=name, attributes=names, span=Span() as span):
+                schemas.declare(name, names, span)
+            case Query():
+                publish(each, resolver.query(each).plan)
+            case _:
+                pass
+    made = Publications(registry, schemas.names_read)
+    for query, plan in queries:
+        made.publish(query.name, plan, query.name_span or query.span)
+    results = unnamed_results([query.name for query, _ in queries])
+    return Translation(PatternFile((), (), tuple(made.public), tuple(made.privates)), results, text)
+
+
+def unnamed_results(names: list[str]) -> tuple[str, ...]:
+    """Names of queries, `Out`, `Out2` and so on of those that publish nothing."""
+    taken, made, number = set(names), list[str](), 1
+    for name in names:
+        while not name:
+            wish = "Out" if number == 1 else f"Out{number}"
+            number += 1
+            name = "" if wish in taken else wish
+        made.append(name)
+    return tuple(made)
