@@ -171,8 +171,9 @@ def test_clock_that_comes_too_often_is_beyond_the_work(behind: str) -> None:
             engine.advance(61 * HOUR)
 
 
+@pytest.mark.parametrize("back", [False, True])
 @pytest.mark.parametrize("last", ["B 8ns", "B 8ns 9ns"])
-def test_clock_begins_behind_events_that_wait_where_the_engine_changes(last: str) -> None:
+def test_clock_begins_behind_events_that_wait_where_the_engine_changes(last: str, back: bool) -> None:
     """Events of the last instant wait, at the columnar engine without those of clocks between them."""
     pytest.importorskip("numba", reason="the columnar engine needs the extra distced[fast]")
     from distced.detectors.columnar.engine import ColumnarEngine
@@ -181,9 +182,11 @@ def test_clock_begins_behind_events_that_wait_where_the_engine_changes(last: str
     columnar = ColumnarEngine(patterns)
     found = columnar.feed([parse_event(last, 0)])
     stepwise = columnar.stepwise()
-    again = ColumnarEngine(patterns)
-    again.go_on_from(stepwise)
-    found += again.feed([parse_event("A 9ns 10ns", 1)]) + again.finish()
+    engine: StepwiseEngine | ColumnarEngine = stepwise
+    if back:
+        engine = ColumnarEngine(patterns)
+        engine.go_on_from(stepwise)
+    found += engine.feed([parse_event("A 9ns 10ns", 1)]) + engine.finish()
     whole = StepwiseEngine(patterns)
     expected = whole.feed([parse_event(last, 0), parse_event("A 9ns 10ns", 1)]) + whole.finish()
     assert [(each.lo, each.hi) for each in found] == [(each.lo, each.hi) for each in expected] == [(8, expected[0].hi)]
