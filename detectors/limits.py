@@ -112,6 +112,16 @@ def too_many_clock_events(allowed: int) -> LimitError:
     )
 
 
+def too_many_time_events(allowed: int) -> LimitError:
+    """Error of instances for which time events recur more often than allowed between two events, or two watermarks."""
+    return LimitError(
+        "time events recur more often than nodes look at",
+        given=f"more than {allowed:,} for each instance between two messages",
+        allowed=f"{allowed:,}",
+        advice="take a longer interval, or start nodes with --max-work",
+    )
+
+
 def too_much_memory(limits: Limits, number: int) -> LimitError:
     """Error of a detector with n bytes of state."""
     return LimitError(

@@ -35,6 +35,7 @@ from distced.detectors.limits import (
     UNLIMITED,
     Limits,
     too_many_instances,
+    too_many_time_events,
     too_much_memory,
     too_much_work,
 )
@@ -114,6 +115,7 @@ class Loop:
             self.limits, self.oversee = limits, oversee or self.check
             if oversee is None:
                 self._callback.longest = limits.text
+                self.state.counters[word_offsets.C_MOST_RECURRED] = limits.work
 
     def check(self) -> None:
         """Raise `LimitError` for the patterns as a whole beyond the limits."""
@@ -425,6 +427,8 @@ class Loop:
                 self.oversee()
             if reason == word_offsets.ROOM:
                 self._grow()
+            if reason == word_offsets.OFTEN:
+                raise too_many_time_events(limits.work)
             going = reason != word_offsets.DONE
 
     def _taken(self) -> Matches:

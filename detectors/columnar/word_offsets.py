@@ -214,7 +214,9 @@ C_SPENT: Final = 26  # number of closed values of inner keys, and whether any pa
 C_INNER: Final = 27
 C_STOP: Final = 28  # number of touched instances beyond which the loop stops before the next event
 C_ENDED: Final = 29  # whether the input has ended, so that no time event recurs
-COUNTERS: Final = 30
+C_RECURRED: Final = 30  # number of time events that have come again
+C_MOST_RECURRED: Final = 31  # how many may come between two events for each instance; 0 for any number
+COUNTERS: Final = 32
 
 # Words that hold two things.
 UNIT_SHIFT: Final = 32
@@ -241,3 +243,4 @@ STARTING: Final = 1
 DONE: Final = 0
 ROOM: Final = 1  # stop reason: an array is full
 LOOK: Final = 2  # stop reason: as many instances were touched as may be before the next look at the limits
+OFTEN: Final = 3  # stop reason: time events come again more often than may be

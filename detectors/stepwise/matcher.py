@@ -17,6 +17,7 @@ from distced.detectors.limits import (
     Limits,
     too_long_text,
     too_many_instances,
+    too_many_time_events,
     too_much_work,
 )
 from distced.detectors.stepwise.composites import Composites
@@ -40,6 +41,7 @@ from distced.middleware.model.clock_rules import is_clock
 from distced.middleware.model.errors import LimitError
 from distced.middleware.model.event_types import Kind
 from distced.middleware.model.events import PRIMITIVE, TIME, Attribute, Event
+from distced.middleware.patterns.tree import Recurring
 
 # In a bucket with fewer instances it costs more to look for those whose window has closed than it saves.
 _CROWD: Final = 8
@@ -84,6 +86,7 @@ class Matcher:
         "_key_attribute",
         "_latest_hi",
         "_most",
+        "_recurring",
         "_splits",
         "_stop",
         "_window",
@@ -134,6 +137,7 @@ class Matcher:
         self._latest_hi = BEFORE_ALL
         # Whether the input has ended, so that no time event recurs.
         self.ended = False
+        self._recurring = {place for place, each in enumerate(automaton.timers) if isinstance(each.when, Recurring)}
         self._born = _NONE_BORN
         self.limits = UNLIMITED
         # Instances that one event may concern, and `touched` at which the work of this call is beyond the limit.
@@ -398,11 +402,20 @@ class Matcher:
     def fire(self, until: int) -> None:
         """Fire every time event due at or before `until`, in order."""
         store = self.store
+        recurred, begun, most = 0, store.live, self._most
         while (fired := store.pop_due(until)) is not None:
             due, timer, instance = fired
             plan = self.plans.of_timer(instance.state, timer)
             if plan is None:
                 continue
+            if timer in self._recurring:
+                # Counted with every call: a short interval holds a node up as long as its instance waits.
+                recurred += 1
+                if recurred > most:
+                    # Some that were there at first may have ended meanwhile.
+                    most = self._most * max(len(store.instances()), 1) + begun
+                    if recurred > most:
+                        raise too_many_time_events(self._most)
             self._count(1)
             store.numbers += 1
             event = TimeEvent(timer_type(timer), due, due, "@", store.numbers, {})

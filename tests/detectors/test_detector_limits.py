@@ -233,3 +233,26 @@ def test_member_beyond_its_limits_leaves_others_where_they_are(columnar: bool) -
     assert detector is poison and "more instances" in excess.problem
     for member in (members[0], members[2]):
         assert sorted(found[member.id], key=by_id) == sorted(expected[member.id], key=by_id)
+
+
+@BOTH
+@pytest.mark.parametrize("behind", ["watermark", "event"])
+@pytest.mark.parametrize("text", ["([A], [T]* [B]) @ T = every 1us", "([A as a], [T]* [B]) @ T = every 1us by k"])
+def test_time_events_that_recur_too_often(make: Callable[..., Engine], text: str, behind: str) -> None:
+    """With an interval of microseconds they would hold a node up for as long as an instance waits."""
+    engine = limited(make, text)
+    engine.feed([Event("A", 1, 1, "s", 1, {"k": 1})])
+    for number in range(1, 9):
+        engine.advance(number * 1_000_000)
+    late = Event("C", 10**12, 10**12, "s", 2, {"k": 1})
+    with pytest.raises(LimitError, match="time events recur more often than nodes look at") as caught:
+        engine.feed([late]) if behind == "event" else []
+        engine.advance(10**12)
+    assert caught.value.advice == "take a longer interval, or start nodes with --max-work"
+
+
+@BOTH
+def test_recurrences_of_many_instances_are_those_of_each(make: Callable[..., Engine]) -> None:
+    engine = limited(make, "([A], [T] [T] [T] [T] [T]) @ T = every 1us", Limits(work=100))
+    happened = [Event("A", seq, seq, "s", seq, {}) for seq in range(90)]
+    assert len(engine.feed(happened) + engine.advance(1_000_000)) == 90

@@ -37,9 +37,11 @@ from distced.detectors.columnar.word_offsets import (
     C_EVENT,
     C_FIRST,
     C_LIVE,
+    C_MOST_RECURRED,
     C_NUMBERS,
     C_PHASE,
     C_PREVIOUS,
+    C_RECURRED,
     C_SEEN,
     C_STOP,
     C_TIMERS,
@@ -59,6 +61,7 @@ from distced.detectors.columnar.word_offsets import (
     LOOK,
     M_FLAGS,
     NONE,
+    OFTEN,
     R_LAST,
     R_LO,
     R_NEXT,
@@ -95,8 +98,10 @@ def run(program, events, state, until):
             return LOOK
         event = counters[C_EVENT]
         hi = events.hi[event]
-        if counters[C_TIMERS] > 0 and state.timers[0, 0] < hi and fire(program, events, state, hi - 1) == ROOM:
-            return ROOM
+        if counters[C_TIMERS] > 0 and state.timers[0, 0] < hi:
+            reason = fire(program, events, state, hi - 1)
+            if reason != DONE:
+                return reason
         if counters[C_DUE] != NONE:
             next_moment(state)
             counters[C_DUE] = NONE
@@ -284,7 +289,10 @@ def end_all(program, state, places):
 def fire(program, events, state, until):
     """Fire every time event due at or before `until`, in order."""
     counters, memory, rows, timers = state.counters, program.memory, state.rows, state.timers
+    most = counters[C_RECURRED] + counters[C_MOST_RECURRED] * max(counters[C_LIVE], 1)
     while counters[C_TIMERS] > 0 and timers[0, 0] <= until:
+        if counters[C_MOST_RECURRED] > 0 and counters[C_RECURRED] > most:
+            return OFTEN
         due, row, timer = timers[0, 0], timers[0, 2], timers[0, 4]
         if rows[row, R_STATE] < 0 or rows[row, R_TAG] != timers[0, 3]:
             pop(state)

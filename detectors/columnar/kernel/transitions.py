@@ -20,6 +20,7 @@ from distced.detectors.columnar.word_offsets import (
     C_CALLBACK,
     C_ENDED,
     C_FOUND,
+    C_RECURRED,
     C_SPENT,
     C_TOGETHER,
     CHOSEN,
@@ -468,6 +469,7 @@ def arrive(program, events, state, target, unit, extra, lo, hi, position):
             for each in range(memory[recurs]):
                 if memory[recurs + 2 + 3 * each] == fired:
                     start(program, state, extra, recurs + 1 + 3 * each, hi)
+                    state.counters[C_RECURRED] += 1
     arms = memory[target + T_ARMS]
     if arms != 0:
         for each in range(memory[arms]):
