@@ -49,8 +49,8 @@ class Way:
     strong: tuple[tuple[str, str], ...] = ()
     weak: tuple[tuple[str, str], ...] = ()
     absences: tuple[tuple[tree.Absence, frozenset[str] | None, frozenset[str] | None], ...] = ()
-    cancelled: tuple[tuple[tree.Operand | tree.Timer, frozenset[str]], ...] = ()
-    timers: tuple[tree.Timer, ...] = ()
+    cancelled: tuple[tuple[tree.Operand | tree.TimerOperand, frozenset[str]], ...] = ()
+    timers: tuple[tree.TimerOperand, ...] = ()
     unless: tree.Operand | None = None
 
     @property
@@ -73,7 +73,7 @@ def _ways(pattern: tree.Pattern) -> list[Way]:
     match pattern:
         case tree.Operand(type_name=name, variable=variable):
             return [Way(((variable, name),))]
-        case tree.Timer():
+        case tree.TimerOperand():
             return [Way(timers=(pattern,))]
         case tree.All(parts=parts):
             return _joined(parts)
@@ -120,7 +120,7 @@ def _in_sequence(parts: Sequence[tree.Pattern | tree.Absence]) -> list[Way]:
                 before = with_events[place - 1] if place else None
                 behind = with_events[place] if place < len(with_events) else None
                 absences.append((part, before, behind))
-            elif not isinstance(part, tree.Timer):
+            elif not isinstance(part, tree.TimerOperand):
                 place += 1
         found.append(replace(whole, strong=whole.strong + strong, absences=(*whole.absences, *absences)))
     return found
@@ -182,7 +182,7 @@ def lifetimes(lifespan: tree.Lifespan, events: Sequence[Event]) -> list[Lifetime
     return found
 
 
-def detect(query: tree.Query, events: Sequence[Event], lifespans: Sequence[tree.Lifespan] = ()) -> list[Detected]:
+def detect(query: tree.CedrQuery, events: Sequence[Event], lifespans: Sequence[tree.Lifespan] = ()) -> list[Detected]:
     """What a checked query detects in events in the order of consumption, time going on for ever behind them."""
     if isinstance(query.lifetime, tree.InLifespan):
         named = next(each for each in lifespans if each.name == query.lifetime.name)
@@ -191,7 +191,7 @@ def detect(query: tree.Query, events: Sequence[Event], lifespans: Sequence[tree.
 
 
 class _Interpreter:
-    def __init__(self, query: tree.Query, events: Sequence[Event], span: Lifetime | None) -> None:
+    def __init__(self, query: tree.CedrQuery, events: Sequence[Event], span: Lifetime | None) -> None:
         self.query, self.events, self.span = query, list(events), span
         self.negated = {each.variable for each in tree.negated_operands(query.pattern)}
 
@@ -283,7 +283,7 @@ class _Interpreter:
         extra: list[Event] = []
         for by, names in way.cancelled:
             concerned = [events[name] for name in names]
-            if isinstance(by, tree.Timer):
+            if isinstance(by, tree.TimerOperand):
                 if by.variable in events and any(each.hi > events[by.variable].hi + by.delay for each in concerned):
                     return None
                 continue

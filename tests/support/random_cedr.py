@@ -77,7 +77,7 @@ class CedrMaker:
         return f"{self.random.choice(self.types)} {name}"
 
     def pattern(self, size: int, in_lifespan: bool, *, last: bool = True) -> str:
-        """A pattern of about so many operands; one that is not `last` in a sequence is not known later than it ends."""
+        """A pattern of about `size` operands; one that is not `last` in a sequence is not known later than it ends."""
         random = self.random
         if size <= 1:
             made = self.operand()

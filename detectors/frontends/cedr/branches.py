@@ -61,14 +61,14 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Unwanted:
-    """What at most so many members of may come while a step waits."""
+    """Negated operands, of which at most a number may have an event while a step waits."""
 
     most: int
     members: tuple[Member, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class BranchStep:
     """Wait for the event of a slot.
 
     Attributes:
@@ -105,7 +105,7 @@ class End:
 class Branch:
     """Steps in the order of their events, and the end."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[BranchStep, ...]
     end: End
 
 
@@ -130,7 +130,7 @@ class Branches:
 
     def __init__(
         self,
-        query: tree.Query,
+        query: tree.CedrQuery,
         names: MadeNames,
         text: str,
         *,
@@ -346,8 +346,8 @@ class _Order:
             self.at_end = operand
 
     def _unwanted(self, most: int, operands: Sequence[tree.Operand], begin: int, end: int, scope: int | None) -> None:
-        """Say that events of at most so many operands may come from one position to another, the last of which is
-        behind all for as long as the match is not known."""
+        """Limit the operands that may have an event from one position to another; behind the last one, until the match
+        is known."""
         members = []
         for operand in operands:
             condition = self._condition(operand, begin)
@@ -423,7 +423,7 @@ class _Order:
         advice = "make a query of its own of it, and read its events"
         raise error_at(self.of.text, node.span, problem, given=operand.variable, advice=advice)
 
-    def _until(self, timer: tree.Timer, places: Iterable[int]) -> None:
+    def _until(self, timer: tree.TimerOperand, places: Iterable[int]) -> None:
         since = self.position[timer.variable]
         for place in places:
             if place > since:
@@ -494,7 +494,7 @@ class _Order:
             if place == self.last:
                 guards += last
             guard = conjunction_of(self._at_hand(each, slot.name) for each in guards)
-            steps.append(Step(slot, guard, tuple(self.gaps[place - 1]), tuple(self.noted) if place == 1 else ()))
+            steps.append(BranchStep(slot, guard, tuple(self.gaps[place - 1]), tuple(self.noted) if place == 1 else ()))
         return Branch(tuple(steps), end)
 
     def _at_hand(self, expression: Expression, name: str) -> Expression:

@@ -38,7 +38,7 @@ def checked(file: tree.QueryFile, text: str) -> tree.QueryFile:
     return tree.QueryFile(tuple(lifespans.values()), queries)
 
 
-class _Names:
+class _OperandNames:
     """Operands by variable, and the errors of names that are none.
 
     Attributes:
@@ -103,7 +103,7 @@ class _Names:
         return expression
 
 
-class _Lifespan(_Names):
+class _Lifespan(_OperandNames):
     def checked(self, lifespan: tree.Lifespan) -> tree.Lifespan:
         initiator = self.named(lifespan.initiator)
         begins, terminator, ends = self.resolved(lifespan.begins), lifespan.terminator, lifespan.ends
@@ -129,12 +129,12 @@ def with_operand(variable: str, condition: Expression) -> Expression:
     )
 
 
-class _Query(_Names):
+class _Query(_OperandNames):
     def __init__(self, text: str, lifespans: dict[str, tree.Lifespan]) -> None:
         super().__init__(text)
         self.lifespans = lifespans
 
-    def checked(self, query: tree.Query) -> tree.Query:
+    def checked(self, query: tree.CedrQuery) -> tree.CedrQuery:
         pattern = self.name_operands(query.pattern)
         self.negated = {each.variable for each in tree.negated_operands(pattern)}
         in_lifespan = self.lifetime(query.lifetime)
@@ -203,7 +203,7 @@ class _Query(_Names):
 
     # What may stand where.
 
-    def place(self, pattern: tree.Pattern, query: tree.Query, in_lifespan: bool) -> None:
+    def place(self, pattern: tree.Pattern, query: tree.CedrQuery, in_lifespan: bool) -> None:
         if isinstance(pattern, tree.Unless):
             if not isinstance(query.lifetime, tree.Window | tree.InLifespan):
                 advice = "say until when: LIFETIME 5 min, or LIFETIME LIFESPAN name"
@@ -219,16 +219,16 @@ class _Query(_Names):
                     self.timers(each, parts)
                 case tree.AnyOf(parts=parts) | tree.AtLeast(parts=parts):
                     for part in parts:
-                        if isinstance(part, tree.Timer):
+                        if isinstance(part, tree.TimerOperand):
                             self.error(part, "a timer that nothing stands beside", allowed="A x & T[x.t + 5 min]")
                     if isinstance(each, tree.AtLeast):
                         self.at_least(each)
                 case tree.Cancelled(pattern=inner, by=by):
-                    if isinstance(by, tree.Timer):
+                    if isinstance(by, tree.TimerOperand):
                         self.positive(by.variable, by, "a negated operand has no time")
-                    if isinstance(inner, tree.Timer):
+                    if isinstance(inner, tree.TimerOperand):
                         self.error(inner, "a timer that nothing stands beside", allowed="A x & T[x.t + 5 min]")
-                case tree.Timer(variable=variable):
+                case tree.TimerOperand(variable=variable):
                     self.positive(variable, each, "a negated operand has no time")
                     if each is pattern:
                         self.error(each, "a timer that nothing stands beside", allowed="A x & T[x.t + 5 min]")
@@ -244,11 +244,11 @@ class _Query(_Names):
             self.error(node, f"ATLEAST {node.count} of 1", given=node.count, allowed="1", advice=advice)
 
     def timers(self, node: tree.All | tree.Sequence, parts: tuple[tree.Pattern | tree.Absence, ...]) -> None:
-        if all(isinstance(each, tree.Timer | tree.Absence) for each in parts):
+        if all(isinstance(each, tree.TimerOperand | tree.Absence) for each in parts):
             self.error(node, "a timer that nothing stands beside", allowed="A x & T[x.t + 5 min]")
 
     def sequence(self, node: tree.Sequence, parts: tuple[tree.Pattern | tree.Absence, ...], in_lifespan: bool) -> None:
-        positive = [place for place, each in enumerate(parts) if not isinstance(each, tree.Absence | tree.Timer)]
+        positive = [place for place, each in enumerate(parts) if not isinstance(each, tree.Absence | tree.TimerOperand)]
         for place, each in enumerate(parts):
             if not isinstance(each, tree.Absence):
                 if place < (positive[-1] if positive else 0):
@@ -272,7 +272,7 @@ class _Query(_Names):
     def ends_late(self, pattern: tree.Pattern | tree.Absence) -> None:
         """Refuse what is known later than by its last event, in a part of a SEQUENCE that others follow."""
         match pattern:
-            case tree.Timer():
+            case tree.TimerOperand():
                 advice = "write it beside the whole: SEQUENCE(A x, B y) & T[x.t + 5 min]"
                 self.error(pattern, "a timer in a part of a SEQUENCE that is not the last", advice=advice)
             case tree.Absence():
@@ -280,7 +280,7 @@ class _Query(_Names):
                 self.error(pattern, problem, given="NOT", advice=_OWN_QUERY)
             case tree.Sequence(parts=parts):
                 for each in parts:
-                    if isinstance(each, tree.Timer):
+                    if isinstance(each, tree.TimerOperand):
                         self.ends_late(each)
                 self.ends_late(parts[-1])
             case _:
@@ -302,7 +302,7 @@ def _with_operands(pattern: tree.Pattern, change: Callable[[tree.Operand], tree.
     match pattern:
         case tree.Operand():
             return change(pattern)
-        case tree.Timer():
+        case tree.TimerOperand():
             return pattern
         case tree.Sequence(parts=parts):
             return replace(pattern, parts=tuple(map(part, parts)))

@@ -169,7 +169,7 @@ class _Parser:
 
     def file(self) -> tree.QueryFile:
         lifespans: list[tree.Lifespan] = []
-        queries: list[tree.Query] = []
+        queries: list[tree.CedrQuery] = []
         while self.scanner.word.kind != "end":
             if self.scanner.take(";"):
                 continue
@@ -195,7 +195,7 @@ class _Parser:
         duration = self.duration() if self.take_word("duration") else None
         return tree.Lifespan(name, by, initiator, begins, terminator, ends, duration, span=span)
 
-    def query(self) -> tree.Query:
+    def query(self) -> tree.CedrQuery:
         start = self.scanner.word.start
         if self.keyword("event_name"):
             name = self.name("the name of the composite event")
@@ -223,7 +223,7 @@ class _Parser:
         if not next_one and not self.scanner.at(";"):
             self.scanner.expected += ["the next query", "the end of the text"]
             raise self.scanner.unexpected()
-        return tree.Query(
+        return tree.CedrQuery(
             name, pattern, where, keys, lifetime, tuple(choices), tuple(attributes), consumption, span=span
         )
 
@@ -294,7 +294,7 @@ class _Parser:
             pattern = tree.Cancelled(pattern, self.cancelling(), span=self.span(start))
         return pattern
 
-    def cancelling(self) -> tree.Operand | tree.Timer:
+    def cancelling(self) -> tree.Operand | tree.TimerOperand:
         word = self.scanner.word
         if self.at_timer():
             return self.timer()
@@ -367,7 +367,7 @@ class _Parser:
         word = self.scanner.word
         return word.kind == "name" and self.written(word) == "T" and self.following().text == "["
 
-    def timer(self) -> tree.Timer:
+    def timer(self) -> tree.TimerOperand:
         start = self.scanner.next().start
         with self.brackets(square=True):
             name = self.name("the name of an operand")
@@ -378,7 +378,7 @@ class _Parser:
             self.scanner.next()
             self.scanner.expect("+")
             delay = self.duration()
-        return tree.Timer(name, delay, span=self.span(start))
+        return tree.TimerOperand(name, delay, span=self.span(start))
 
     def sequence(self, start: int) -> tree.Pattern:
         with self.brackets():
@@ -510,7 +510,7 @@ class _Parser:
         return found
 
     def bounded(self, number: int) -> None:
-        """Refuse a chain of so many operators: passes over trees are recursive."""
+        """Refuse a chain of too many operators: passes over trees are recursive."""
         if number >= MOST_LEVELS:
             raise too_deep(self.scanner.text, self.scanner.rest(), MOST_BRACKETS)
 

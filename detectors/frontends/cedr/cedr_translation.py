@@ -17,9 +17,9 @@ from distced.detectors.frontends.cedr import cedr_tree as tree
 from distced.detectors.frontends.cedr.branches import (
     MOST_ORDERS,
     Branches,
+    BranchStep,
     End,
     Member,
-    Step,
     Unwanted,
     disjunction_of,
 )
@@ -101,7 +101,7 @@ def _words(file: tree.QueryFile) -> Iterator[str]:
 class _Node:
     """Steps that branches share: what follows each step, and how matches end there."""
 
-    next: dict[tuple[Step, End | None], _Node] = field(default_factory=dict)
+    next: dict[tuple[BranchStep, End | None], _Node] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class _Term:
 class _Query:
     """Translation of one query."""
 
-    def __init__(self, file: tree.QueryFile, query: tree.Query, names: MadeNames, text: str) -> None:
+    def __init__(self, file: tree.QueryFile, query: tree.CedrQuery, names: MadeNames, text: str) -> None:
         self.query, self.text, self.names = query, text, names
         lifetime = query.lifetime
         self.lifespan: tree.Lifespan | None = None
@@ -217,7 +217,7 @@ class _Query:
         parts = [self.step(step, end, following, first=first) for (step, end), following in node.next.items()]
         return parts[0] if len(parts) == 1 else Alternation(tuple(parts), span=self.query.pattern.span)
 
-    def step(self, step: Step, end: End | None, following: _Node, *, first: bool) -> Pattern:
+    def step(self, step: BranchStep, end: End | None, following: _Node, *, first: bool) -> Pattern:
         """Pattern of a step, and of what follows it."""
         operand = step.slot.operand
         waiting = _Waiting(self, step.unwanted, step.noted)

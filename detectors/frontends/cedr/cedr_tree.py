@@ -22,7 +22,7 @@ class Operand(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Timer(Spanned):
+class TimerOperand(Spanned):
     """`T[x.t + 5 min]`: an instant, a delay in ns after the event of an operand."""
 
     variable: str
@@ -87,10 +87,10 @@ class Cancelled(Spanned):
     """`E CANCEL-WHEN G`, `E CANCEL-WHEN T[x.t + d]`: E without a G in between, or with all events up to an instant."""
 
     pattern: Pattern
-    by: Operand | Timer
+    by: Operand | TimerOperand
 
 
-Pattern: TypeAlias = Operand | Timer | All | AnyOf | AtLeast | Sequence | Unless | Cancelled
+Pattern: TypeAlias = Operand | TimerOperand | All | AnyOf | AtLeast | Sequence | Unless | Cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Choice(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Query(Spanned):
+class CedrQuery(Spanned):
     """`Q: NAME EVENT_PATTERN pattern WHERE ... LIFETIME ... NOTIFY ... CONSUMPTION ...`.
 
     Attributes:
@@ -183,7 +183,7 @@ class QueryFile:
     """Lifespans and queries, in their order."""
 
     lifespans: tuple[Lifespan, ...]
-    queries: tuple[Query, ...]
+    queries: tuple[CedrQuery, ...]
 
 
 def parts_of(pattern: Pattern | Absence) -> tuple[Pattern | Absence, ...]:

@@ -43,7 +43,7 @@ class Between:
 class Cancelling:
     """What cancels, and the names of the slots that it concerns."""
 
-    by: tree.Operand | tree.Timer
+    by: tree.Operand | tree.TimerOperand
     names: frozenset[str]
 
 
@@ -63,7 +63,7 @@ class Way:
     weak: Mapping[str, frozenset[str]] = field(default_factory=dict)
     absences: tuple[Between, ...] = ()
     cancelling: tuple[Cancelling, ...] = ()
-    timers: tuple[tree.Timer, ...] = ()
+    timers: tuple[tree.TimerOperand, ...] = ()
     unless: tree.Operand | None = None
 
     @property
@@ -91,7 +91,7 @@ def ways(pattern: tree.Pattern, copies: Mapping[str, Sequence[str]]) -> Iterator
     match pattern:
         case tree.Operand(variable=name):
             yield Way((Slot(name, pattern),))
-        case tree.Timer():
+        case tree.TimerOperand():
             yield Way(timers=(pattern,))
         case tree.All(parts=parts):
             yield from _all(parts, copies)
@@ -154,7 +154,7 @@ def _sequence(parts: Sequence[tree.Pattern | tree.Absence], copies: Mapping[str,
             if isinstance(part, tree.Absence):
                 behind = groups[place] if place < len(groups) else None
                 absences.append(Between(part, groups[place - 1] if place else None, behind))
-            elif not isinstance(part, tree.Timer):
+            elif not isinstance(part, tree.TimerOperand):
                 place += 1
         yield _joined(chosen, strong=strong, absences=tuple(absences))
 
