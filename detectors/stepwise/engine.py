@@ -439,7 +439,7 @@ class StepwiseEngine:
             events = self._sort_out(events)
         if self._throttled:
             events = [self._mark(each) for each in events]
-        marked: dict[EventId, tuple[Event, frozenset[str]]] = {}
+        marked: dict[tuple[str, EventId], tuple[Event, frozenset[str]]] = {}
         for unit in self.units:
             inbox, unit.inbox = unit.inbox, None
             given = events
@@ -579,10 +579,12 @@ class StepwiseEngine:
         return event
 
     def _marked_late(
-        self, event: Event, stages: tuple[Stage, ...], marked: dict[EventId, tuple[Event, frozenset[str]]]
+        self, event: Event, stages: tuple[Stage, ...], marked: dict[tuple[str, EventId], tuple[Event, frozenset[str]]]
     ) -> Event:
         """The event with the marks of stages, each of which looks at it once in this instant, whatever units run it."""
-        known = marked.get(event.id)
+        # What equal sides of two `&` find has one id, and a type for each.
+        place = event.type, event.id
+        known = marked.get(place)
         if known is None:
             computers = self.computers if event.type in self._computed_late else ()
             known = mark((), event, computers), _NO_TYPES
@@ -590,7 +592,7 @@ class StepwiseEngine:
         missing = [each for each in stages if each.throttling.mark not in done]
         if missing:
             event = mark(missing, event)
-        marked[event.id] = event, done.union(each.throttling.mark for each in missing)
+        marked[place] = event, done.union(each.throttling.mark for each in missing)
         return event
 
     def _found(self) -> list[CompositeEvent]:

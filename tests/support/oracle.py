@@ -1084,7 +1084,10 @@ def read(
     # Private publications first, on their own: their events join the others.
     for each in publication.privates:
         assert each.output is not None
-        identity = ids[each.output.type_name]
+        # Without an id it is read where nothing can match alone.
+        identity = ids.get(each.output.type_name)
+        if identity is None:
+            continue
         for found in oracle(each).run():
             attributes = dict(found.attributes)
             seq = composite_digest(found.constituents, attributes)
