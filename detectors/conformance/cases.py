@@ -13,6 +13,7 @@
 Beside the design's keys:
 
     timestamps = ["20", "30 35"]              # optional: when, in the order of expect, written as in events
+    source = "Siddhi, SequenceTestCase.testQuery3"  # what the case restates
     error = "unexpected"                      # in place of expect: the pattern is refused, with this in the message
     types = {Temp = {room = "string"}}        # a closed registry; without it every type and attribute is taken as known
     derive = ["type Seen = Pers every 1min by person"]
@@ -148,6 +149,7 @@ class Case:
         events: by position; sources and sequence numbers are given by the position. `texts` are these as written.
         expect: the expected composite events, in any order.
         error: a part of the message the pattern is refused with; empty where it is not.
+        source: the test of another system that it restates; empty for none.
         where: its file and its place there.
     """
 
@@ -164,6 +166,7 @@ class Case:
     expect: tuple[Match, ...]
     error: str
     where: str
+    source: str = ""
 
 
 class _Table(msgspec.Struct, forbid_unknown_fields=True):
@@ -182,6 +185,7 @@ class _Table(msgspec.Struct, forbid_unknown_fields=True):
     output: list[dict[str, int | float | str | bool]] | None = None
     timestamps: list[str] | None = None
     error: str | None = None
+    source: str = ""
 
 
 class _CaseFile(msgspec.Struct, forbid_unknown_fields=True):
@@ -248,6 +252,7 @@ def _case(table: _Table, place: str, where: str) -> Case:
         expect=_expected(table, where),
         error=table.error or "",
         where=place,
+        source=table.source,
     )
 
 

@@ -85,6 +85,17 @@ def test_cases_are_many_and_have_names_of_their_own() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
+RESTATED = ("core", "esper", "flink-cep", "kafkastreams-cep", "match-recognize", "opencep", "siddhi")
+"""Files of tests of other systems, restated."""
+
+
+def test_restated_cases_name_their_tests() -> None:
+    restated = [case for case in CASES if case.source]
+    assert len(restated) > 390
+    assert {Path(case.where.rsplit(", ", 1)[0]).stem for case in restated} == set(RESTATED)
+    assert all(case.source for case in CASES if Path(case.where.rsplit(", ", 1)[0]).stem in RESTATED)
+
+
 def test_cases_cover_every_row_of_the_table() -> None:
     trees = [_tree(case) for case in CASES if not case.error]
     nodes = [node for tree in trees for node in walk(tree.pattern)]

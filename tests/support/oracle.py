@@ -1103,7 +1103,8 @@ def ticks(publication: Publication, events: list[Seen], registry: TypeRegistry |
     named = {name for each in (publication, *publication.privates) for name in types_named(each.pattern)}
     roots = {name if registry is None else registry.root(name) for name in named}
     found: list[Seen] = []
-    last = max((each.hi for each in events), default=0)
+    # What is found at the end of a recording, by clocks or time events, does not lengthen it.
+    last = max((each.hi for each in events if each.rank == PRIMITIVE), default=0)
     for name in filter(is_clock, roots if events else ()):
         instant = min(each.hi for each in events) - 1
         while instant <= last and (following := next_instant(name, instant)) is not None:
