@@ -15,6 +15,8 @@ from functools import cached_property
 from textwrap import dedent
 from typing import Literal, TypeAlias, TypeVar
 
+from msgspec.structs import replace as replace_type
+
 from distced.detectors.automata.automaton import INSIDE, PART_PREFIX, Automaton
 from distced.detectors.automata.builder import build
 from distced.detectors.automata.reachability import can_match
@@ -512,7 +514,7 @@ def _checked(
     if inside:
         beside = [replace(each.publication, privates=()) for each in inside.values()]
         publication = replace(publication, privates=read_by(publication.pattern, beside))
-        known = WithPrivates(known, [EventType(name, each.publishes.attributes) for name, each in inside.items()])
+        known = WithPrivates(known, [replace_type(each.published, name=name) for name, each in inside.items()])
     check_depth(publication.pattern, text=text)
     check_output_depth(publication.output, text=text)
     behind = types_behind(sorted(types_named(publication.pattern) | states_read(publication.pattern)), known)

@@ -42,3 +42,15 @@ class Translation:
 
 Translate: TypeAlias = Callable[[str, TypeRegistry], Translation]
 """Front end: raises `PatternError`, with the place in the text, for one that it refuses."""
+
+
+def result_names(names: list[str]) -> tuple[str, ...]:
+    """Names of queries, `Out`, `Out2` and so on of those that publish nothing."""
+    taken, made, number = set(names), list[str](), 1
+    for name in names:
+        while not name:
+            wish = "Out" if number == 1 else f"Out{number}"
+            number += 1
+            name = "" if wish in taken else wish
+        made.append(name)
+    return tuple(made)

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.event_types import EventType, TypeRegistry
+from distced.middleware.model.published_types import PublishedType
 from distced.middleware.patterns.naming import replace_sets
 from distced.middleware.patterns.tree import Output, Pattern, Publication, Timing, sets_of, walk
 from distced.middleware.sets.describable import (
@@ -30,10 +31,12 @@ from distced.middleware.sets.describable import (
 class WithPrivates(TypeRegistry):
     """Registry with the types of private publications before others of their names."""
 
-    def __init__(self, registry: TypeRegistry, types: Iterable[EventType]) -> None:
+    def __init__(self, registry: TypeRegistry, types: Iterable[PublishedType]) -> None:
         super().__init__(open=registry.open)
         self._others = registry
-        self._types = {each.name: each for each in types}
+        privates = list(types)
+        self._types = {each.name: each.event_type for each in privates}
+        self._open_kinds = {each.name: each.undetermined for each in privates}
 
     def private(self, name: str) -> bool:
         """Whether a type is that of a private publication."""
@@ -47,6 +50,9 @@ class WithPrivates(TypeRegistry):
 
     def root(self, name: str) -> str:
         return name if name in self._types else self._others.root(name)
+
+    def undetermined(self, name: str) -> frozenset[str]:
+        return self._open_kinds[name] if name in self._types else self._others.undetermined(name)
 
     def computed(self, name: str) -> frozenset[str]:
         return frozenset() if name in self._types else self._others.computed(name)

@@ -7,7 +7,7 @@ first successors of one instant are taken).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -23,6 +23,7 @@ from distced.detectors.frontends.cayuga.algebra_plan import (
 )
 from distced.detectors.frontends.cayuga.chain import Chain, Flat, begun, flat, followed, iterated
 from distced.detectors.frontends.made_names import MadeNames
+from distced.detectors.language.private import output_of
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.tree import (
@@ -104,19 +105,28 @@ class Publications:
         assert single is not None
         return single
 
-    def _read(self, plan: Plan) -> Stream:
-        return Stream(self._private(plan), attributes(plan), span=plan.span)
+    def _read(self, plan: Plan) -> Plan:
+        """A plan by its private publication, whose attributes have no dots."""
+        made = MadeNames(())
+        names = {each: each if each.isidentifier() else made.make(each) for each in attributes(plan)}
+        stream = Stream(self._private(plan, names), tuple(names.values()), span=plan.span)
+        if all(old == new for old, new in names.items()):
+            return stream
+        return Compute(stream, tuple((old, Name(new)) for old, new in names.items()), span=plan.span)
 
-    def _private(self, plan: Plan) -> str:
-        """Name of the private publication of a plan; equal ones are one."""
+    def _private(self, plan: Plan, names: Mapping[str, str]) -> str:
+        """Name of the private publication of a plan, with these names of attributes; equal ones are one."""
         made = self._publication("", plan, plan.span)
+        output = made.output or Output("")
+        output = replace(output, attributes=tuple((names[name], value) for name, value in output.attributes))
+        made = replace(made, output=output)
         for each in self.privates:
-            if each.output is not None and replace(each, output=replace(each.output, type_name="")) == made:
-                return each.output.type_name
+            if replace(each, output=replace(output_of(each), type_name="")) == made:
+                return output_of(each).type_name
         name = self._names.make("part")
         while name in self._registry:
             name = self._names.make("part")
-        self.privates.append(replace(made, output=Output(name, () if made.output is None else made.output.attributes)))
+        self.privates.append(replace(made, output=replace(output, type_name=name)))
         return name
 
     def _union(self, plan: Union, names: MadeNames) -> tuple[Pattern, tuple[tuple[str, Expression], ...]]:

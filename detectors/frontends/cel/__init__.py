@@ -12,7 +12,7 @@ from distced.detectors.frontends.cel.cel_names import Resolver
 from distced.detectors.frontends.cel.cel_parser import parse
 from distced.detectors.frontends.cel.cel_tree import Declaration, Query
 from distced.detectors.frontends.schemas import Schemas
-from distced.detectors.frontends.translation import Translation
+from distced.detectors.frontends.translation import Translation, result_names
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.tree import PatternFile
 from distced.middleware.sets.expressions import Span
@@ -42,17 +42,5 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
     made = Publications(registry, schemas.names_read)
     for query, plan in queries:
         made.publish(query.name, plan, query.name_span or query.span)
-    results = unnamed_results([query.name for query, _ in queries])
+    results = result_names([query.name for query, _ in queries])
     return Translation(PatternFile((), (), tuple(made.public), tuple(made.privates)), results, text)
-
-
-def unnamed_results(names: list[str]) -> tuple[str, ...]:
-    """Names of queries, `Out`, `Out2` and so on of those that publish nothing."""
-    taken, made, number = set(names), list[str](), 1
-    for name in names:
-        while not name:
-            wish = "Out" if number == 1 else f"Out{number}"
-            number += 1
-            name = "" if wish in taken else wish
-        made.append(name)
-    return tuple(made)

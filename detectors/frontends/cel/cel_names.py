@@ -24,22 +24,19 @@ from distced.detectors.frontends.cayuga.algebra_plan import (
 )
 from distced.detectors.frontends.cayuga.algebra_plan import Stream as StreamPlan
 from distced.detectors.frontends.cel.cel_tree import Filter, Fold, Item, Named, Next, Query, Stream
+from distced.detectors.frontends.function_names import check_functions
 from distced.detectors.frontends.schemas import Schemas
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.sets.expressions import (
     TRUE,
-    Call,
     Expression,
     Field,
-    Moment,
     Name,
     Span,
     transform,
     walk,
 )
-from distced.middleware.sets.local_time import LOCAL_TIMES
-from distced.middleware.sets.values import FUNCTIONS
 
 _NO_ALIASES: Final[Mapping[str, str]] = {}
 
@@ -247,22 +244,12 @@ class Resolver:
 
     def _resolved(self, expression: Expression, value: Callable[[Expression], Expression]) -> Expression:
         """An expression with attributes of a plan; `value` gives those of names and decorators."""
+        check_functions(expression, self._text, "CEL", "aggregates are those of FOLD: $.sum + $2.price AS sum")
         for node in walk(expression):
             match node:
                 case Field(variable=variable, attribute=name) if not variable.startswith("$"):
                     advice = f"write {name}, or $1.{name}"
                     raise self._error("CEL has no variables", node.span, given=f"{variable}.{name}", advice=advice)
-                case Call(function=function) if function not in FUNCTIONS and function not in LOCAL_TIMES:
-                    raise self._error(
-                        "no function of CEL",
-                        node.span,
-                        given=function,
-                        allowed=", ".join(each for each in FUNCTIONS if each != "in"),
-                        advice="aggregates are those of FOLD: $.sum + $2.price AS sum",
-                    )
-                case Moment(end=end, variable=variable) if variable:
-                    advice = f"write {end}(), DUR, or hour()"
-                    raise self._error("CEL has no variables", node.span, given=variable, advice=advice)
                 case _:
                     pass
         return transform(expression, value)
