@@ -7,7 +7,7 @@ not read, here, and the translation has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -50,8 +50,9 @@ class _Round:
 class AlgebraMaker:
     """Maker of random expressions."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, schemas: Mapping[str, tuple[str, ...]] = SCHEMAS) -> None:
         self.random = random
+        self.schemas = schemas
         self._fresh = 0
         self.named: dict[str, Node] = {}
 
@@ -96,8 +97,8 @@ class AlgebraMaker:
         return getattr(self, f"_{kind}")(self.expression(size - 1))  # type: ignore[no-any-return]
 
     def _stream(self) -> Node:
-        name = self.random.choice([*SCHEMAS, *self.named, "S"])
-        attributes = SCHEMAS[name] if name in SCHEMAS else self.named[name].attributes
+        name = self.random.choice([*self.schemas, *self.named, next(iter(self.schemas))])
+        attributes = self.schemas[name] if name in self.schemas else self.named[name].attributes
         origins = {each: (name, each) for each in attributes}
         return Node(name, attributes, lambda streams: streams[name], origins)
 

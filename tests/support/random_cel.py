@@ -6,7 +6,7 @@ read, here, and the translation has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
@@ -56,8 +56,9 @@ class Query:
 class CelMaker:
     """Maker of random queries."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, schemas: Mapping[str, tuple[str, ...]] = SCHEMAS) -> None:
         self.random = random
+        self.schemas = schemas
         self._fresh = 0
         # Streams that queries publish, in the order of the text.
         self.published: dict[str, Node] = {}
@@ -110,9 +111,9 @@ class CelMaker:
         return self._next(first, second) if kind == "next" else self._fold(first, second)
 
     def _named(self) -> Node:
-        names = [*SCHEMAS, *self.published]
-        name = self.random.choices(names, [5, 3, 2, *[3] * len(self.published)])[0]
-        attributes = SCHEMAS[name] if name in SCHEMAS else self.published[name].attributes
+        names = [*self.schemas, *self.published]
+        name = self.random.choices(names, [*(5, 3, 2)[: len(self.schemas)], *[3] * len(self.published)])[0]
+        attributes = self.schemas[name] if name in self.schemas else self.published[name].attributes
         return Node(name, attributes, lambda streams: streams[name])
 
     def _filter(self, source: Node) -> Node:
@@ -392,9 +393,9 @@ def random_events(random: Random, count: int, *, span: int = 14) -> list[Event]:
     return sorted(made, key=lambda event: event.key)
 
 
-def declarations() -> str:
+def declarations(schemas: Mapping[str, tuple[str, ...]] = SCHEMAS) -> str:
     """Declarations of the primitive streams."""
-    return "\n".join(f"STREAM {name}({', '.join(attributes)})" for name, attributes in SCHEMAS.items())
+    return "\n".join(f"STREAM {name}({', '.join(attributes)})" for name, attributes in schemas.items())
 
 
 def _of(event: Happening, node: Node, name: str) -> Attribute:

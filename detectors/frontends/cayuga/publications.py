@@ -20,6 +20,7 @@ from distced.detectors.frontends.cayuga.algebra_plan import (
     Stream,
     Union,
     attributes,
+    inputs,
 )
 from distced.detectors.frontends.cayuga.chain import Chain, Flat, begun, flat, followed, iterated
 from distced.detectors.frontends.made_names import MadeNames
@@ -62,6 +63,7 @@ class Publications:
 
     def publish(self, name: str, plan: Plan, span: Span | None) -> None:
         """Add a publication; its composite events have no type of their own where the name is empty."""
+        self._taken |= _all_attributes(plan)
         self.public.append(self._publication(name, plan, span))
 
     def _publication(self, name: str, plan: Plan, span: Span | None) -> Publication:
@@ -107,8 +109,7 @@ class Publications:
 
     def _read(self, plan: Plan) -> Plan:
         """A plan by its private publication, whose attributes have no dots."""
-        made = MadeNames(())
-        names = {each: each if each.isidentifier() else made.make(each) for each in attributes(plan)}
+        names = _without_dots(attributes(plan))
         stream = Stream(self._private(plan, names), tuple(names.values()), span=plan.span)
         if all(old == new for old, new in names.items()):
             return stream
@@ -142,6 +143,25 @@ class Publications:
         if initial:
             pattern = Init(initial, pattern, span=plan.span)
         return pattern, tuple((name, Name(register)) for name, register in registers.items())
+
+
+def _all_attributes(plan: Plan) -> set[str]:
+    """Names of the attributes of a plan and of those inside it, also as private publications have them."""
+    names = attributes(plan)
+    return {*names, *_without_dots(names).values()}.union(*map(_all_attributes, inputs(plan)))
+
+
+def _without_dots(names: tuple[str, ...]) -> dict[str, str]:
+    """Names without dots, by the names."""
+    made: dict[str, str] = {}
+    for name in names:
+        wish = base = name.replace(".", "_")
+        number = 1
+        while wish in made.values() or (wish != name and wish in names):
+            number += 1
+            wish = f"{base}{number}"
+        made[name] = wish
+    return made
 
 
 def _members(plan: Plan) -> list[Plan]:
