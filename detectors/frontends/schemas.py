@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from distced.detectors.language.scanner import error_at
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import TypeRegistry
-from distced.middleware.sets.expressions import Span
+from distced.middleware.sets.expressions import Span, Spanned
 
 _SHOWN: Final = 30
 """Names of streams that an error lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration(Spanned):
+    """`STREAM name(a, b)`."""
+
+    name: str
+    attributes: tuple[str, ...]
 
 
 class Schemas:

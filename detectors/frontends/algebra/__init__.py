@@ -6,12 +6,12 @@ cayuga-algebra-cesar, section 2, as frontends, section 5, reads it: scanner and 
 
 from __future__ import annotations
 
-from distced.detectors.frontends.algebra.algebra_names import Resolver
+from distced.detectors.frontends.algebra.algebra_names import AlgebraResolver
 from distced.detectors.frontends.algebra.algebra_parser import parse
-from distced.detectors.frontends.algebra.algebra_tree import Declaration, Definition
+from distced.detectors.frontends.algebra.algebra_tree import Definition
 from distced.detectors.frontends.cayuga.algebra_plan import Plan, attributes
 from distced.detectors.frontends.cayuga.publications import Publications
-from distced.detectors.frontends.schemas import Schemas
+from distced.detectors.frontends.schemas import Declaration, Schemas
 from distced.detectors.frontends.translation import Translation, result_names
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.tree import PatternFile
@@ -20,7 +20,7 @@ from distced.middleware.patterns.tree import PatternFile
 def translate(text: str, registry: TypeRegistry) -> Translation:
     """The core statements of a text in the algebra. Raises `PatternError`."""
     schemas = Schemas(text, registry, "the algebra")
-    resolver = Resolver(text, schemas)
+    resolver = AlgebraResolver(text, schemas)
     found: list[tuple[Definition, Plan]] = []
     for each in parse(text):
         if isinstance(each, Declaration):

@@ -14,16 +14,16 @@ from typing import NoReturn
 from distced.detectors.frontends.algebra.algebra_tree import (
     BEFORE,
     Algebra,
-    As,
-    Extension,
+    Alpha,
+    Cup,
     FoldStep,
-    Iteration,
-    Merge,
-    Named,
-    Projection,
-    Renaming,
-    Selection,
-    Sequence,
+    Followed,
+    Mu,
+    Pi,
+    Prefixed,
+    Rho,
+    Sigma,
+    StreamName,
 )
 from distced.detectors.frontends.cayuga.algebra_plan import (
     FIRST,
@@ -59,7 +59,7 @@ class Relation:
         return attributes(self.plan)
 
 
-class Resolver:
+class AlgebraResolver:
     """Plans of the expressions of a text."""
 
     def __init__(self, text: str, schemas: Schemas) -> None:
@@ -82,35 +82,35 @@ class Resolver:
     def relation(self, expression: Algebra) -> Relation:
         """Plan of an expression."""
         match expression:
-            case Named(name=name, span=span):
+            case StreamName(name=name, span=span):
                 assert span is not None
                 known = self._schemas.of(name, span)
                 return Relation(Stream(name, known, span=span), {each: (name, each) for each in known})
-            case As(source=source, name=name, span=span):
+            case Prefixed(source=source, name=name, span=span):
                 inner = self.relation(source)
                 return self._renamed(inner, {each: f"{name}.{each}" for each in inner.attributes}, span)
-            case Selection(source=source, condition=condition, span=span):
+            case Sigma(source=source, condition=condition, span=span):
                 inner = self.relation(source)
                 chosen = self._over(condition, inner.attributes)
                 return Relation(Select(inner.plan, chosen, span=span), inner.origins)
-            case Projection(source=source, attributes=names, span=span):
+            case Pi(source=source, attributes=names, span=span):
                 inner = self.relation(source)
                 kept = self._unlike([self._find(each, inner.attributes) for each in names], span)
                 values = tuple((each, Name(each, span=span)) for each in kept)
                 origins = {each: inner.origins[each] for each in kept if each in inner.origins}
                 return Relation(Compute(inner.plan, values, span=span), origins)
-            case Renaming(source=source, pairs=pairs, span=span):
+            case Rho(source=source, pairs=pairs, span=span):
                 inner = self.relation(source)
                 old = self._unlike([self._find(each, inner.attributes) for each, _ in pairs], span)
                 new = dict(zip(old, (name.name for _, name in pairs), strict=True))
                 return self._renamed(inner, {each: new.get(each, each) for each in inner.attributes}, span)
-            case Extension(source=source, values=added, span=span):
+            case Alpha(source=source, values=added, span=span):
                 return self._extended(self.relation(source), added, span)
-            case Sequence():
+            case Followed():
                 return self._sequence(expression)
-            case Iteration():
+            case Mu():
                 return self._iteration(expression)
-            case Merge():
+            case Cup():
                 return self._union(expression)
 
     def _renamed(self, inner: Relation, names: Mapping[str, str], span: Span | None) -> Relation:
@@ -129,7 +129,7 @@ class Resolver:
             new[name.name] = self._over(value, inner.attributes)
         return Relation(Compute(inner.plan, (*values.items(), *new.items()), span=span), inner.origins)
 
-    def _sequence(self, expression: Sequence) -> Relation:
+    def _sequence(self, expression: Followed) -> Relation:
         first, second = self.relation(expression.first), self.relation(expression.second)
         common = [name for name in second.attributes if name in first.attributes]
         if common:
@@ -142,7 +142,7 @@ class Resolver:
         plan = Follow(first.plan, second.plan, condition, expression.overlapping, span=expression.span)
         return Relation(plan, {**first.origins, **second.origins})
 
-    def _union(self, expression: Merge) -> Relation:
+    def _union(self, expression: Cup) -> Relation:
         members = [self.relation(each) for each in expression.members]
         known = members[0].attributes
         for each, written in zip(members[1:], expression.members[1:], strict=True):
@@ -172,7 +172,7 @@ class Resolver:
 
     # Iterations.
 
-    def _iteration(self, expression: Iteration) -> Relation:
+    def _iteration(self, expression: Mu) -> Relation:
         first, second = self.relation(expression.first), self.relation(expression.second)
         assigned = {name.name for step in expression.steps for name, _ in step.values}
         carried = [
@@ -250,9 +250,7 @@ class Resolver:
             left += [name.name for name, _ in step.values if name.name not in left]
         return set(known) - set(left)
 
-    def _begins(
-        self, expression: Iteration, first: Relation, second: Relation, carried: list[str]
-    ) -> dict[str, Expression]:
+    def _begins(self, expression: Mu, first: Relation, second: Relation, carried: list[str]) -> dict[str, Expression]:
         """Initial values of the carried attributes, over the first input."""
         said: dict[str, Name] = {}
         for named, source in expression.begins:

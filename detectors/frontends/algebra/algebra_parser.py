@@ -8,21 +8,21 @@ from typing import Final, TypeVar
 from distced.detectors.frontends.algebra.algebra_tree import (
     BEFORE,
     Algebra,
-    As,
-    Declaration,
+    Alpha,
+    Cup,
     Definition,
-    Extension,
     FoldStep,
-    Iteration,
-    Merge,
-    Named,
-    Projection,
-    Renaming,
-    Selection,
-    Sequence,
+    Followed,
+    Mu,
+    Pi,
+    Prefixed,
+    Rho,
+    Sigma,
+    StreamName,
 )
 from distced.detectors.frontends.cayuga.algebra_plan import DURATION
 from distced.detectors.frontends.lexicon import DASHES, HASH, LanguageScanner, Lexicon
+from distced.detectors.frontends.schemas import Declaration
 from distced.detectors.language.depth import check_depth, too_deep
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.middleware.sets.expressions import (
@@ -97,7 +97,9 @@ class AlgebraParser(ExpressionParser):
         self.scanner.next()
         name = self.scanner.expect_kind("name", "a stream")
         self.scanner.expect("(")
-        attributes = self._several(lambda: self.scanner.expect_kind("name", "an attribute").text)
+        attributes: tuple[str, ...] = ()
+        if not self.scanner.at(")"):
+            attributes = self._several(lambda: self.scanner.expect_kind("name", "an attribute").text)
         self.scanner.expect(")")
         return Declaration(name.text, attributes, span=Span(name.start, name.end))
 
@@ -121,7 +123,7 @@ class AlgebraParser(ExpressionParser):
         while self.scanner.take("union"):
             members.append(self._sequence())
             self._check_length(len(members))
-        return members[0] if len(members) == 1 else Merge(tuple(members), span=self._span(start))
+        return members[0] if len(members) == 1 else Cup(tuple(members), span=self._span(start))
 
     def _sequence(self) -> Algebra:
         start = self.scanner.word.start
@@ -134,7 +136,7 @@ class AlgebraParser(ExpressionParser):
             if self.scanner.take("["):
                 condition = self._predicate()
                 self.scanner.expect("]")
-            made = Sequence(made, self._unary(), condition, overlapping, span=self._span(start))
+            made = Followed(made, self._unary(), condition, overlapping, span=self._span(start))
         return made
 
     def _check_length(self, count: int) -> None:
@@ -154,32 +156,32 @@ class AlgebraParser(ExpressionParser):
                     case "select":
                         condition = self._predicate()
                         scanner.expect("]")
-                        return Selection(self._unary(), condition, span=self._span(start))
+                        return Sigma(self._unary(), condition, span=self._span(start))
                     case "project":
                         attributes = self._several(self._attribute)
                         scanner.expect("]")
-                        return Projection(self._unary(), attributes, span=self._span(start))
+                        return Pi(self._unary(), attributes, span=self._span(start))
                     case "rename":
                         pairs = self._several(self._renamed)
                         scanner.expect("]")
-                        return Renaming(self._unary(), pairs, span=self._span(start))
+                        return Rho(self._unary(), pairs, span=self._span(start))
                     case _:
                         values = self._several(self._assigned)
                         scanner.expect("]")
-                        return Extension(self._unary(), values, span=self._span(start))
+                        return Alpha(self._unary(), values, span=self._span(start))
         if scanner.take("("):
             with self._enclosed():
                 made = self.algebra()
             scanner.expect(")")
         else:
             word = scanner.expect_kind("name", "a stream")
-            made = Named(word.text, span=Span(word.start, word.end))
+            made = StreamName(word.text, span=Span(word.start, word.end))
         if scanner.take("as"):
             name = scanner.expect_kind("name", "a name").text
-            made = As(made, name, span=self._span(start))
+            made = Prefixed(made, name, span=self._span(start))
         return made
 
-    def _iteration(self) -> Iteration:
+    def _iteration(self) -> Mu:
         scanner, start = self.scanner, self.scanner.next().start
         overlapping = scanner.take("overlapping") is not None
         scanner.expect("[")
@@ -197,7 +199,7 @@ class AlgebraParser(ExpressionParser):
         scanner.expect(",")
         second = self.algebra()
         scanner.expect(")")
-        return Iteration(first, second, steps, condition, begins, overlapping, span=self._span(start))
+        return Mu(first, second, steps, condition, begins, overlapping, span=self._span(start))
 
     def _fold(self) -> tuple[FoldStep, ...]:
         """`id`, or steps that are applied from right to left."""

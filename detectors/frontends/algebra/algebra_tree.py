@@ -16,14 +16,14 @@ BEFORE: Final = ".last"
 
 
 @dataclass(frozen=True, slots=True)
-class Named(Spanned):
+class StreamName(Spanned):
     """Stream by its name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class As(Spanned):
+class Prefixed(Spanned):
     """`E as S1`."""
 
     source: Algebra
@@ -31,7 +31,7 @@ class As(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Selection(Spanned):
+class Sigma(Spanned):
     """`σ[p] E`."""
 
     source: Algebra
@@ -39,7 +39,7 @@ class Selection(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Projection(Spanned):
+class Pi(Spanned):
     """`π[a, b] E`."""
 
     source: Algebra
@@ -47,7 +47,7 @@ class Projection(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Renaming(Spanned):
+class Rho(Spanned):
     """`ρ[a -> b] E`, with new names at the places of these."""
 
     source: Algebra
@@ -55,7 +55,7 @@ class Renaming(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Extension(Spanned):
+class Alpha(Spanned):
     """`α[a = v] E`."""
 
     source: Algebra
@@ -63,7 +63,7 @@ class Extension(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Sequence(Spanned):
+class Followed(Spanned):
     """`E1 ;[p] E2`."""
 
     first: Algebra
@@ -82,7 +82,7 @@ class FoldStep(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Iteration(Spanned):
+class Mu(Spanned):
     """`µ[F; p; a from b](E1, E2)`; the steps of F in the order in which they are applied."""
 
     first: Algebra
@@ -94,21 +94,13 @@ class Iteration(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
-class Merge(Spanned):
+class Cup(Spanned):
     """`E1 ∪ E2`."""
 
     members: tuple[Algebra, ...]
 
 
-Algebra: TypeAlias = Named | As | Selection | Projection | Renaming | Extension | Sequence | Iteration | Merge
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration(Spanned):
-    """`STREAM name(a, b)`."""
-
-    name: str
-    attributes: tuple[str, ...]
+Algebra: TypeAlias = StreamName | Prefixed | Sigma | Pi | Rho | Alpha | Followed | Mu | Cup
 
 
 @dataclass(frozen=True, slots=True)

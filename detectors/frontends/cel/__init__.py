@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from distced.detectors.frontends.cayuga.algebra_plan import Plan, attributes
 from distced.detectors.frontends.cayuga.publications import Publications
-from distced.detectors.frontends.cel.cel_names import Resolver
+from distced.detectors.frontends.cel.cel_names import CelResolver
 from distced.detectors.frontends.cel.cel_parser import parse
-from distced.detectors.frontends.cel.cel_tree import Declaration, Query
-from distced.detectors.frontends.schemas import Schemas
+from distced.detectors.frontends.cel.cel_tree import Query
+from distced.detectors.frontends.schemas import Declaration, Schemas
 from distced.detectors.frontends.translation import Translation, result_names
 from distced.middleware.model.event_types import TypeRegistry
 from distced.middleware.patterns.tree import PatternFile
@@ -29,7 +29,7 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
             schemas.publish(query.name, attributes(plan), query.name_span)
         queries.append((query, plan))
 
-    resolver = Resolver(text, schemas, publish)
+    resolver = CelResolver(text, schemas, publish)
     statements = parse(text)
     for each in statements:
         match each:

@@ -57,7 +57,7 @@ class Scoped:
         return name if name in self.attributes else self.aliases.get(name)
 
 
-class Resolver:
+class CelResolver:
     """Plans of the queries of a text; `publish` is called with each that publishes a stream, inner ones first."""
 
     def __init__(self, text: str, schemas: Schemas, publish: Callable[[Query, Plan], None]) -> None:

@@ -6,7 +6,6 @@ from typing import Final
 
 from distced.detectors.frontends.cayuga.algebra_plan import DURATION
 from distced.detectors.frontends.cel.cel_tree import (
-    Declaration,
     Filter,
     Fold,
     Item,
@@ -17,6 +16,7 @@ from distced.detectors.frontends.cel.cel_tree import (
     Stream,
 )
 from distced.detectors.frontends.lexicon import DASHES, HASH, LanguageScanner, Lexicon
+from distced.detectors.frontends.schemas import Declaration
 from distced.detectors.language.depth import check_depth, too_deep
 from distced.detectors.language.expression_parser import ExpressionParser
 from distced.middleware.sets.expressions import TRUE, Expression, Field, Name, Span
@@ -72,7 +72,7 @@ class CelParser(ExpressionParser):
         name = self.scanner.expect_kind("name", "a stream")
         self.scanner.expect("(")
         attributes: list[str] = []
-        while not attributes or self.scanner.take(","):
+        while self.scanner.take(",") if attributes else not self.scanner.at(")"):
             word = self.scanner.expect_kind("name", "an attribute")
             if word.text in attributes:
                 raise self.scanner.error("an attribute twice", Span(word.start, word.end), given=word.text)

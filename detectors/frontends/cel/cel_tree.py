@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from distced.detectors.frontends.schemas import Declaration
 from distced.middleware.sets.expressions import Expression, Span, Spanned
 
 
@@ -62,14 +63,6 @@ class Query(Spanned):
     source: Stream
     name: str = ""
     name_span: Span | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration(Spanned):
-    """`STREAM name(a, b)`."""
-
-    name: str
-    attributes: tuple[str, ...]
 
 
 Stream: TypeAlias = Named | Filter | Next | Fold | Query
