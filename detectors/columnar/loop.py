@@ -412,7 +412,7 @@ class Loop:
 
     def match_sources(self) -> MatchSources:
         """Current units, composites, events and texts."""
-        return MatchSources(self.assembler.units, self.composites, self.store.frozen(), self.texts)
+        return MatchSources(self.assembler.units, self.composites, self.store.frozen(), self.texts, self.packer)
 
     def _until_done(self, step: Callable[[], int]) -> None:
         counters, limits = self.state.counters, self.limits

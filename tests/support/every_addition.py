@@ -26,8 +26,9 @@ from distced.middleware.model.clock_rules import every_clock
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import CompositeEvent, Event
+from distced.middleware.patterns.naming import rebuild
 from distced.middleware.patterns.printer import format_file, format_publication
-from distced.middleware.patterns.tree import DerivedType, Keyed, Output, PatternFile, Publication, Window
+from distced.middleware.patterns.tree import DerivedType, Keyed, Output, Pattern, PatternFile, Publication, Window
 from distced.middleware.sets.expressions import Expression, Field, Literal
 from tests.support import derived_types, states
 from tests.support.comparison import Composite, composites
@@ -127,6 +128,8 @@ def _made(
     published = () if world.types else world.bases[len(TYPES) :]
     maker = PatternMaker(random, features, always=said, types=(*TYPES, *published, *further))
     made = maker.publication(random.randrange(1, size + 1))
+    if random.random() < 0.15:
+        made = replace(made, pattern=_by_two(made.pattern))
     if any(each.startswith("%") for each in further) and random.random() < 0.7:
         made = behind(random, made, TYPES)
     if world.states:
@@ -136,6 +139,14 @@ def _made(
     value: Expression = Field(random.choice(maker.variables), "v") if maker.variables else Literal(1)
     shown = (("v", value), ("k", Literal(random.choice((0, 1, 1, None)))))
     return made, tuple(each for each in shown if random.random() < 0.95)
+
+
+def _by_two(pattern: Pattern) -> Pattern:
+    """The pattern with keys of two attributes in place of those of one."""
+    if isinstance(pattern, Keyed):
+        pattern = replace(pattern, attributes=("k", "v"))
+    made: Pattern = rebuild(pattern, _by_two)
+    return made
 
 
 def random_file(random: Random, size: int = 5) -> RandomFile:

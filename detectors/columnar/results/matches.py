@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distced.detectors.columnar import word_offsets
+from distced.detectors.columnar.batch.packing import ColumnPacker
 from distced.detectors.columnar.batch.values import Texts
 from distced.detectors.columnar.kernel.match_chains import flattened, lengths, taken_along
 from distced.detectors.columnar.program.units import Unit
@@ -68,13 +69,14 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class MatchSources:
-    """Units, composites, events and texts by the numbers in matches; `composites` builds the composite events of a
-    unit, and remembers them where matches have to be distinguished."""
+    """Units, composites, events, texts and keys by the numbers in matches; `composites` builds the composite events of
+    a unit, and remembers them where matches have to be distinguished."""
 
     units: Mapping[int, Unit]
     composites: RememberedComposites
     store: Store
     texts: Texts
+    packer: ColumnPacker
 
 
 class Matches:
@@ -183,7 +185,12 @@ class Matches:
             block = self._shown[begin : begin + unit.extra]
             bindings = bindings_of(unit, block, sources.store, self._times)
             registers = registers_of(unit, block, sources.texts)
-        key = sources.texts.unpacked(int(row[word_offsets.F_TAG]), int(row[word_offsets.F_KEY]))
+        tag, payload = int(row[word_offsets.F_TAG]), int(row[word_offsets.F_KEY])
+        key: object
+        if len(names := unit.automaton.key) > 1:
+            key = tuple(sources.texts.unpacked(*each) for each in sources.packer.key_values(names, payload))
+        else:
+            key = sources.texts.unpacked(tag, payload)
         return chain, int(row[word_offsets.F_LO]), int(row[word_offsets.F_HI]), bindings, registers, key, None
 
 
