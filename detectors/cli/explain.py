@@ -177,19 +177,20 @@ def _graph_view(patterns: Patterns, running: Patterns | None, decomposition: Dec
 
 def _show_automata(patterns: Patterns, options: ExplainOptions) -> None:
     views = [(compiled, view_of(compiled, patterns.derived)) for compiled in patterns.compiled]
+    written = patterns.source.text if patterns.source.language else ""
     match options.form:
         case "json":
             documents = [
                 {
                     "text": compiled.text,
-                    "tree": msgspec.to_builtins(outline(compiled.publication.pattern)),
+                    "tree": msgspec.to_builtins(outline(compiled.publication.pattern, source=written)),
                     "automaton": msgspec.to_builtins(view),
                 }
                 for compiled, view in views
             ]
             write_json({"patterns": documents}, options.out)
         case "text":
-            _write_blocks((pattern_as_text(compiled, view) for compiled, view in views), options.out)
+            _write_blocks((pattern_as_text(compiled, view, written) for compiled, view in views), options.out)
         case form:
             write(drawn(automata_diagram([(compiled.text, view) for compiled, view in views]), form), options.out)
 

@@ -11,7 +11,7 @@ from rich.tree import Tree
 
 from distced.detectors.compiler import Compiled
 from distced.detectors.drawing.diagram import YELLOW, Diagram, Edge, Group, Line, Look, Node, folded
-from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, outline
+from distced.detectors.explain.automaton_view import AutomatonView, MoveView, Outline, StateView, excerpt, outline
 
 _TITLE: Final = 110
 _LABEL: Final = 36
@@ -87,12 +87,15 @@ def _label(move: MoveView) -> list[Line]:
     return [Line(move.label, "cyan"), *(Line(note, "dim italic") for note in move.notes())]
 
 
-def pattern_as_text(compiled: Compiled, view: AutomatonView) -> Iterator[RenderableType]:
-    """A pattern for a terminal: its text, tree, automaton and the automata of the sides of `&`."""
+def pattern_as_text(compiled: Compiled, view: AutomatonView, source: str = "") -> Iterator[RenderableType]:
+    """A pattern for a terminal: its text, tree, automaton and the automata of the sides of `&`; where it is translated,
+    with the text that it comes of."""
+    if source:
+        yield Text(excerpt(source, compiled.publication.pattern.span, most=500), "italic")
     yield Text(compiled.text, "bold")
     yield Text.assemble(("canonical id ", "dim"), view.canonical_id)
     yield Text()
-    yield _tree(outline(compiled.publication.pattern))
+    yield _tree(outline(compiled.publication.pattern, source=source))
     for each in view.every():
         yield Text()
         yield from _automaton_as_text(each)
@@ -100,7 +103,8 @@ def pattern_as_text(compiled: Compiled, view: AutomatonView) -> Iterator[Rendera
 
 def _tree(node: Outline, above: Tree | None = None) -> Tree:
     style = "bold cyan" if node.kind in ("atom", "reference") else ""
-    text = Text.assemble((f"{node.role}: " if node.role else "", "italic"), (node.text, style))
+    written = (f"   {node.written}" if node.written else "", "italic dim")
+    text = Text.assemble((f"{node.role}: " if node.role else "", "italic"), (node.text, style), written)
     tree = Tree(text, guide_style="dim") if above is None else above.add(text)
     for part in node.parts:
         _tree(part, tree)

@@ -31,6 +31,7 @@ from distced.middleware.patterns import tree
 from distced.middleware.patterns.printer import format_assignments, format_pattern, format_when
 from distced.middleware.sets import expressions
 from distced.middleware.sets.describable import EMPTY, ConditionByType, format_set, union
+from distced.middleware.sets.expressions import Span
 
 _KINDS: Final[dict[type, str]] = {tree.Keyed: "key", tree.Init: "registers"}
 _WORDS: Final[dict[type, str]] = {
@@ -307,19 +308,32 @@ class _Viewer(NamedTuple):
 
 class Outline(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A node of the tree, in JSON as here: its role in the node above, its kind (`atom`, `sequence`, ...), its text,
-    its parts."""
+    how it was written in another language, its parts."""
 
     role: str = ""
     kind: str
     text: str
+    written: str = ""
     parts: tuple[Outline, ...] = ()
 
 
-def outline(pattern: tree.Pattern, role: str = "") -> Outline:
-    """The outline of a pattern."""
+def outline(pattern: tree.Pattern, role: str = "", source: str = "") -> Outline:
+    """The outline of a pattern; with the text in another language that it comes of, if any."""
     kind = _KINDS.get(type(pattern), type(pattern).__name__.lower())
     roles = ("first", f"then, with {pattern.timer}") if isinstance(pattern, tree.Timing) else repeat("")
-    return Outline(role=role, kind=kind, text=_text(pattern), parts=tuple(map(outline, tree.children(pattern), roles)))
+    return Outline(
+        role=role,
+        kind=kind,
+        text=_text(pattern),
+        written=excerpt(source, pattern.span) if isinstance(pattern, tree.Atom) else "",
+        parts=tuple(map(outline, tree.children(pattern), roles, repeat(source))),
+    )
+
+
+def excerpt(source: str, span: Span | None, most: int = 60) -> str:
+    """The words at a place of a text, in one line; empty without a place."""
+    words = "" if span is None else " ".join(source[span.start : span.end].split())
+    return words if len(words) <= most else f"{words[: most - 1]}…"
 
 
 def _text(pattern: tree.Pattern) -> str:

@@ -22,6 +22,9 @@ from distced.middleware.model.timestamps import parse_duration
 DEFINED: Final = re.compile(r"(?:`([^`\n]+)`|([^\W\d]\w*))\s*=(?!=)")
 """Begin of a definition."""
 
+OTHER_ENDINGS: Final = (".cel", ".algebra", ".cedr", ".cedmos", ".pretty")
+"""Endings of files in other languages, which are no pattern files."""
+
 CONSUMPTIONS: Final = ("ordered", "epoch")
 """Kinds of consumption of events."""
 
@@ -162,7 +165,11 @@ def split_statements(text: str) -> list[tuple[int, int]]:
 
 
 def read_file(path: str | Path) -> FileStatements:
-    """Statements of a pattern file. Raises `PatternError`."""
+    """Statements of a pattern file. Raises `PatternError`, also for a file in another language."""
+    if (suffix := Path(path).suffix) in OTHER_ENDINGS:
+        language = suffix.removeprefix(".")
+        advice = f"subscribe to its text: subscribe(text, language={language!r}, query='Name'), or distced translate it"
+        raise PatternError("a file in another language than that of pattern files", given=str(path), advice=advice)
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -20,6 +20,8 @@ from distced.middleware.event_files import write_events
 from distced.middleware.model.errors import PatternError
 from distced.middleware.model.event_types import EventType, TypeRegistry
 from distced.middleware.model.events import Event
+from distced.middleware.patterns.statements import read_file
+from distced.middleware.patterns.tree import Atom
 from distced.middleware.sets.expressions import Span
 from tests.support.verbs import load_verbs
 
@@ -175,7 +177,25 @@ def test_query_of_several_is_named() -> None:
 def test_translation_leads_back_to_the_text() -> None:
     translation = translate("\n" + TEXT, "cel", TYPES)
     (publication,) = translation.file.publications
-    assert translation.place(publication.pattern) == "line 2, column 34"
+    assert translation.place(publication.pattern) == "line 2, column 1"
+    assert isinstance(publication.pattern, Atom)
+    assert translation.place(publication.pattern.label) == "line 2, column 34"
+
+
+def test_explanation_shows_what_was_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "SELECT p_1 AS a FROM FILTER{p > 1} S\n NEXT{$1.p < $2.p} S"
+    assert main(["explain", text, "--language", "cel", "--types", "types.toml"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("SELECT p_1 AS a FROM FILTER{p > 1} S NEXT{$1.p < $2.p} S\n[S where (p > 1) as _x] ;")
+    assert "[S where p > _x.p]   NEXT{$1.p < $2.p} S" in shown or "[S where _x.p < p]   NEXT{$1.p < $2.p} S" in shown
+    assert main(["explain", text, "--language", "cel", "--types", "types.toml", "--json"]) == 0
+    (pattern,) = json.loads(capsys.readouterr().out)["patterns"]
+    assert [each.get("written") for each in pattern["tree"]["parts"]] == ["S", "NEXT{$1.p < $2.p} S"]
+
+
+def test_file_of_another_language_is_no_pattern_file(folder: Path) -> None:
+    with pytest.raises(PatternError, match=r"a file in another language.*subscribe.text, language='cel'"):
+        read_file(folder / "high.cel")
 
 
 @pytest.fixture

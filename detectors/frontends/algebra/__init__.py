@@ -33,6 +33,6 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
         found.append((each, plan))
     made = Publications(registry, schemas.names_read)
     for definition, plan in found:
-        made.publish(definition.name, plan, definition.name_span or definition.span)
+        made.publish(definition.name, plan, definition.span, definition.name_span)
     results = result_names([definition.name for definition, _ in found])
     return Translation(PatternFile((), (), tuple(made.public), tuple(made.privates)), results, text)

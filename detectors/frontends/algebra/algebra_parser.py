@@ -126,9 +126,8 @@ class AlgebraParser(ExpressionParser):
         return members[0] if len(members) == 1 else Cup(tuple(members), span=self._span(start))
 
     def _sequence(self) -> Algebra:
-        start = self.scanner.word.start
         made, count = self._unary(), 0
-        while self.scanner.take(";"):
+        while operator := self.scanner.take(";"):
             count += 1
             self._check_length(count)
             overlapping = self.scanner.take("overlapping") is not None
@@ -136,7 +135,7 @@ class AlgebraParser(ExpressionParser):
             if self.scanner.take("["):
                 condition = self._predicate()
                 self.scanner.expect("]")
-            made = Followed(made, self._unary(), condition, overlapping, span=self._span(start))
+            made = Followed(made, self._unary(), condition, overlapping, span=self._span(operator.start))
         return made
 
     def _check_length(self, count: int) -> None:

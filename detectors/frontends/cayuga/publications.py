@@ -61,10 +61,12 @@ class Publications:
         self._taken = frozenset(taken)
         self._names = MadeNames(taken)
 
-    def publish(self, name: str, plan: Plan, span: Span | None) -> None:
-        """Add a publication; its composite events have no type of their own where the name is empty."""
+    def publish(self, name: str, plan: Plan, span: Span | None, name_span: Span | None) -> None:
+        """Add a publication, with the places of the whole and of its name; its composite events have no type of their
+        own where the name is empty."""
         self._taken |= _all_attributes(plan)
-        self.public.append(self._publication(name, plan, span))
+        made = self._publication(name, plan, name_span or span)
+        self.public.append(replace(made, pattern=replace(made.pattern, span=span)))
 
     def _publication(self, name: str, plan: Plan, span: Span | None) -> Publication:
         names = MadeNames(self._taken)

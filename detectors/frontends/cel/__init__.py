@@ -41,6 +41,6 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
                 pass
     made = Publications(registry, schemas.names_read)
     for query, plan in queries:
-        made.publish(query.name, plan, query.name_span or query.span)
+        made.publish(query.name, plan, query.span, query.name_span)
     results = result_names([query.name for query, _ in queries])
     return Translation(PatternFile((), (), tuple(made.public), tuple(made.privates)), results, text)

@@ -115,7 +115,6 @@ class CelParser(ExpressionParser):
 
     def stream(self) -> Stream:
         """Streams joined by NEXT and FOLD, from left to right."""
-        start = self.scanner.word.start
         made, count = self._unary(), 0
         while operator := self.scanner.take("next", "fold"):
             place = Span(operator.start, operator.end)
@@ -124,9 +123,9 @@ class CelParser(ExpressionParser):
                 raise too_deep(self.scanner.text, place, _LONGEST_CHAIN)
             if operator.text == "next":
                 condition = self._braces() if self.scanner.at("{") else TRUE
-                made = Next(made, self._unary(), condition, span=self._span(start))
+                made = Next(made, self._unary(), condition, span=self._span(operator.start))
             else:
-                made = self._fold(made, start)
+                made = self._fold(made, operator.start)
         return made
 
     def _fold(self, first: Stream, start: int) -> Fold:
