@@ -156,7 +156,7 @@ def _compile_translated(source: PatternSource, registry: TypeRegistry | None, co
     compiled, known = compile_translation(translation, registry, consumption=consumption)
     named = {each.name for each in translation.file.types}
     derived = tuple(each for each in known if each.name in named)
-    return Patterns(source, compiled, _marks(translation.file, known), (), derived, translation.results)
+    return Patterns(source, compiled, _marks(translation.file, known), translation.notes, derived, translation.results)
 
 
 def translate_source(source: PatternSource, registry: TypeRegistry | None = None) -> Translation:

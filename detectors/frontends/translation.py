@@ -29,11 +29,13 @@ class Translation:
             only read by them is private.
         results: a name for each publication, in order: the type that it publishes, or another where it publishes none.
         source: the text.
+        notes: warnings.
     """
 
     file: PatternFile
     results: tuple[str, ...]
     source: str
+    notes: tuple[str, ...] = ()
 
     def place(self, node: Spanned) -> str | None:
         """Line and column of the source that a core node comes of; None for one that was made up."""

@@ -6,7 +6,7 @@ of their events, core.
 
 from __future__ import annotations
 
-from distced.detectors.frontends.cedr.cedr_check import checked
+from distced.detectors.frontends.cedr.cedr_check import checked, notes
 from distced.detectors.frontends.cedr.cedr_parser import parse
 from distced.detectors.frontends.cedr.cedr_translation import core_file
 from distced.detectors.frontends.translation import Translation
@@ -21,4 +21,5 @@ def translate(text: str, registry: TypeRegistry) -> Translation:
     if not file.queries:
         advice = "Q: NAME EVENT_PATTERN SEQUENCE(A x, B y)"
         raise error_at(text, Span(0, len(text)), "a text without a query", advice=advice)
-    return Translation(core_file(file, text), tuple(query.name for query in file.queries), text)
+    results = tuple(query.name for query in file.queries)
+    return Translation(core_file(file, text), results, text, tuple(notes(file)))

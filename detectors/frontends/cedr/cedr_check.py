@@ -7,7 +7,7 @@ stages need not look anything up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NoReturn
 
@@ -36,6 +36,18 @@ def checked(file: tree.QueryFile, text: str) -> tree.QueryFile:
         lifespans[lifespan.name] = _Lifespan(text).checked(lifespan)
     queries = tuple(_Query(text, lifespans).checked(each) for each in file.queries)
     return tree.QueryFile(tuple(lifespans.values()), queries)
+
+
+def notes(file: tree.QueryFile) -> Iterator[str]:
+    """Warnings about checked queries."""
+    for query in file.queries:
+        nodes = list(tree.walk(query.pattern))
+        bounded = query.lifetime is not None or any(isinstance(each, tree.Cancelled) for each in nodes)
+        repeated = any(isinstance(each, tree.AtLeast) and each.count > 1 for each in nodes)
+        joined = any(isinstance(each, tree.All | tree.Sequence | tree.AtLeast) for each in nodes)
+        if not bounded and (repeated or (joined and len(tree.positive_operands(query.pattern)) > 1)):
+            reason = "as there is no LIFETIME, CANCEL-WHEN or lifespan"
+            yield f"events of {query.name} that are not consumed are kept for ever, {reason}"
 
 
 class _OperandNames:

@@ -189,16 +189,18 @@ class _Query:
         """Name, attributes, selection and consumption, given the variables that matches bind."""
         query = self.query
         choices = {choice.variable: choice for choice in query.choices}
-        take = []
-        for slot in self.branches.slots():
+        take: list[Selection] = []
+        slots = self.branches.slots()
+        for slot in slots:
             variable = slot.operand.variable
             choice = choices.get(variable, tree.Choice("first", variable, span=slot.operand.span))
-            if choice.kind == "each" or slot.name not in bound:
-                continue
-            condition = choice.condition
-            if condition is not None:
-                condition = _null_unless(bound, self.branches.renamed(condition, variable, slot.name))
-            take.append(Selection(choice.kind, slot.name, condition, span=choice.span))
+            if choice.condition is not None:
+                condition = _null_unless(bound, self.branches.renamed(choice.condition, variable, slot.name))
+                # Of a condition the variable is a name only, and there is a match with another.
+                name = slot.name if slot.name in bound else next(each.name for each in slots if each.name in bound)
+                take.append(Selection(choice.kind, name, condition, span=choice.span))
+            elif choice.kind != "each" and slot.name in bound:
+                take.append(Selection(choice.kind, slot.name, span=choice.span))
         attributes = tuple((name, _null_unless(bound, value)) for name, value in query.attributes)
         consuming = {"exclusive": "variables", "ext-exclusive": "all", "shared": ""}[query.consumption]
         return Output(query.name, attributes, take=tuple(take), consuming=consuming, span=query.span)
