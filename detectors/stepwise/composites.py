@@ -164,18 +164,21 @@ class Composites:
         publication = automaton.output
         self._type = self._source if publication is None else publication.type_name or self._source
         self._condition = True if filtered else output.condition
-        self._unhidden = automaton.once and any(each.hidden for each in automaton.positions)
+        selected = automaton.once or automaton.selects
+        self._unhidden = selected and any(each.hidden for each in automaton.positions)
 
-    def unhidden_lo(self, chain: Chain, lo: int) -> int:
-        """Begin of a composite event: the least `lo` of what it matched, ns; in a `once` pattern without hidden events.
+    def shown_lo(self, chain: Chain, bindings: tuple[Event | None, ...], lo: int) -> int:
+        """Begin of a composite event: the least `lo` of what it matched, ns; where events are selected, or in a `once`
+        pattern, of constituents and of what variables are bound to.
 
-        What is hidden in a `once` pattern tells where its one instance stands, such as in a state that an event has
-        begun long before, and is not part of the time of what is found there.
+        What else is hidden there tells where the instance stands, such as in a state that an event has begun long
+        before, or what might have been selected, and is not part of the time of what is found.
         """
         if not self._unhidden or chain is None:
             return lo
         events = chain_events(chain)
-        return min(event.lo for event in (_once_each(events) if self.automaton.parts else events))
+        found = min(event.lo for event in (_once_each(events) if self.automaton.parts else events))
+        return min(found, *(each.lo for each in bindings if each is not None)) if any(bindings) else found
 
     def limit(self, most: int) -> None:
         """Limit the constituents of long matches made in one go."""
@@ -217,7 +220,7 @@ class Composites:
     ) -> bool:
         """Report the composite event of a complete match; whether the final filter lets it pass."""
         attributes: dict[str, Attribute] = {}
-        lo = self.unhidden_lo(chain, lo)
+        lo = self.shown_lo(chain, bindings, lo)
         if self._part_type is None:
             # Before the constituents are listed, which are many where an iteration counts up to a number.
             if self._output.attributes:

@@ -83,7 +83,7 @@ class Candidates(Composites):
         origin: Origin | None,
     ) -> bool:
         """Gather a complete match; nothing is emitted yet."""
-        begin = self.unhidden_lo(chain, lo)
+        begin = self.shown_lo(chain, bindings, lo)
         self.waiting.append(_Candidate(chain, begin, hi, bindings, registers, key, origin, self.place, self.now))
         return False
 

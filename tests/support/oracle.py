@@ -803,9 +803,10 @@ class Oracle:
         self, matched: Any, bindings: Any, registers: Any, lo: int, event: Seen, goes_on: Inst | None = None
     ) -> bool:
         attributes: dict[str, Any] = {}
-        if self.once and matched:
-            # Of a `once` pattern the time of what is not hidden.
-            lo = min(self.order[each][1] for each in matched)
+        if (self.once or self.selects) and matched:
+            # The time of what is not hidden, or in a variable.
+            bound = [each.lo for name, each in bindings.items() if name[0] != ALL and each is not None]
+            lo = min([*(self.order[each][1] for each in matched), *bound])
         shown = Seen("", lo, event.hi, PRIMITIVE, "", 0, {})
         if self.output is not None:
             keys = dict(zip(self.key_names, self.key_values, strict=True))

@@ -214,9 +214,10 @@ def make_cedr_events(random: Random, count: int) -> list[Event]:
     """Random events in the order of consumption: ties, intervals, nulls."""
     events = []
     types = (*TYPES, *TYPES, *OUTER)
+    intervals = random.choice((0.0, 0.25))
     for seq in range(count):
         hi = random.randrange(16)
-        lo = hi - (random.randrange(5) if random.random() < 0.25 else 0)
+        lo = hi - (random.randrange(5) if random.random() < intervals else 0)
         attributes: dict[str, Attribute] = {"k": random.choice(VALUES), "v": random.choice((0, 1, 2, 3, None))}
         events.append(Event(random.choice(types), lo, hi, "e", seq, attributes))
     return sorted(events, key=lambda event: event.key)
